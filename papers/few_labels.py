@@ -199,7 +199,7 @@ def compute(cell: Cell) -> Result:
         few[labeled] = points.y[labeled] > 0
         fitted = rkhs.InvariantClassifierCV().fit(points.X, few)
         predicted = np.where(fitted.predict(points.X) > 0, 1, -1)
-        options = {"knowledge": fitted.selection_report_["chosen"]["knowledge"]}
+        options = {"prior": fitted.selection_report_["chosen"]["prior"]}
     else:
         found = candidates(model, cell["set"], cell["normalized"])
         predicted, options = predict_with_best(found, points.y, labeled)

@@ -104,7 +104,7 @@ def _default_model(records: list[Record]) -> str:
                 totals[other][who] += 1
                 row.append(f"{who} (p = {p:.2g})")
             took = Counter(
-                r.result["chosen"]["knowledge"] for r in select(records, set=name, labels=labels, estimator=DEFAULT)
+                r.result["chosen"]["prior"] for r in select(records, set=name, labels=labels, estimator=DEFAULT)
             )
             rows.append([*row, ", ".join(f"{kind} {count}" for kind, count in took.most_common())])
     return (

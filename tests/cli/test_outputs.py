@@ -152,7 +152,7 @@ def test_only_ordinary_files_are_replaced(folder, name):
     os.mkfifo("pipe")
     with pytest.raises(CommandError, match="cannot be written"):
         check_outputs({"--out": Path(name)}, [], force=True)
-    with pytest.raises(OSError, match="it is no ordinary file"):
+    with pytest.raises(OSError, match="it is not a regular file"):
         rkhs.save(rkhs.Gaussian(), name)
 
 

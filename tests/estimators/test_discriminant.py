@@ -60,7 +60,7 @@ def test_classes_in_an_order(tmp_path):
     names = np.array(["a", "b", "c", "d", "e"])[y]
     model = rkhs.InvariantClassifierCV().fit(X[:100], names[:100])
     assert model.discriminant_ is not None
-    assert "between others" in model.selection_report_["sentence"]
+    assert "linear discriminant" in model.selection_report_["sentence"]
     largest = model.classes_[np.asarray(model.function_(X[100:])).argmax(axis=1)]
     found = model.predict(X[100:])
     assert np.mean(found != names[100:]) < np.mean(largest != names[100:]) - 0.03

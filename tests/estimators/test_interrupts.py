@@ -175,7 +175,7 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
     whole = rkhs.InvariantClassifierCV(**options).fit(X, Y)
     looks = iter(range(10**9))
     monkeypatch.setattr(_progress, "perf_counter", lambda: float(next(looks)))
-    with pytest.warns(ConvergenceWarning, match="chose among .*time limit") as record:
+    with pytest.warns(ConvergenceWarning, match="stopped its search after .*time limit") as record:
         search = rkhs.InvariantClassifierCV(time_limit=30.0, **options).fit(X, Y)
     assert record[0].filename == __file__
     assert search.search_status_ == "time limit"
@@ -190,7 +190,7 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
 def test_more_points_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
     monkeypatch.setattr(cv, "MOST_EXACT", 50)
     monkeypatch.setattr(cv, "FUNCTIONS", 20)
-    message = "60 points in the span of 20 landmarks, because of more than 50 points"
+    message = "20 landmarks for 60 points, because of more than 50 points"
     with pytest.warns(UserWarning, match=message) as record:
         model = rkhs.InvariantClassifierCV(Cs=[1, 10]).fit(X, Y)
     assert record[0].filename == __file__

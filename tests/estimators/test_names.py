@@ -276,7 +276,7 @@ BESIDE = {  # frames beside X, about its columns
 }
 
 
-@pytest.mark.filterwarnings("ignore:InvariantRegressor misses values")
+@pytest.mark.filterwarnings("ignore:With C=.* InvariantRegressor misses its training")
 @pytest.mark.parametrize(
     ("what", "kind"),
     [("gradients", pd.DataFrame), ("gradients", pl.from_pandas), ("the box of a Shape", pd.DataFrame)],

@@ -31,7 +31,7 @@ def test_it_is_a_gaussian_process_when_all_is_squared(sine):
     np.testing.assert_allclose(mean, expected, atol=1e-6)
     np.testing.assert_allclose(spread, deviation, rtol=1e-5)
     np.testing.assert_allclose(ours.predict(Z, return_cov=True)[1], theirs.predict(Z, return_cov=True)[1], atol=1e-6)
-    with pytest.raises(ValueError, match="ask for one of them"):
+    with pytest.raises(ValueError, match="mutually exclusive"):
         ours.predict(Z, return_std=True, return_cov=True)
 
 
@@ -60,7 +60,7 @@ def test_a_parameter_that_changes_after_the_fit_changes_nothing(sine):
 
 def test_spread_needs_squared_losses(sine):
     model = rkhs.InvariantRegressor(loss="huber").fit(*sine)
-    with pytest.raises(ValueError, match="all losses to be squared"):
+    with pytest.raises(ValueError, match="needs squared losses"):
         model.predict(sine[0], return_std=True)
 
 

@@ -196,7 +196,7 @@ def test_single_precision():
         (lambda: rkhs.Landmarks(0), "positive number"),
         (lambda: rkhs.FourierFeatures(2.5), "positive number"),
         (lambda: rkhs.Landmarks(5, selection="best"), "k-means"),
-        (lambda: rkhs.Landmarks(5, derivatives=2.0), "share"),
+        (lambda: rkhs.Landmarks(5, derivatives=2.0), "between 0 and 1"),
         (lambda: _problem(approximation=7), "rkhs.Landmarks"),
         (lambda: _problem(approximation=rkhs.Landmarks(5)).solve(rkhs.solvers.NonlinearCG()), "solver"),
     ],

@@ -155,5 +155,5 @@ def test_a_search_has_the_spread_of_its_best_machine():
 )
 def test_other_losses_are_refused(options):
     model = rkhs.InvariantRegressor(**SETTINGS, **options, approximation=rkhs.Landmarks(10)).fit(X, Y)
-    with pytest.raises(ValueError, match="all losses to be squared"):
+    with pytest.raises(ValueError, match="needs squared losses"):
         model.predict(Z, return_std=True)

@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.decomposition import PCA
 
 import rkhs
-from rkhs._estimators.length_scales import Measure, decorrelating, measures
+from rkhs._estimators.length_scales import FeatureTransform, decorrelating, feature_maps
 from rkhs.invariances._graph import Graph, principal_directions
 
 
@@ -48,19 +48,19 @@ def test_decorrelated_distances_do_not_know_how_often_a_feature_is_given():
 
 def test_constant_features_are_no_trouble():
     X = np.column_stack([some(), np.full(60, 3.0)])
-    for measure in measures(X):
-        assert np.all(np.isfinite(measure.points(X)))
+    for features in feature_maps(X):
+        assert np.all(np.isfinite(features.points(X)))
 
 
 def test_features_that_are_others_in_other_words_are_no_directions():
     X = some(60, 3)
-    assert all(one.components is None for one in measures(np.hstack([X, 2 * X])))
+    assert all(one.components is None for one in feature_maps(np.hstack([X, 2 * X])))
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 12, 35])
 def test_those_that_are_tried(n):
     X = np.random.default_rng(0).standard_normal((100, n)) * np.arange(1, n + 1)
-    found = list(measures(X))
+    found = list(feature_maps(X))
     assert [one.components for one in found if one.components is not None] == [
         count for _ in range(2) for count in (3, 10, 30) if count < n
     ]
@@ -73,12 +73,12 @@ def test_those_that_are_tried(n):
 def test_kernel_and_graph_are_of_these_distances(unit, components):
     X = some()
     linear = None if components is None else principal_directions(X / unit, components)
-    measure = Measure(unit, linear, components)
-    kernel, scale = measure.kernel("gaussian", 1.5, lambda name, s: rkhs.Gaussian(s))
+    features = FeatureTransform(unit, linear, components)
+    kernel, scale = features.kernel("gaussian", 1.5, lambda name, s: rkhs.Gaussian(s))
     kernel = rkhs.Gaussian(scale) if isinstance(kernel, str) else kernel
-    points = measure.points(X)
+    points = features.points(X)
     np.testing.assert_allclose(kernel(X), np.exp(-cdist(points, points, "sqeuclidean") / 4.5), atol=1e-12)
-    near = Graph(4, 2, scale=measure.unit, components=measure.components)
+    near = Graph(4, 2, scale=features.unit, components=features.components)
     values = np.random.default_rng(1).standard_normal(60)
     np.testing.assert_allclose(energy(near(X), values), energy(rkhs.invariances.Graph(4, 2)(points), values), rtol=1e-9)
 
