@@ -10,6 +10,7 @@ from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._spaces import Approximation, DenseSpace, FiniteSpace, FourierSpace, LandmarkSpace
+from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import Functional, Part
 from rkhs.invariances import Invariance
 from rkhs.kernels._base import FormKernel, Kernel
@@ -36,6 +37,7 @@ __all__ = [
     "LandmarkSpace",
     "Loss",
     "Monitor",
+    "NotApplicableError",
     "OutOfIterations",
     "Part",
     "ScaledKernel",

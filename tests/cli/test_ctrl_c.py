@@ -44,8 +44,8 @@ def test_a_request_to_terminate_is_obeyed_in_the_same_way(folder):
 def test_a_stopped_command_leaves_nothing_half_written(folder):
     """SIGINT in the middle of a write."""
     code = (
-        "import os, signal, sys; from rkhs._files import ended_when_asked; from rkhs._files import replacing\n"
-        "with ended_when_asked(), replacing('half.txt') as file:\n"
+        "import os, signal, sys; from rkhs._files import exit_on_signals; from rkhs._files import replacing\n"
+        "with exit_on_signals(), replacing('half.txt') as file:\n"
         "    file.write_text('ha'); os.kill(os.getpid(), signal.SIGINT); file.write_text('half')\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 import rkhs
 from rkhs._cli.charts import reliability
 from rkhs._cli.columns import TableColumn
-from rkhs._cli.comparison import BETTER, PLAIN_CS, PLAIN_SCALES, UNCLEAR, WORSE, Difference, OutOfFold, plain_svm
+from rkhs._cli.comparison import BETTER, PLAIN_CS, PLAIN_SCALES, UNCLEAR, WORSE, OutOfFold, PairedDifference, plain_svm
 from rkhs._cli.effects import slopes
 from rkhs._cli.learning import Examples
 from rkhs._cli.outputs import escaped
@@ -131,7 +131,7 @@ def held_out(right):
 )
 def test_words_follow_from_the_paired_difference(ours, plain, verdict, sentence):
     rows = np.arange(100)
-    found = Difference.between(held_out(rows < ours), held_out(rows < plain), "a plain SVM")
+    found = PairedDifference.between(held_out(rows < ours), held_out(rows < plain), "a plain SVM")
     assert found.verdict == verdict
     assert found.sentence().startswith(sentence)
 
@@ -140,7 +140,8 @@ def test_the_difference_of_root_mean_squares_and_its_standard_error():
     rng, truth = np.random.default_rng(0), np.zeros(4000)
     noise = rng.standard_normal((2, 200, 4000))
     gains = [
-        Difference.between(OutOfFold(truth, a), OutOfFold(truth, 1.2 * b), "x") for a, b in zip(*noise, strict=True)
+        PairedDifference.between(OutOfFold(truth, a), OutOfFold(truth, 1.2 * b), "x")
+        for a, b in zip(*noise, strict=True)
     ]
     assert gains[0].gain == pytest.approx(gains[0].other_error - gains[0].error)
     assert np.std([one.gain for one in gains]) == pytest.approx(

@@ -135,3 +135,9 @@ def assert_same(printed, expected):
         places = len(shown.partition("e")[0].partition(".")[2])
         exponent = int(shown.partition("e")[2] or 0)
         assert abs(float(ours) - float(shown)) <= 1.01 * 10.0 ** (exponent - places), (printed, expected)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/extend/")])
+def test_extensions_import_the_public_modules_for_them_only(page):
+    imported = set(re.findall(r"^(?:from|import) (rkhs[\w.]*)", (ROOT / page).read_text(), re.MULTILINE))
+    assert imported <= {"rkhs", "rkhs.extend", "rkhs.testing"}

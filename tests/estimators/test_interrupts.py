@@ -209,7 +209,7 @@ CLASSIFIERS = [
 ]
 
 
-@pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_a_fit_that_fails_changes_nothing(estimator, error, monkeypatch):
     """Neither classes nor features nor anything else of the fit that failed is left."""

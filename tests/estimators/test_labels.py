@@ -18,7 +18,7 @@ TRUE = (X[:, 0] > 0).astype(int)
 KNOWN = np.arange(30) % 3 > 0
 NAMES = np.array(["no", "yes"], dtype=object)[TRUE]
 SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:10]))
-MACHINES = [
+ESTIMATORS = [
     rkhs.InvariantClassifier(loss="squared_hinge", scale=1.0),
     rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0.1], cv=2, scales=1.0),
     rkhs.InvariantClassifier(loss="squared_hinge", scale=1.0, invariance="graph", C=100.0, nu=1000.0),
@@ -53,7 +53,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("model", MACHINES, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_works(kind, estimator):
     y, marker, classes = KINDS[kind]
@@ -68,7 +68,7 @@ def test_what_works(kind, estimator):
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if "is a class" not in kind])
 def test_the_same_in_blocks(kind):
     y, marker, classes = KINDS[kind]
-    estimator = clone(MACHINES[-1]).set_params(unlabeled=marker)
+    estimator = clone(ESTIMATORS[-1]).set_params(unlabeled=marker)
     whole = clone(estimator).fit(X, y)
     values = y if isinstance(y, list) else np.asarray(y)
     parts = [(X[:17], values[:17]), (X[17:], values[17:])]
@@ -90,7 +90,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-@pytest.mark.parametrize("model", MACHINES, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda m: type(m).__name__)
 def test_what_is_refused_and_why(kind, estimator):
     y, marker, message = REFUSED[kind]
     estimator = clone(estimator).set_params(unlabeled=marker)
@@ -102,10 +102,10 @@ def test_what_is_refused_and_why(kind, estimator):
                 learn()
 
 
-ALL = [*MACHINES, rkhs.ThinPlateClassifier(), rkhs.VirtualSampleSVC(), rkhs.InvariantRegressor()]
+ALL = [*ESTIMATORS, rkhs.ThinPlateClassifier(), rkhs.VirtualSampleSVC(), rkhs.InvariantRegressor()]
 
 
-@pytest.mark.parametrize("model", ALL, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("estimator", ALL, ids=lambda m: type(m).__name__)
 def test_a_gap_that_nobody_spoke_of(estimator):
     with pytest.raises(ValueError, match=r"y contains NaN.* at row 0: drop .* unlabeled=np.nan"):
         clone(estimator).fit(X, gaps(TRUE, np.nan, float))

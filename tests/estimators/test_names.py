@@ -22,7 +22,7 @@ TARGET = X[:, 0] - 2 * X[:, 1]
 CLASSES = (TARGET > 0).astype(int)
 GRID = {"Cs": [1, 10], "nus": [0.1], "cv": 2}
 SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:8]))
-MACHINES = {
+ESTIMATORS = {
     "InvariantClassifier": rkhs.InvariantClassifier(loss="squared_hinge"),
     "InvariantRegressor": rkhs.InvariantRegressor(),
     "InvariantClassifierCV": rkhs.InvariantClassifierCV(**GRID),
@@ -76,7 +76,7 @@ def file(tmp_path_factory):
 @cache
 def fitted(name, way, path=None):
     """A model that has learned from the frame in some way; the same one for all changes."""
-    estimator = clone(MACHINES[name])
+    estimator = clone(ESTIMATORS[name])
     y = y_of(estimator)
     if way == "partial_fit":
         return estimator.partial_fit(FRAME[:12], y[:12]).partial_fit(FRAME[12:], y[12:])
@@ -92,7 +92,7 @@ def fitted(name, way, path=None):
     return estimator.fit(FRAME, y)
 
 
-@pytest.fixture(params=MACHINES)
+@pytest.fixture(params=ESTIMATORS)
 def name(request):
     return request.param
 
@@ -140,7 +140,7 @@ def test_fit_again(name, change):
     changed = CHANGES[change][0](FRAME)
     if "landmarks" in name and changed.shape[1] != 3:
         pytest.skip("the landmarks are points of three features")
-    estimator = clone(MACHINES[name]).fit(FRAME, y_of(MACHINES[name])).fit(changed, y_of(MACHINES[name]))
+    estimator = clone(ESTIMATORS[name]).fit(FRAME, y_of(ESTIMATORS[name])).fit(changed, y_of(ESTIMATORS[name]))
     assert estimator.feature_names_in_.tolist() == list(changed)
     estimator.fit(X, y_of(estimator))
     assert not hasattr(estimator, "feature_names_in_")
@@ -148,7 +148,7 @@ def test_fit_again(name, change):
 
 def test_partial_fit(name, change):
     if name not in IN_BLOCKS:
-        assert not hasattr(MACHINES[name], "partial_fit") or name.endswith("landmarks")
+        assert not hasattr(ESTIMATORS[name], "partial_fit") or name.endswith("landmarks")
         return
     estimator = fitted(name, "partial_fit")
     before = values(estimator, FRAME)
@@ -161,7 +161,7 @@ def test_partial_fit(name, change):
 def test_blocks(name, change):
     if name not in IN_BLOCKS:
         with pytest.raises(TypeError, match="memory"):
-            clone(MACHINES[name]).fit(rkhs.streams.blocks(FRAME, TARGET), TARGET)
+            clone(ESTIMATORS[name]).fit(rkhs.streams.blocks(FRAME, TARGET), TARGET)
         return
     estimator = fitted(name, "blocks")
     check(change, lambda frame: values(estimator, frame))
@@ -185,7 +185,7 @@ def test_parquet(name, change, file):
 def test_dask(name, change):
     if "CV" in name:
         with pytest.raises(TypeError, match="memory"):
-            clone(MACHINES[name]).fit(lazy(FRAME), TARGET)
+            clone(ESTIMATORS[name]).fit(lazy(FRAME), TARGET)
         return
     estimator = fitted(name, "dask")
     assert estimator.feature_names_in_.tolist() == list(FRAME)
@@ -198,13 +198,13 @@ def test_dask(name, change):
 @pytest.mark.parametrize("name", IN_BLOCKS)
 def test_partitions_of_a_dask_frame(name, change):
     """Its parts are what they are, whatever the frame says of them."""
-    y = y_of(MACHINES[name])
+    y = y_of(ESTIMATORS[name])
 
     def fit(frame):
         parts = [dask.delayed(FRAME), dask.delayed(frame)]
         rows = dask.dataframe.from_delayed(parts, meta=FRAME[:0], verify_meta=False)
         targets = dask.dataframe.from_delayed([dask.delayed(pd.Series(y))] * 2, meta=pd.Series(y[:0]))
-        return clone(MACHINES[name]).fit(rows, targets)
+        return clone(ESTIMATORS[name]).fit(rows, targets)
 
     check(change, fit)
 
@@ -223,7 +223,7 @@ def test_knowledge_by_name(way, file, monkeypatch):
     options = {"scale": 1.0, "approximation": rkhs.Landmarks(rkhs.Evaluation(X)), "nu": 10.0, "tol": 1e-6}
     expected = rkhs.InvariantRegressor(invariance=Monotone({0: -1}), **options).fit(X, TARGET)
     named = rkhs.InvariantRegressor(invariance=Monotone({"age": -1}), **options)
-    monkeypatch.setitem(MACHINES, "named", named)
+    monkeypatch.setitem(ESTIMATORS, "named", named)
     estimator = fitted("named", way, file)
     np.testing.assert_allclose(estimator.predict(FRAME), expected.predict(X), atol=1e-4)
     assert np.abs(estimator.predict(FRAME) - fitted("InvariantRegressor", "fit").predict(FRAME)).max() > 0.1
@@ -305,7 +305,7 @@ def test_scales_go_by_the_order_of_features():
 
 def test_weights_and_targets_go_by_rows(name):
     """A series has an index, which scikit-learn does not look at: rows are those of X by their place."""
-    estimator, weight = MACHINES[name], RNG.uniform(0.5, 2.0, 24)
+    estimator, weight = ESTIMATORS[name], RNG.uniform(0.5, 2.0, 24)
     shuffled = RNG.permutation(24)
     found = clone(estimator).fit(FRAME, pd.Series(y_of(estimator), index=shuffled), pd.Series(weight, index=shuffled))
     expected = clone(estimator).fit(X, y_of(estimator), weight)
@@ -324,7 +324,7 @@ def test_knowledge_about_columns_that_are_not_there():
 
 
 def test_without_names_there_is_scikit_learns_warning():
-    estimator = clone(MACHINES["InvariantRegressor, landmarks"]).partial_fit(FRAME, TARGET)
+    estimator = clone(ESTIMATORS["InvariantRegressor, landmarks"]).partial_fit(FRAME, TARGET)
     with pytest.warns(UserWarning, match="does not have valid feature names"):
         estimator.partial_fit(X, TARGET)
     with pytest.warns(UserWarning, match="does not have valid feature names"):

@@ -22,7 +22,7 @@ WEIGHT = RNG.uniform(0.5, 2.0, 24)
 SLOPES = np.stack([np.cos(X[:, 0]), np.full(24, -1.0)], axis=1)
 GRID = {"Cs": [1, 10], "nus": [0.1], "cv": 2}
 SPAN = rkhs.Landmarks(8)
-MACHINES = {
+ESTIMATORS = {
     "classifier": rkhs.InvariantClassifier(loss="squared_hinge"),
     "regressor": rkhs.InvariantRegressor(),
     "regressor, absolute": rkhs.InvariantRegressor(loss="absolute"),
@@ -83,12 +83,12 @@ def check(learn, arrays, new):
 
 
 def check_machine(name, kind="NumPy", weights=()):
-    estimator, make = MACHINES[name], KINDS[kind]
+    estimator, make = ESTIMATORS[name], KINDS[kind]
     y = CLASSES if is_classifier(estimator) else TARGET
     check(lambda *arrays: clone(estimator).fit(*arrays), [make(a) for a in (X, y, *weights)], make(NEW))
 
 
-@pytest.mark.parametrize("name", MACHINES)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_arrays_that_change_after_fit(name):
     check_machine(name)
 
@@ -176,7 +176,7 @@ def test_rows_of_which_none_is_kept_are_not_copied(tmp_path):
     """A memory map may be larger than the memory; and the caller's array stays one that can be written to."""
     rows = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
     rows[:] = X
-    model = clone(MACHINES["regressor, landmarks"])
+    model = clone(ESTIMATORS["regressor, landmarks"])
     assert np.shares_memory(model._validated(rows, TARGET, own=False)[0], rows)
     model.fit(rows, TARGET)
     assert rows.flags.writeable

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Vector
-from rkhs._cli.comparison import BETTER, Difference
+from rkhs._cli.comparison import BETTER, PairedDifference
 from rkhs._cli.effects import Effect
 from rkhs._cli.learning import Examples, Fit
 from rkhs._estimators.regressor import likely_spread
@@ -19,7 +19,7 @@ SPARSE = 0.2  # the share of missing cells from which a column is worth a look
 
 
 def advise(
-    fit: Fit, examples: Examples, X: Vector, labels: Difference, effects: Sequence[Effect], table: Sequence[Any]
+    fit: Fit, examples: Examples, X: Vector, labels: PairedDifference, effects: Sequence[Effect], table: Sequence[Any]
 ) -> list[str]:
     """Return suggestions, one sentence or two each."""
     more = (

@@ -62,7 +62,7 @@ class OutOfFold:
 
 
 @dataclass(frozen=True)
-class Difference:
+class PairedDifference:
     """The difference of the errors of two models on the same rows, with its standard error.
 
         gain = other - ours, of mean losses; for regression of their square roots, to first order
@@ -77,7 +77,7 @@ class Difference:
     regression: bool
 
     @classmethod
-    def between(cls, ours: OutOfFold, theirs: OutOfFold, other: str) -> Difference:
+    def between(cls, ours: OutOfFold, theirs: OutOfFold, other: str) -> PairedDifference:
         """Compare two models row by row."""
         size = max(ours.error + theirs.error, 1e-300) if ours.classes is None else 1.0
         spread = float(np.std((theirs.losses - ours.losses) / size, ddof=1)) / len(ours.losses) ** 0.5
@@ -131,9 +131,9 @@ class Comparison:
     """The out-of-fold predictions of the model, and its differences to a plain SVM and to itself with less."""
 
     ours: OutOfFold
-    plain: Difference
-    priors: list[Difference]
-    labels: Difference
+    plain: PairedDifference
+    priors: list[PairedDifference]
+    labels: PairedDifference
 
 
 def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], None]) -> Comparison:
@@ -167,7 +167,7 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
     ours = replace(
         each[MODEL], probabilities=None if classes is None else second, deviation=second if known_deviation else None
     )
-    difference = {name: Difference.between(ours, one, name) for name, one in each.items()}
+    difference = {name: PairedDifference.between(ours, one, name) for name, one in each.items()}
     return Comparison(ours, difference[PLAIN], [difference[name] for name in without], difference[HALF])
 
 

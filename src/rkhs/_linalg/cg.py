@@ -107,7 +107,7 @@ def row_squares(F: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class BasisFit:
     """The weighted least-squares fit of a residual by the columns of Q: min over c of 1/2 |r - Qc|^2_{diag(1/d)}.
 
     For a with Q'a = 0 and r = b - K a the minimum is the duality gap of a in the least-squares problem whose optimality
@@ -119,7 +119,7 @@ class Fit:
     left: Array  # (r, N), the weighted pseudo-inverse
 
     @classmethod
-    def of(cls, d: Array, Q: Array) -> Fit:
+    def of(cls, d: Array, Q: Array) -> BasisFit:
         xp = namespace(Q)
         if Q.shape[1] == 0:
             return cls(d, Q, Q.T)
@@ -153,7 +153,7 @@ def _ratio(numerator: Array, denominator: Array) -> Array:
 class IterativeSaddle:
     """Solve K a + Q c = b, Q'a = e by conjugate gradients, for any number of right-hand sides in batches.
 
-    A column has converged if the gap of `Fit` is at most `tol` times the energy 1/2 a'Ka, or at the level of the
+    A column has converged if the gap of `BasisFit` is at most `tol` times the energy 1/2 a'Ka, or at the level of the
     rounding errors of b.
     """
 
@@ -166,7 +166,7 @@ class IterativeSaddle:
         together: int = 32,
     ) -> None:
         self.product, self.precondition, self.tol = product, precondition, tol
-        self.fit, self.together = Fit.of(d, precondition.Q), together
+        self.fit, self.together = BasisFit.of(d, precondition.Q), together
 
     def solve(self, b: Array, e: Array) -> tuple[Array, Array, Array]:
         """Return a (N, k), c (r, k) and the residual b - K a - Q c (N, k); Q must have orthonormal columns."""

@@ -26,7 +26,7 @@ from rkhs._backend.replay import Replay
 from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._linalg.cg import BlockCG, Fit
+from rkhs._linalg.cg import BasisFit, BlockCG
 from rkhs.solvers._base import Solver
 from rkhs.solvers._costs import SHARED, Estimate
 from rkhs.solvers._direct import check_quadratic
@@ -97,7 +97,7 @@ class ConjugateGradients(Solver):
             cg.begin(a, b - product(a, system.exact))
         else:
             cg.begin(a, b)
-        points = _Points(Fit.of(d, Q), b, system.rounding, cg)
+        points = _Points(BasisFit.of(d, Q), b, system.rounding, cg)
         points.update(cg)
 
         def step(columns: Any = slice(None)) -> None:
@@ -126,7 +126,7 @@ class ConjugateGradients(Solver):
 class _Points:
     """The points y with their fitted residuals s, updated by line searches for J, and the bounds of the minimum."""
 
-    def __init__(self, fit: Fit, b: Array, rounding: tuple[float, ...], cg: BlockCG) -> None:
+    def __init__(self, fit: BasisFit, b: Array, rounding: tuple[float, ...], cg: BlockCG) -> None:
         self.fit, self.b, self.rounding = fit, b, rounding
         self.y = namespace(b).asarray(cg.a, copy=True)
         c, self.s = fit(cg.residual)
