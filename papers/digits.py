@@ -107,7 +107,7 @@ def plan(quick: bool, _: list[Record]) -> list[Cell]:
     pairs, repeats = (PAIRS[-1:], REPEATS[:1]) if quick else (PAIRS, REPEATS)
     few = {"images": QUICK} if quick else {}
     return [
-        {"pair": pair, "machine": model, "repeat": repeat, **few}
+        {"pair": pair, "model": model, "repeat": repeat, **few}
         for repeat in repeats
         for pair in pairs
         for model in MODELS
@@ -120,7 +120,7 @@ def compute(cell: Cell) -> Result:
     rng = np.random.default_rng(cell["repeat"])
     draws = [rng.choice(np.flatnonzero(y == label), count, replace=False) for label, count in ((1, MANY), (-1, FEW))]
     train = np.concatenate(draws)
-    model = Model(cell["machine"], X[train].astype(np.float64), y[train])
+    model = Model(cell["model"], X[train].astype(np.float64), y[train])
     options, validation = model.choose()
     f = model.function(**options)
     rest = np.setdiff1d(np.arange(len(y)), train)[: cell.get("images")]
@@ -184,14 +184,14 @@ def page(records: list[Record], _: Path) -> str:
     """Write mean errors, and how often InvSVM is better."""
     rows, better = [], 0
     for pair in distinct(records, "pair"):
-        own = {m: [r.result["error"] for r in select(records, pair=pair, machine=m)] for m in MODELS}
+        own = {m: [r.result["error"] for r in select(records, pair=pair, model=m)] for m in MODELS}
         means = {m: float(np.mean(own[m])) for m in MODELS}
         better += means["InvSVM"] < min(means["SVM"], means["VirSVM"])
         below = [int(np.sum(np.less(own["InvSVM"], own[m]))) for m in ("VirSVM", "SVM")]
         tests = [p_value(own["InvSVM"], own[m]) for m in ("VirSVM", "SVM")]
         row = [pair, *(mean_and_deviation(own[m]) for m in MODELS)]
         rows.append([*row, *(f"{b} of {len(own['SVM'])} (p = {p:.1g})" for b, p in zip(below, tests, strict=True))])
-    times = "; ".join(f"{m}: {np.mean([r.seconds for r in select(records, machine=m)]):.1f} s" for m in MODELS)
+    times = "; ".join(f"{m}: {np.mean([r.seconds for r in select(records, model=m)]):.1f} s" for m in MODELS)
     return (
         "Figure 2 of Zhang et al. 2013 shows points without numbers: InvSVM's error against VirSVM's, most points on "
         "InvSVM's side. "
@@ -210,7 +210,7 @@ def draw(records: list[Record]) -> Any:
     figure = Figure((3.6 * len(pairs), 3.8), dpi=90, layout="constrained")
     axes = figure.subplots(1, len(pairs), squeeze=False)
     for ax, pair in zip(axes[0], pairs, strict=True):
-        own = {m: [r.result["error"] for r in select(records, pair=pair, machine=m)] for m in MODELS}
+        own = {m: [r.result["error"] for r in select(records, pair=pair, model=m)] for m in MODELS}
         ax.plot(own["InvSVM"], own["VirSVM"], "o", label="VirSVM")
         ax.plot(own["InvSVM"], own["SVM"], "x", color="0.6", label="SVM")
         ax.axline((np.mean(own["InvSVM"]),) * 2, slope=1, color="0.7", zorder=0)

@@ -138,7 +138,7 @@ def compare(records: list[Record], model: str, other: str, **values: Any) -> tup
     -------
     "win", "tie" or "loss" of the first model, and the p value.
     """
-    ours, theirs = (errors_by_draw(records, machine=name, **values) for name in (model, other))
+    ours, theirs = (errors_by_draw(records, model=name, **values) for name in (model, other))
     draws = sorted(ours.keys() & theirs.keys())
     first, second = [ours[d] for d in draws], [theirs[d] for d in draws]
     p = p_value(first, second)

@@ -172,7 +172,7 @@ def _fit_svm(K: Array, y: Array, C: float) -> Any:
 def cells(sets: Sequence[str], labels: Sequence[int], draws: int, models: Sequence[str], normalized: str) -> list[Cell]:
     """Return one cell for each set, model, number of labels and draw; those that share kernels are neighbors."""
     return [
-        {"set": name, "labels": count, "draw": draw, "machine": model, "normalized": normalized}
+        {"set": name, "labels": count, "draw": draw, "model": model, "normalized": normalized}
         for name in sets
         for model in models
         for count in labels
@@ -190,7 +190,7 @@ def plan(normalized: str, quick: bool, _: list[Record]) -> list[Cell]:
 
 def compute(cell: Cell) -> Result:
     """Return the test error in percent and the chosen options; of L-BFGS the seconds and gaps."""
-    model, points = cell["machine"], load_points(cell["set"], cell["normalized"])
+    model, points = cell["model"], load_points(cell["set"], cell["normalized"])
     labeled = labeled_rows(points.y, cell["labels"], cell["draw"])
     if model == "L-BFGS":
         return race(points, labeled)

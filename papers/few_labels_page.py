@@ -44,8 +44,8 @@ def printed_error(name: str, model: str, labels: int) -> tuple[float, float]:
 
 def page(records: list[Record], _: Path) -> str:
     """Write the errors, paired tests, times, and the race of the papers' solver."""
-    trained = [r for r in records if r.cell["machine"] in (*MODELS, DEFAULT)]
-    race = _race(select(records, machine="L-BFGS"))
+    trained = [r for r in records if r.cell["model"] in (*MODELS, DEFAULT)]
+    race = _race(select(records, model="L-BFGS"))
     return _errors(trained) + _tests(trained) + _default_model(trained) + _times(trained) + race
 
 
@@ -56,11 +56,11 @@ def _errors(records: list[Record]) -> str:
             row = [name, str(labels)]
             for model in MODELS:
                 mean, deviation = printed_error(name, model, labels)
-                own = list(errors_by_draw(records, set=name, labels=labels, machine=model).values())
+                own = list(errors_by_draw(records, set=name, labels=labels, model=model).values())
                 row += [f"{mean:g} ± {deviation:g}", mean_and_deviation(own)]
             reached = bool(np.mean(own) <= mean + deviation)
             within, count = within + reached, count + 1
-            default = errors_by_draw(records, set=name, labels=labels, machine=DEFAULT).values()
+            default = errors_by_draw(records, set=name, labels=labels, model=DEFAULT).values()
             rows.append([*row, "yes" if reached else "no", mean_and_deviation(list(default))])
     headings = ["set", "l", *(f"{model}, {who}" for model in MODELS for who in ("printed", "ours"))]
     draws = len(distinct(records, "draw"))
@@ -77,7 +77,7 @@ def _tests(records: list[Record]) -> str:
     for name in distinct(records, "set"):
         row = [name]
         for labels in distinct(records, "labels"):
-            nus = [r.result["chosen"]["nu"] for r in select(records, set=name, labels=labels, machine="InvSVM")]
+            nus = [r.result["chosen"]["nu"] for r in select(records, set=name, labels=labels, model="InvSVM")]
             for other in totals:
                 who, p = compare(records, "InvSVM", other, set=name, labels=labels)
                 totals[other][who] += 1
@@ -104,7 +104,7 @@ def _default_model(records: list[Record]) -> str:
                 totals[other][who] += 1
                 row.append(f"{who} (p = {p:.2g})")
             took = Counter(
-                r.result["chosen"]["prior"] for r in select(records, set=name, labels=labels, machine=DEFAULT)
+                r.result["chosen"]["prior"] for r in select(records, set=name, labels=labels, model=DEFAULT)
             )
             rows.append([*row, ", ".join(f"{kind} {count}" for kind, count in took.most_common())])
     return (
@@ -122,7 +122,7 @@ def _counts(totals: dict[str, Counter[str]]) -> str:
 def _times(records: list[Record]) -> str:
     rows = []
     for name in distinct(records, "set"):
-        own = [sum(r.seconds for r in select(records, set=name, machine=model)) for model in (*MODELS, DEFAULT)]
+        own = [sum(r.seconds for r in select(records, set=name, model=model)) for model in (*MODELS, DEFAULT)]
         rows.append([name, *(f"{seconds:.0f}" for seconds in (*own, sum(own)))])
     total = sum(r.seconds for r in records)
     rows.append(["all", "", "", "", "", f"{total:.0f}"])
@@ -158,7 +158,7 @@ def draw(records: list[Record]) -> Any:
     """Draw a panel for each set: errors by l, ours filled and printed hollow."""
     from matplotlib.figure import Figure
 
-    trained = [r for r in records if r.cell["machine"] in (*MODELS, DEFAULT)]
+    trained = [r for r in records if r.cell["model"] in (*MODELS, DEFAULT)]
     names = distinct(trained, "set")
     columns = min(3, len(names))
     shape = -(-len(names) // columns), columns
@@ -167,7 +167,7 @@ def draw(records: list[Record]) -> Any:
     for ax, name in zip(axes.flat, names, strict=False):
         for k, model in enumerate((*MODELS, DEFAULT)):
             for labels in distinct(trained, "labels"):
-                own = list(errors_by_draw(trained, set=name, labels=labels, machine=model).values())
+                own = list(errors_by_draw(trained, set=name, labels=labels, model=model).values())
                 at = labels + 5 * (k - 1.5)
                 first = labels == distinct(trained, "labels")[0]
                 style = {"color": f"C{k}", "capsize": 2, "fmt": "o"}

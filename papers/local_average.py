@@ -37,14 +37,14 @@ def plan(quick: bool, _: list[Record]) -> list[Cell]:
 
 def page(records: list[Record], out: Path) -> str:
     """Write the errors of all invariances, wins against the SVM, and what the sets have in common."""
-    beside = [r for r in finished_records(out, "table1") if r.cell["machine"] in OTHERS]
+    beside = [r for r in finished_records(out, "table1") if r.cell["model"] in OTHERS]
     everything = [*records, *beside]
-    present = [m for m in OTHERS if select(everything, machine=m)]
+    present = [m for m in OTHERS if select(everything, model=m)]
     models = [*MODELS, *present]
     rows, won = [], []
     for name in distinct(records, "set"):
         for labels in distinct(records, "labels"):
-            own = {m: list(errors_by_draw(everything, set=name, labels=labels, machine=m).values()) for m in models}
+            own = {m: list(errors_by_draw(everything, set=name, labels=labels, model=m).values()) for m in models}
             complete = [m for m in models if own[m]]
             against = {m: compare(everything, m, "SVM", set=name, labels=labels)[0] for m in complete[1:]}
             said = ", ".join(f"{OTHERS.get(m, 'average')}: {who}" for m, who in against.items() if who != "tie")

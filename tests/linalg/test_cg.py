@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rkhs._linalg.cg import BlockCG, Fit, IterativeSaddle, Preconditioner
+from rkhs._linalg.cg import BlockCG, BasisFit, IterativeSaddle, Preconditioner
 
 RNG = np.random.default_rng(0)
 N, R = 30, 2
@@ -70,12 +70,12 @@ def test_a_good_preconditioner_needs_one_step():
 
 def test_fit_is_weighted_least_squares():
     _, d, Q, r = equations(3.0)
-    fit = Fit.of(d, Q)
+    fit = BasisFit.of(d, Q)
     c, rest = fit(r)
     W = np.diag(1 / d[:, 0])
     np.testing.assert_allclose(c, np.linalg.solve(Q.T @ W @ Q, Q.T @ W @ r), rtol=1e-9)
     np.testing.assert_allclose(fit.gap(rest), np.diag(rest.T @ W @ rest) / 2, rtol=1e-12)
-    none = Fit.of(d, Q[:, :0])
+    none = BasisFit.of(d, Q[:, :0])
     np.testing.assert_array_equal(none(r)[1], r)
 
 

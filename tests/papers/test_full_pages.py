@@ -11,7 +11,7 @@ from papers.few_labels import Points
 from papers.local_average import effective_dimension, page
 from papers.run import experiment_of
 
-CHOSEN = {"nu": 0.1, "C": 1.0, "knowledge": "graph"}
+CHOSEN = {"nu": 0.1, "C": 1.0, "prior": "graph"}
 
 
 def made_up(cell, rng):
