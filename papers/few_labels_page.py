@@ -103,9 +103,7 @@ def _default_model(records: list[Record]) -> str:
                 who, p = compare(records, DEFAULT, other, set=name, labels=labels)
                 totals[other][who] += 1
                 row.append(f"{who} (p = {p:.2g})")
-            took = Counter(
-                r.result["chosen"]["prior"] for r in select(records, set=name, labels=labels, model=DEFAULT)
-            )
+            took = Counter(r.result["chosen"]["prior"] for r in select(records, set=name, labels=labels, model=DEFAULT))
             rows.append([*row, ", ".join(f"{kind} {count}" for kind, count in took.most_common())])
     return (
         f"The default model on the same draws: {_counts(totals)}. What it chose, in how many draws, is given too.\n\n"

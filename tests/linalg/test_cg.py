@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rkhs._linalg.cg import BlockCG, BasisFit, IterativeSaddle, Preconditioner
+from rkhs._linalg.cg import BasisFit, BlockCG, IterativeSaddle, Preconditioner
 
 RNG = np.random.default_rng(0)
 N, R = 30, 2
