@@ -103,7 +103,7 @@ class FunctionSpace(ABC):
 
         Returns
         -------
-        array of shape (*functional.shape, r)
+        array of shape functional.shape + (r,)
             The values L_i(p_j).
         """
         matrix = functional.assemble(self.on)

@@ -110,7 +110,7 @@ class Function:
 
         Returns
         -------
-        array of shape L.shape or (*L.shape, outputs)
+        array of shape L.shape or L.shape + (outputs,)
             The values L(f).
         """
         if not same_device(functional.prototype, self.functionals.prototype):

@@ -25,7 +25,7 @@ class Term:
         The family of functionals L.
     loss : Loss
         The loss of each L_i(f).
-    target : float or array-like of shape L.shape or (*L.shape, outputs), default=0.0
+    target : float or array-like of shape L.shape or L.shape + (outputs,), default=0.0
         The targets; a last axis is for several outputs, such as classes, which share the computations.  NaN marks
         missing observations, whose functionals are omitted.
     weight : float, array-like of shape L.shape, or Tunable, default=1.0

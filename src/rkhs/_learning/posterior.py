@@ -136,7 +136,7 @@ class Posterior:
         Returns
         -------
         ndarray
-            The samples, of shape (n, *shape of L), with a last axis for several outputs, which are independent.
+            The samples, of shape (n,) + L.shape, with a last axis for several outputs, which are independent.
         """
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n must be a positive integer, got {n!r}.")
