@@ -203,7 +203,7 @@ class Draw:
         kept = w >= LEAST
         K = np.tensordot(w[kept] / w[kept].sum(), [self.search.plain[self.found[i]] for i in some[kept]], 1)
         own = self.labeled
-        values = list(leave_one_out(K[own.rows], own.target, own.weight, CS, True))
+        values = list(leave_one_out(K[own.rows], own.target, own.weight, CS))
         C = int(np.argmin([own.loss(u) for u in values]))
         graph = min((one for one in self.found if one.kind == GRAPH), key=lambda one: one.loss, default=None)
         if graph is not None and falls_significantly(

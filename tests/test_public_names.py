@@ -42,7 +42,7 @@ REPLACED = {
 
 @pytest.mark.parametrize("old", NAMES)
 def test_an_old_name_says_the_new_one(old):
-    with pytest.raises(AttributeError, match=re.escape(f"{old!r} since version {SINCE}: use rkhs.{NAMES[old]}")):
+    with pytest.raises(AttributeError, match=re.escape(f"{old!r} since rkhs {SINCE}: use rkhs.{NAMES[old]}")):
         getattr(rkhs, old)
     with pytest.raises(ImportError, match=f"cannot import name {old!r}"):
         exec(f"from rkhs import {old}")
@@ -110,3 +110,8 @@ def test_what_is_public_in_a_module_is_listed_there():
         module = getattr(rkhs, name)
         for one in getattr(module, "__all__", []):
             assert getattr(module, one) is not None
+
+
+def test_old_parameters_are_named_when_they_are_set():
+    with pytest.raises(TypeError, match=r"no parameter 'metric' since rkhs .*: use scale="):
+        rkhs.InvariantClassifier().set_params(metric="agop")

@@ -24,13 +24,12 @@ def __getattr__(name: str) -> Any:
         return found
     if find_spec(f"rkhs.{name}"):
         return import_module(f"rkhs.{name}")
-    from rkhs._moved import NAMES, SINCE
+    from rkhs._moved import NAMES, missing
 
-    homes = (home for home in ("kernels", "solvers") if name in import_module(f"rkhs.{home}").__all__)
-    moved = "".join(f": use rkhs.{home}.{name}" for home in homes)
-    if name in NAMES:
-        moved = f" since version {SINCE}: use rkhs.{NAMES[name]}"
-    raise AttributeError(f"module 'rkhs' has no attribute {name!r}{moved}")
+    homes = [home for home in ("kernels", "solvers") if name in import_module(f"rkhs.{home}").__all__]
+    if homes and name not in NAMES:
+        raise AttributeError(f"module 'rkhs' has no attribute {name!r}: use rkhs.{homes[0]}.{name}")
+    raise missing("rkhs", name, NAMES)
 
 
 def __dir__() -> list[str]:

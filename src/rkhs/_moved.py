@@ -50,20 +50,20 @@ SOLVERS = {
 
 # Parameters of estimators
 PARAMETERS = {
-    "metric": 'scale="agop" or "agop-diagonal"; of the CV estimators scales="auto" or "median"',
-    "epsilon": "a loss with its width, such as loss=rkhs.Huber(0.5)",
-    "epsilons": "a list of losses, such as loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)]",
-    "quantile": "loss=rkhs.Quantile(level)",
-    "invariance_loss": 'invariance=rkhs.Invariance("gradient", loss=..)',
-    "gradient_loss": "rkhs.FunctionalRegressor with rkhs.Measurement(rkhs.Gradient(X), slopes, loss=..)",
-    "shape_box": "shape=rkhs.Shape(constraints, box=..)",
-    "shape_time_limit": "shape=rkhs.Shape(constraints, time_limit=..)",
-    "class_prior": "class_weight=rkhs.ClassPrior(shares)",
-    "device": "solver=rkhs.SolverOptions(device=..)",
-    "precision": "solver=rkhs.SolverOptions(precision=..)",
-    "random_state": "nothing: results do not depend on a seed (folds of a CV estimator: cv=StratifiedKFold(..))",
-    "cv_tol": "tol: models of the grid are solved to 100 times it",
-    "fit_intercept": "GridSearchCV with the plain estimator: the CV estimators always have an intercept",
+    "metric": 'use scale="agop" or "agop-diagonal"; of the CV estimators scales="auto" or "median"',
+    "epsilon": "use a loss with its width, such as loss=rkhs.Huber(0.5)",
+    "epsilons": "use a list of losses, such as loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)]",
+    "quantile": "use loss=rkhs.Quantile(level)",
+    "invariance_loss": 'use invariance=rkhs.Invariance("gradient", loss=..)',
+    "gradient_loss": "use rkhs.FunctionalRegressor with rkhs.Measurement(rkhs.Gradient(X), slopes, loss=..)",
+    "shape_box": "use shape=rkhs.Shape(constraints, box=..)",
+    "shape_time_limit": "use shape=rkhs.Shape(constraints, time_limit=..)",
+    "class_prior": "use class_weight=rkhs.ClassPrior(shares)",
+    "device": "use solver=rkhs.SolverOptions(device=..)",
+    "precision": "use solver=rkhs.SolverOptions(precision=..)",
+    "random_state": "leave it out, because results do not depend on a seed; for other folds use cv=StratifiedKFold(..)",
+    "cv_tol": "use tol: models of the grid are solved to 100 times it",
+    "fit_intercept": "use GridSearchCV with the plain estimator: the CV estimators always have an intercept",
 }
 
 
@@ -71,7 +71,7 @@ def check_parameters(given: Iterable[str], known: Collection[str], owner: str) -
     """Raise a TypeError that names the remedy for parameters of earlier versions."""
     for name in given:
         if name in PARAMETERS and name not in known:
-            raise TypeError(f"{owner} has no parameter {name!r} since rkhs {SINCE}: use {PARAMETERS[name]}.")
+            raise TypeError(f"{owner} has no parameter {name!r} since rkhs {SINCE}: {PARAMETERS[name]}.")
 
 
 def missing(module: str, name: str, moved: Mapping[str, str]) -> AttributeError:

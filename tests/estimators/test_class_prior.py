@@ -49,6 +49,8 @@ def test_of_rows_in_blocks():
     np.testing.assert_allclose(np.sign(blocks.decision_function(X)), np.sign(whole.decision_function(X)))
     with pytest.raises(ValueError, match=r"ClassPrior.*depends on the labels of all rows"):
         rkhs.InvariantClassifier(**common).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="depends on the labels of all rows"):  # the first block is not all rows
+        rkhs.InvariantClassifier(**common).partial_fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +59,8 @@ def test_of_rows_in_blocks():
         (rkhs.ClassPrior([1.0]), "a positive share for each"),
         (rkhs.ClassPrior([1.0, 0.0]), "a positive share for each"),
         (rkhs.ClassPrior({0: 1.0, 5: 1.0}), "a share for each of"),
+        ([1.0, 2.0], "class_weight must be .* or an rkhs.ClassPrior"),
+        (rkhs.ClassPrior("estimated"), "ClassPrior.estimate"),
         ("prior", "class_weight must be .* or an rkhs.ClassPrior"),
     ],
 )

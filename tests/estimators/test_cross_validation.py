@@ -214,3 +214,13 @@ def test_default_grids():
         as_grid([0.0], "Cs", C_RANGE)
     with pytest.raises(ValueError, match="at least one value"):
         as_grid([], "Cs", C_RANGE)
+
+
+def test_the_score_of_a_list_of_losses_does_not_depend_on_its_order():
+    X = np.random.default_rng(0).standard_normal((30, 1))
+    y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(1).standard_t(2, 30)
+    options = {"invariance": "gradient", "Cs": [1, 10], "nus": [0], "scales": 1.0}
+    losses = [rkhs.Squared(), rkhs.Huber(0.1)]
+    one, other = (rkhs.InvariantRegressorCV(loss=each, **options).fit(X, y) for each in (losses, losses[::-1]))
+    assert one.best_score_ == pytest.approx(other.best_score_)
+    assert one.loss_ == other.loss_

@@ -77,7 +77,7 @@ def test_units_of_a_kernel():
 
 
 def test_without_correlation_the_mean_of_the_others_is_predicted():
-    [values] = leave_one_out(np.eye(3), np.array([[0.0], [3.0], [6.0]]), np.ones(3), [1.0], intercept=True)
+    [values] = leave_one_out(np.eye(3), np.array([[0.0], [3.0], [6.0]]), np.ones(3), [1.0])
     np.testing.assert_allclose(values.ravel(), [4.5, 3.0, 1.5])
 
 

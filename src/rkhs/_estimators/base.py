@@ -73,6 +73,11 @@ class BaseKernelEstimator(BaseEstimator):
         check_parameters(given, cls._get_param_names(), cls.__name__)
         return super().__new__(cls)
 
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, as in scikit-learn; names of earlier versions raise an error with the new ones."""
+        check_parameters(params, self._get_param_names(), type(self).__name__)
+        return super().set_params(**params)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

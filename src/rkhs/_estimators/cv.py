@@ -474,10 +474,11 @@ class InvariantClassifierCV(Classifier, CrossValidated):
 class InvariantRegressorCV(Regressor, CrossValidated):
     """`InvariantRegressor` that chooses its settings, and the use of unlabeled points, from the data.
 
-    By default (`invariance="auto"`) the settings are chosen as in `InvariantClassifierCV`.  With any other `invariance`
-    C and nu minimize the held-out error: the points with a target are split into folds, and the targets of one fold are
-    left out at a time while its points stay, unlabeled.  The score is minus the mean error of held-out targets: the
-    squared error for squared losses, the pinball loss for quantiles, the absolute error for other losses.
+    By default (`invariance="auto"`) the settings are chosen as in `InvariantClassifierCV`. With any other
+    `invariance` C and nu minimize the held-out error: the points with a target are split into folds, and the
+    targets of one fold are left out at a time while its points stay, unlabeled. The score is minus the mean error
+    of held-out targets: the squared error for squared losses, the pinball loss for quantiles, the absolute error
+    for other losses and for lists of different kinds.
 
     Parameters
     ----------
@@ -543,11 +544,11 @@ class InvariantRegressorCV(Regressor, CrossValidated):
         InvariantRegressorCV
             The fitted estimator.
         """
-        loss = self._config().label_loss
+        losses = [self._config(loss=loss).label_loss for loss in as_list(self.loss)]
         error: Loss = Absolute()  # scores held-out targets; unlike the loss it has no width that the grid may change
-        if isinstance(loss, Quantile):
-            error = loss
-        elif isinstance(loss, Squared | SquaredEpsilonInsensitive):
+        if all(isinstance(loss, Quantile) and loss == losses[0] for loss in losses):
+            error = losses[0]
+        elif all(isinstance(loss, Squared | SquaredEpsilonInsensitive) for loss in losses):
             error = Squared()
 
         def score(values: Vector, sample: Sample) -> float:

@@ -436,6 +436,11 @@ class ClassPrior:
             Their shares.
         """
         values: Any = self.shares
+        if isinstance(values, str):
+            raise ValueError(
+                f"ClassPrior needs a dict or an array of shares, got {values!r}: ClassPrior.estimate estimates them, "
+                'and class_weight="balanced" makes them equal.'
+            )
         if isinstance(values, Mapping):
             if set(values) != set(classes.tolist()):
                 raise ValueError(f"ClassPrior needs a share for each of {classes.tolist()}, got {list(values)}.")
@@ -454,7 +459,9 @@ def class_weights(class_weight: Any, classes: Vector, codes: Vector, weight: Vec
     """
     if class_weight is None:
         return np.ones(len(codes))
-    if isinstance(class_weight, str) and class_weight != "balanced":
+    if not isinstance(class_weight, Mapping | ClassPrior) and not (
+        isinstance(class_weight, str) and class_weight == "balanced"
+    ):
         raise ValueError(f'class_weight must be None, "balanced", a dict or an rkhs.ClassPrior, got {class_weight!r}.')
     if isinstance(class_weight, str | ClassPrior):
         counts = np.bincount(codes, weights=weight, minlength=len(classes))

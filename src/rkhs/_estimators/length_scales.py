@@ -235,7 +235,6 @@ class ScaleLearner:
     labeled: Labeled
     kernel_of: KernelOf
     Cs: Sequence[float]
-    intercept: bool
 
     def candidate(self, first: Candidate, base: Candidate) -> Candidate | None:
         """Return a candidate with learned scales, starting from those of `first`, if it beats `base`; else None."""
@@ -247,7 +246,7 @@ class ScaleLearner:
         baseline = np.zeros_like(self.labeled.target)
         K = self.kernel_of(base.kernel, base.scale)(self.X)
         for group, _ in folds:
-            baseline[group] = leave_group_out(K, self.labeled, base.C, self.intercept, group)
+            baseline[group] = leave_group_out(K, self.labeled, base.C, group)
         before, weight = self.labeled.squares(baseline), self.labeled.weight
         if not falls_significantly(
             before, self.labeled.squares(values), weight
@@ -260,7 +259,7 @@ class ScaleLearner:
                 return None
             K = self.kernel_of(first.kernel, fold_scale)(self.X)
             fold_C = self._best(first.kernel, fold_scale, rest)[0]
-            predictions[group] = leave_group_out(K, self.labeled, fold_C, self.intercept, group)
+            predictions[group] = leave_group_out(K, self.labeled, fold_C, group)
             if self.labeled.loss(predictions) > self.labeled.loss(baseline):  # already worse after these folds
                 return None
         if not falls_significantly(before, self.labeled.squares(predictions), weight):
@@ -276,7 +275,7 @@ class ScaleLearner:
         start = float(np.exp(np.mean(np.log(np.asarray(first.scale) / spread))))
         kernel = self.kernel_of(first.kernel, Tunable(start=start, each=True))
         term = Term(Evaluation(X / spread), Squared(), subset.target, weight=Tunable(start=first.C) * subset.weight)
-        problem = Problem(kernel, [term], Constant() if self.intercept else None)
+        problem = Problem(kernel, [term], Constant())
         iterations = 100 if self.labeled.classes is None else 30  # targets without noise need more than classes do
         most = min(600, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
         tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
@@ -300,7 +299,7 @@ class ScaleLearner:
         """Return the C with the smallest leave-one-out error on these rows, and its predictions."""
         subset = self.labeled.take(rows)
         K = self.kernel_of(kernel, scale)(self.X[rows])
-        predictions = list(leave_one_out(K, subset.target, subset.weight, self.Cs, self.intercept))
+        predictions = list(leave_one_out(K, subset.target, subset.weight, self.Cs))
         best = int(np.argmin([subset.loss(values) for values in predictions]))
         return self.Cs[best], predictions[best]
 

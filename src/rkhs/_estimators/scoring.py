@@ -74,11 +74,11 @@ class Candidate:
         return {"C": self.C, "nu": self.nu, "scale": self.scale, "kernel": self.kernel, "invariance": self.graph}
 
 
-def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float], intercept: bool) -> Iterator[Matrix]:
+def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]) -> Iterator[Matrix]:
     """Yield the leave-one-out predictions (l, q) of the squared loss for each C, from the kernel matrix K (l, l).
 
-    With S = K + diag(1 / (2 C w)) and P its inverse, with an intercept that on the subspace 1'a = 0, the leave-one-out
-    residual of label i is (P target)_i / P_ii.  For a single label the prediction is 0.
+    With S = K + diag(1 / (2 C w)) and P its inverse on the subspace 1'a = 0, which is that of an intercept, the
+    leave-one-out residual of label i is (P target)_i / P_ii.  For a single label the prediction is 0.
     """
     if len(target) == 1:
         yield from (np.zeros_like(target) for _ in Cs)
@@ -92,15 +92,13 @@ def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]
     for C in Cs:
         inverse = 1 / (eigenvalues + 1 / (2 * C))
         diagonal, a = squares @ inverse, U @ (inverse[:, None] * projected)
-        if intercept:
-            sums = U @ (inverse * ones)
-            total = float(inverse @ ones**2)
-            diagonal = diagonal - sums**2 / total
-            a = a - np.outer(sums, sums @ target) / total
+        sums, total = U @ (inverse * ones), float(inverse @ ones**2)
+        diagonal = diagonal - sums**2 / total
+        a = a - np.outer(sums, sums @ target) / total
         yield target - a / diagonal[:, None]
 
 
-def leave_group_out(K: Matrix, labeled: Labeled, C: float, intercept: bool, group: Vector) -> Matrix:
+def leave_group_out(K: Matrix, labeled: Labeled, C: float, group: Vector) -> Matrix:
     """Return the predictions (g, q) of the squared loss for a group of labels that is left out as a whole.
 
     In the notation of `leave_one_out` the residuals are (P_gg)^-1 (P target)_g.
@@ -110,9 +108,8 @@ def leave_group_out(K: Matrix, labeled: Labeled, C: float, intercept: bool, grou
     columns = np.zeros((len(K), len(group)))
     columns[group, np.arange(len(group))] = 1.0
     P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
-    if intercept:
-        sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
-        P = P - np.outer(sums, sums[group]) / sums.sum()
+    sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
+    P = P - np.outer(sums, sums[group]) / sums.sum()
     return np.asarray(labeled.target[group] - np.linalg.solve(P[group], P.T @ labeled.target))
 
 

@@ -134,7 +134,7 @@ class ModelSelection:
             smallest[trial.features] = min(smallest.get(trial.features, inf), *(c.loss for c in scored))
             yield scored
         if learns:
-            learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs, True)
+            learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs)
             base = Choice(self.found, self.labeled, self.unlabeled).best
             for kernel in self.kernels:
                 first = min((c for c in self.found if c.kernel == kernel), key=lambda c: c.loss)
@@ -215,7 +215,7 @@ class ModelSelection:
         labeled, kind, (kernel, scale) = self.labeled, GRAPH, trial.settings
         if graph is None:
             kind = NONE if trial.features.linear is None else FEATURES
-        predictions = leave_one_out(K, labeled.target, labeled.weight, self.Cs, True)
+        predictions = leave_one_out(K, labeled.target, labeled.weight, self.Cs)
         return [
             Candidate(kind, kernel, scale, graph, nu, C, *labeled.scored(values))
             for C, values in zip(self.Cs, predictions, strict=True)

@@ -126,6 +126,12 @@ class InvariantEstimator(BaseKernelEstimator):
         """Add a block of rows to the sums of the earlier blocks, and solve again."""
         check_in_span(self.approximation, self.solver)
         before = getattr(self, "_sums", None)
+        class_weight = self.get_params(deep=False).get("class_weight")
+        if isinstance(class_weight, str | ClassPrior):
+            raise ValueError(
+                f"class_weight={class_weight!r} depends on the labels of all rows, which partial_fit does not know: "
+                "pass a dict."
+            )
         if before is None and hasattr(self, "solution_"):
             warn(
                 f"{type(self).__name__}.partial_fit starts anew and forgets the rows of fit, which keeps no sums to "
@@ -178,11 +184,6 @@ class InvariantEstimator(BaseKernelEstimator):
             self.classes_ = unfitted.classes_ = all_classes
             config = self._config()
             if isinstance(config.class_weight, str | ClassPrior):  # these depend on all rows
-                if classes is not None:
-                    raise ValueError(
-                        f"class_weight={config.class_weight!r} depends on the labels of all rows, which partial_fit "
-                        "does not know: pass a dict."
-                    )
                 factors = class_weights(config.class_weight, all_classes, np.arange(len(all_classes)), weights)
                 unfitted.set_params(class_weight=dict(zip(all_classes.tolist(), factors.tolist(), strict=True)))
         elif facts.labels == 0:

@@ -32,8 +32,9 @@ from rkhs._learning.leave_one_out import informative_rows, log_left_out
 from rkhs._learning.observations import Hyperparameter, Observations, check_squared
 from rkhs._progress import interrupted
 from rkhs._spaces import Landmarks, LandmarkSpace
-from rkhs.kernels._base import Kernel, Tunable
+from rkhs.kernels._base import Kernel
 from rkhs.kernels._scaled import median_scale
+from rkhs.kernels._tunable import Tunable
 
 if TYPE_CHECKING:
     from rkhs._problem.problem import Problem

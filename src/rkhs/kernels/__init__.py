@@ -8,7 +8,7 @@ from typing import Any
 from rkhs._calculus.maps import Features, InverseDistances
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum, additive
 from rkhs.kernels._autodiff import AutodiffKernel
-from rkhs.kernels._base import Kernel, Tunable
+from rkhs.kernels._base import Kernel
 from rkhs.kernels._fields import CurlFree, DivergenceFree, components
 from rkhs.kernels._gaussian import Gaussian, Periodic
 from rkhs.kernels._laplace import Laplace
@@ -18,6 +18,7 @@ from rkhs.kernels._polynomial import ConstantKernel, Linear, Polynomial
 from rkhs.kernels._rational_quadratic import RationalQuadratic
 from rkhs.kernels._scaled import median_scale
 from rkhs.kernels._symmetrized import Symmetrized
+from rkhs.kernels._tunable import Tunable
 
 __all__ = [
     "AutodiffKernel",

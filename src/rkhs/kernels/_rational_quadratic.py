@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 
 from rkhs._backend.arrays import Array, Matrix, Vector, namespace
 from rkhs._calculus.forms import Form
-from rkhs.kernels._base import FormKernel, Kernel, Tunable
+from rkhs.kernels._base import FormKernel, Kernel
 from rkhs.kernels._gaussian import GaussianMixture
 from rkhs.kernels._scaled import LinearCombination, Scale
+from rkhs.kernels._tunable import Tunable
 
 
 @dataclass(frozen=True)

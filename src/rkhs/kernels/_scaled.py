@@ -14,7 +14,8 @@ from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, name
 from rkhs._calculus.atoms import Pairing
 from rkhs._calculus.forms import Form, RadialDerivatives
 from rkhs.kernels._algebra import Product
-from rkhs.kernels._base import FormKernel, Kernel, Tunable, check_known
+from rkhs.kernels._base import FormKernel, Kernel, check_known
+from rkhs.kernels._tunable import Tunable
 
 MOST_POINTS = 5000  # above this number of points, the median is estimated from a random sample
 LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # the squared_distance of a smaller length scale underflows

@@ -12,7 +12,8 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs.kernels._algebra import Push, PushedKernel
-from rkhs.kernels._base import Kernel, Tunable
+from rkhs.kernels._base import Kernel
+from rkhs.kernels._tunable import Tunable
 
 RTOL = 1e-9  # relative tolerance of the checks of group closure and of the invariance of the kernel
 

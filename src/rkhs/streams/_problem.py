@@ -18,7 +18,8 @@ from rkhs._learning.tuning import Tuning
 from rkhs._problem.problem import Problem
 from rkhs._problem.subspace import SubspaceProblem, solution_of, solve_weightings
 from rkhs._spaces.base import Approximation, Orthonormal
-from rkhs.kernels._base import Kernel, Tunable
+from rkhs.kernels._base import Kernel
+from rkhs.kernels._tunable import Tunable
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
 from rkhs.streams._plan import Plan, SampleSpec, TermsOf, lazy_images, sample
