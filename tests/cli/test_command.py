@@ -386,3 +386,9 @@ def test_demo_shows_that_priors_help(tmp_path):
     errors = [row["error"] for row in facts["few labels"]]
     assert all(error < errors[0] for error in errors[1:])
     assert Path(facts["picture"]).read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_old_option_names_the_new_ones(tmp_path):
+    done = CliRunner().invoke(app, ["fit", str(tmp_path / "a.csv"), "--target", "b", "--monotone", "c:+"])
+    assert done.exit_code == 1
+    assert "use --increasing COLUMN or --decreasing COLUMN" in " ".join((done.stdout + done.stderr).split())

@@ -52,6 +52,7 @@ def fit(
     nu: Annotated[float | None, typer.Option(help="Weight of the invariance, instead of a chosen one.")] = None,
     increasing: Annotated[Several, typer.Option(help="A column with which the prediction can only rise.")] = None,
     decreasing: Annotated[Several, typer.Option(help="A column with which the prediction can only fall.")] = None,
+    monotone: Annotated[Several, typer.Option(hidden=True)] = None,
     regression: Annotated[bool, typer.Option("--regression", help="Predict a number, not a class.")] = False,
     ignore: Annotated[Several, typer.Option(help="A column to leave out (may be repeated).")] = None,
     text: Annotated[Several, typer.Option(help="A column to read as text (may be repeated).")] = None,
@@ -73,6 +74,8 @@ def fit(
     from rkhs._cli.tables import Format
 
     def work() -> Facts:
+        if monotone:
+            raise CommandError("--monotone is gone since rkhs 0.3.0: use --increasing COLUMN or --decreasing COLUMN.")
         request = Request(
             data=data,
             target=target,

@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 
 import rkhs
 from rkhs._backend.arrays import Vector
+from rkhs._backend.threads import single_blas
 from rkhs._cli import comparison
 from rkhs._cli.advice import advise
 from rkhs._cli.charts import charts
@@ -71,7 +72,8 @@ def _fit_and_write(
         if len(few.y) < len(examples.y):
             learned_from = examples.sample(MOST, OTHERS)
             fit = fit_large(fit, columns.transform(learned_from.features), learned_from)
-    with step("comparing with a plain SVM") as update:
+    # The matrices of the folds are small: BLAS threads gain nothing there, and wait for each other on a busy computer.
+    with step("comparing with a plain SVM") as update, single_blas():
         compared_on = few.sample(comparison.LABELED, comparison.OTHERS)
         compared = compare(fit, compared_on, columns.transform(compared_on.features), update)
     seen = effects(fit.model.function_, columns, few.features, kinds)
