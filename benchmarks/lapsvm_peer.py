@@ -19,7 +19,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
 
 import rkhs
-from rkhs.invariances._graph import nearest as nearest_points, neighbor_weights, normalized
+from rkhs._graphs.laplacian import normalized
+from rkhs._graphs.neighbors import nearest as nearest_points
+from rkhs.invariances._graph import neighbor_weights
 
 WIDTH = 0.05  # of the weights of its graph of all pairs
 MISSING = "LAMDA-SSL is not installed, its columns are left out: pip install --no-deps LAMDA-SSL"

@@ -42,8 +42,8 @@ from rkhs._finite.function import Function
 from rkhs.exceptions import ModelFileError
 
 _TRUSTED_PACKAGES = (  # packages and modules of rkhs whose classes a file may contain
-    *("_calculus", "_estimators", "_finite", "_gram", "_learning", "_linalg", "_problem", "_shapes", "_spaces"),
-    *("functionals", "invariances", "kernels", "losses", "preprocessing", "solvers", "streams"),
+    *("_calculus", "_estimators", "_finite", "_gram", "_graphs", "_learning", "_linalg", "_problem", "_shapes"),
+    *("_spaces", "functionals", "invariances", "kernels", "losses", "preprocessing", "solvers", "streams"),
 )
 _TRUSTED_TYPES = (  # of other libraries, in addition to those that skops trusts
     "numpy.dtype",

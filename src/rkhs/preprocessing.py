@@ -20,6 +20,7 @@ from rkhs._backend.arrays import Images, Vector
 from rkhs.invariances._images import affine_coordinates, as_images, as_shape, resampled, slopes, smooth
 
 __all__ = ["Blur", "Deskew", "EdgeDirections"]
+BATCH = 500  # images that are transformed at once, by one thread: they fit into the cache
 
 
 class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -64,8 +65,14 @@ class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        images = self._transformed(as_images(X, as_shape(self.shape)))
-        return images.reshape(len(X), -1).astype(X.dtype, copy=False)
+        images = as_images(X, as_shape(self.shape))
+
+        def transformed(start: int) -> Images:
+            batch = images[start : start + BATCH]
+            return self._transformed(batch).reshape(len(batch), -1).astype(X.dtype, copy=False)
+
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            return np.concatenate(list(threads.map(transformed, range(0, len(X), BATCH))))
 
 
 @dataclass(eq=False, repr=False)
@@ -203,12 +210,6 @@ class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # typ
             raise ValueError(f"width must be a positive number of pixels, got {self.width!r}.")
         if not self.smoothing >= 0:
             raise ValueError(f"smoothing must be a nonnegative number of pixels, got {self.smoothing!r}.")
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            batches = [images[k : k + 500] for k in range(0, len(images), 500)]  # 500 images fit into the cache
-            return np.concatenate(list(threads.map(self._histograms, batches)))
-
-    def _histograms(self, images: Images) -> Images:
-        """Return the features (t, directions, grid rows, grid columns)."""
         down, right = slopes(images, self.smoothing)
         strength = np.hypot(down, right)
         angle = np.arctan2(down, right) * (self.directions / (2 * np.pi))

@@ -112,6 +112,10 @@ def test_own_functionals_choose_as_the_exact_search_does():
 
 
 @pytest.mark.parametrize("search", [rkhs.InvariantClassifierCV, rkhs.InvariantRegressorCV])
-def test_rows_in_blocks_are_refused(search):
-    with pytest.raises(TypeError, match=r"needs them in memory, got LocalBlocks: choose C and nu on a sample"):
-        search(approximation=FIXED).fit(rkhs.streams.blocks(X, Y), None)
+def test_rows_in_blocks_are_collected(search):
+    weight = np.arange(len(Y)) % 3 + 1.0
+    whole = search("gaussian", approximation=FIXED).fit(X, Y, weight)
+    parts = search("gaussian", approximation=FIXED).fit(rkhs.streams.blocks(X, Y, weight, rows=7))
+    np.testing.assert_array_equal(parts.predict(X), whole.predict(X))
+    with pytest.raises(ValueError, match=r"Blocks contain y and weights: pass them to rkhs.streams.blocks"):
+        search().fit(rkhs.streams.blocks(X, Y), Y)

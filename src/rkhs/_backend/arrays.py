@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any
 
 import array_api_compat.numpy
@@ -208,6 +209,20 @@ def take_rows(array: Array, rows: Vector) -> Array:
     return namespace(array).take(array, indices(rows, array), axis=0)
 
 
+def row_keys(rows: Matrix) -> Vector:
+    """Return a 64-bit hash of each row, equal for equal rows; two of a million rows collide with chance 3e-8.
+
+    Examples
+    --------
+    >>> keys = row_keys(np.array([[1.0, 0.0], [1.0, -0.0], [0.0, 1.0]]))
+    >>> keys[0] == keys[1], keys[0] == keys[2]
+    (np.True_, np.False_)
+    """
+    plain = np.ascontiguousarray(rows + 0.0)  # the sum replaces -0 by 0
+    digests = b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in plain)
+    return np.frombuffer(digests, dtype=np.uint64)
+
+
 def same_kind(*arrays: Array) -> tuple[Array, ...]:
     """Promote the arrays to their common dtype; they must share a namespace and a device."""
     xp = namespace(*arrays)
@@ -243,14 +258,20 @@ def add_at(target: Array, rows: Array, values: Array) -> None:
 
 def apply_matrix(matrix: Any, block: Array) -> Array:
     """Return matrix @ block for a dense matrix or SciPy sparse array and a NumPy array or tensor `block`."""
-    if scipy.sparse.issparse(matrix) and is_torch_array(block):
-        import torch
+    return (sparse_like(matrix, block) if scipy.sparse.issparse(matrix) else matrix) @ block
 
-        coo = matrix.tocoo()  # PyTorch warns that its CSR support is in beta
-        entries = torch.tensor(coo.data, dtype=block.dtype, device=block.device)
-        coordinates = torch.tensor(np.stack(coo.coords), device=block.device)
-        matrix = torch.sparse_coo_tensor(coordinates, entries, coo.shape, check_invariants=False)
-    return matrix @ block
+
+def sparse_like(matrix: Any, array: Array) -> Any:
+    """Return a SciPy sparse array as a sparse tensor of the dtype and device of `array`, if that is a tensor."""
+    if not is_torch_array(array):
+        return matrix
+    import torch
+
+    coo = matrix.tocoo()  # PyTorch warns that its CSR support is in beta
+    entries = torch.tensor(coo.data, dtype=array.dtype, device=array.device)
+    coordinates = torch.tensor(np.stack(coo.coords), device=array.device)
+    sparse = torch.sparse_coo_tensor(coordinates, entries, coo.shape, check_invariants=False)
+    return sparse.coalesce() if array.device.type == "cuda" else sparse
 
 
 def compose(outer: Any, inner: Any) -> Any:

@@ -13,14 +13,14 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Vector, like, take_rows, to_numpy
+from rkhs._backend.arrays import Vector, like, namespace, take_rows, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, folds_of, search
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows, predicted_codes
+from rkhs._estimators.graph_kernels import LARGEST, graphs_in, unreached
 from rkhs._estimators.length_scales import SCALED, as_kernel
 from rkhs._estimators.options import (
     C_RANGE,
@@ -36,8 +36,9 @@ from rkhs._estimators.options import (
 from rkhs._estimators.problem import WeightNormalization, formulate
 from rkhs._estimators.regressor import InvariantRegressor, Regressor
 from rkhs._estimators.scoring import SCALES, Labeled
-from rkhs._estimators.selection import FUNCTIONS, POWERS, Choice, ModelSelection, SelectionMonitor
+from rkhs._estimators.selection import Choice, ModelSelection, SelectionMonitor
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
+from rkhs._graphs.neighbors import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
 from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
@@ -48,14 +49,14 @@ from rkhs.functionals import Evaluation, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
-from rkhs.streams._blocks import in_blocks
+from rkhs.streams._blocks import collected, in_blocks
 
-KERNEL_NAMES = ("gaussian", "laplace")  # the kernels that "auto" compares; graphs are tried with the first
+KERNEL_NAMES = ("gaussian", "laplace")  # the kernels that "auto" compares
 
-# Labels and points on which "auto" compares candidates; nu of a graph means the same for more points.
-MOST_LABELS, MOST_ROWS = 1000, 2000
-# Points up to which "auto" learns without an approximation: with a graph, and without one (0.8 GB, 13 s on one core).
-EXACT, MOST_EXACT = 4000, 10_000
+MOST_LABELS = 1000  # labels on which "auto" compares candidates
+MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
+FUNCTIONS = 2000  # landmarks for more of them
+CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
 
 @dataclass(eq=False, repr=False)
@@ -100,7 +101,9 @@ class CrossValidated(BaseKernelEstimator):
             slopes = to_numpy(Gradient(X)(function)).reshape(len(X), n, -1) * spread[:, None]
         else:
             steps = like(np.diag(0.1 * spread), X)
-            slopes = np.stack([to_numpy(function(X + h)) - to_numpy(function(X - h)) for h in steps], axis=1)
+            shifted = namespace(X).concat([X + h for h in steps] + [X - h for h in steps])
+            above, below = np.split(to_numpy(function(shifted)), 2)  # at once: a call takes long with a graph
+            slopes = np.moveaxis((above - below).reshape(n, len(X), -1), 0, 1)
         squares = np.mean(np.sum(slopes.reshape(len(X), n, -1) ** 2, axis=2), axis=0)
         total, size = float(squares.sum()), float(np.max(np.abs(to_numpy(self._points(function))), initial=0.0))
         rounded = total <= (1e-9 * size) ** 2  # then slopes are rounding
@@ -117,25 +120,23 @@ class CrossValidated(BaseKernelEstimator):
     ) -> None:
         """Choose the settings and learn f with them, by the estimator `plain` if there is an approximation."""
         if in_blocks(X):
-            raise TypeError(
-                f"{type(self).__name__} splits rows into folds and needs them in memory, got {type(X).__name__}: "
-                f"choose C and nu on a sample of the rows, and fit {plain.__name__} with these to all rows."
-            )
+            X, y, sample_weight = collected(X, y, sample_weight)
         sample = self._sample(X, y, sample_weight)
         count = sample.size
         rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
         self._points = Evaluation(take_rows(sample.X, rows))  # for `feature_importances_`
         automatic = isinstance(self.invariance, str) and self.invariance == "auto"
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
-            config, points = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
-        formulated = None if self.approximation is not None and not automatic else formulate(config, points)
+            config = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
+        formulated = None if self.approximation is not None and not automatic else formulate(config, sample)
         if automatic and formulated is not None:
-            problem = self._affordable(formulated.problem, points, config.invariance is not None)
-            formulated = replace(formulated, problem=problem)
+            formulated = replace(formulated, problem=self._affordable(formulated.problem, sample))
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
             if formulated is not None:
                 self._learn(formulated.problem, sample, formulated.variance)
+                if automatic:
+                    self._report_graphs(sample)
                 return
             model = plain()
             settings = set(model.get_params(deep=False))
@@ -153,39 +154,39 @@ class CrossValidated(BaseKernelEstimator):
         """The relative duality gap of the models of a grid, which need less accuracy than the final model."""
         return min(FOLD_TOL, 100 * self.tol)
 
-    def _choose(self, sample: Sample) -> tuple[ModelConfig, Sample]:
-        """Return the settings with the smallest leave-one-out errors, and the points to learn from."""
+    def _choose(self, sample: Sample) -> ModelConfig:
+        """Return the settings with the smallest leave-one-out errors."""
         if isinstance(self.loss, list | tuple):
             raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
         Cs = as_grid(10 if self.Cs is None else self.Cs, "Cs", WIDE_C_RANGE)
-        nus = as_grid(6 if self.nus is None else self.nus, "nus", GRAPH_RANGE, with_zero=True)
+        nus = as_grid(2 if self.nus is None else self.nus, "nus", GRAPH_RANGE, with_zero=True)
         labeled, mean = self._scored_by(sample)
-        rows = self._subset(sample, labeled.rows, MOST_ROWS)
+        named = isinstance(self.kernel, str)
         kernels: list[Any] = [self.kernel]
-        if isinstance(self.kernel, str) and self.kernel == "auto":  # there are no Fourier features of the second
+        if named and self.kernel == "auto":  # there are no Fourier features of the second
             kernels = list(KERNEL_NAMES[:1] if isinstance(self.approximation, FourierFeatures) else KERNEL_NAMES)
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
         scales = None if by_name and scaled else [1.0] if by_name else as_list(self.scales)
-        # With few labels f follows the graph: 4,000 points without an approximation predict better than 60,000 with
-        # 1,000 landmarks (docs/measurements/unlabeled.md).
-        kept, labels = sample, np.flatnonzero(sample.labeled)
-        if self._free and sample.size > EXACT and len(labels) <= EXACT // 2:
-            kept = sample.take(self._subset(sample, labels, EXACT))
+        device = SolverOptions.of(self.solver).device
+        graphs = named and scaled and any(nus) and self.approximation is None and not np.all(sample.labeled)
+        graphs = graphs and int(sample.labeled.sum()) * sample.size <= LARGEST
+        if graphs and not can_search(sample.size, device):
+            warn(f"{type(self).__name__} tries no graph: graphs of more than {EXACT} rows need {INDEX}")
+            graphs = False
         start = perf_counter()
         selection = ModelSelection(
-            to_numpy(sample.X)[rows].astype(np.float64),
-            sample.count[rows],
-            replace(labeled, rows=np.searchsorted(rows, labeled.rows)),
+            to_numpy(sample.X).astype(np.float64, copy=False),
+            sample.count,
+            labeled,
             kernels,
             partial(self._kernel_of, sample),
             scales,
             Cs,
-            nus,
             unlabeled=not np.all(sample.labeled),
+            graphs=graphs,
             learns_scales=scales is None and self.scales == "auto",
-            # the square of the sparse Laplacian of more points has too many entries
-            powers=POWERS if kept.size <= EXACT else POWERS[:2],
+            device=device,
             monitor=SelectionMonitor(0.0, verbose=self.verbose),
         )
         self.search_status_ = selection.run()
@@ -195,7 +196,7 @@ class CrossValidated(BaseKernelEstimator):
                 f"{type(self).__name__} stopped its search after {count} candidates ({self.search_status_}).",
                 ConvergenceWarning,
             )
-        choice = Choice(selection.found, selection.labeled, selection.unlabeled)
+        choice = Choice(selection.found, selection.labeled, selection.unlabeled, selection.assumed)
         best = choice.best
         if not np.isfinite(best.loss):
             raise RuntimeError(
@@ -205,18 +206,17 @@ class CrossValidated(BaseKernelEstimator):
         self.selection_report_ = choice.report()
         if is_classifier(self):
             self.discriminant_ = choice.discriminant[0]
-        self.C_, self.nu_, self.scale_, self.loss_ = best.C / mean, best.nu, best.scale, self.loss
+        self.C_, self.nu_, self.scale_, self.loss_ = best.C / mean, 0.0, best.scale, self.loss
         self.best_index_, self.best_score_ = selection.found.index(best), self.selection_report_["score"]
         self.best_params_ = {**best.params, "C": self.C_}
         self.cv_results_ = choice.results(perf_counter() - start)
         self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == SCALES else 1)
-        points = sample if best.graph is None else kept
-        return self._config(**self.best_params_), points
+        return self._config(**self.best_params_)
 
     def _choose_by_folds(
         self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]
-    ) -> tuple[ModelConfig, Sample]:
-        """Return the settings with the best held-out score, and the points to learn from."""
+    ) -> ModelConfig:
+        """Return the settings with the best held-out score."""
         if self.approximation is not None:
             check_in_span(self.approximation, self.solver)
         invariances = as_invariances(self.invariance)
@@ -256,7 +256,7 @@ class CrossValidated(BaseKernelEstimator):
         self.best_params_ = {name: best[name] for name in shown}
         self.cv_results_, self.search_status_ = result.results(shown), result.status
         self._settings = sum(len(values) > 1 for values in grids.values())
-        return self._config(**best), sample
+        return self._config(**best)
 
     def _weighted(self, folds: Folds, sample: Sample) -> Folds:
         """Return the folds with class weights that are computed from the labels of each fold."""
@@ -291,14 +291,29 @@ class CrossValidated(BaseKernelEstimator):
         )
         return labeled, float(np.average(weight, weights=count))
 
-    def _subset(self, sample: Sample, labeled: Vector, most: int) -> Vector:
-        """Return the indices of `most` points in increasing order, including all labeled points."""
-        labeled = np.unique(labeled)
-        others = np.setdiff1d(np.arange(sample.size), labeled)
-        wanted = max(0, most - len(labeled))
-        if len(others) > wanted:
-            others = check_random_state(0).choice(others, wanted, replace=False)
-        return np.sort(np.concatenate([labeled, others]))
+    def _report_graphs(self, sample: Sample) -> None:
+        """Add to the report how well new points agree with nodes, and how many points no label can reach."""
+        graphs = graphs_in(self.best_params_["kernel"])
+        if not graphs:
+            return
+        graph, nodes = graphs[0], graphs[0].index_of(sample.X)
+        values = np.zeros((len(graph.nodes), int(np.prod(self.function_.coefficients.shape[1:]))))
+        values[nodes] = to_numpy(self.function_(sample.X)).reshape(sample.size, -1)
+        rows = np.sort(np.random.default_rng(0).permutation(nodes[~sample.labeled])[:CHECKED])
+        between = graph.as_new_points(rows) @ values
+        if is_classifier(self):
+            agreement = float(np.mean(predicted_codes(between) == predicted_codes(values[rows])))
+        else:
+            agreement = float(np.sqrt(np.mean((between - values[rows]) ** 2)))
+        out_of_reach = unreached(graph, nodes[sample.labeled])
+        self.selection_report_ |= {"agreement": agreement, "unreached": out_of_reach}
+        if out_of_reach:
+            warn(
+                f"{out_of_reach} distinct rows are in components of the graph of nearest neighbors that have no label: "
+                "their predictions rest on the other rows alone. Label "
+                "a row of each component, or join them with a larger n_neighbors, as in "
+                "kernel=GraphKernel(NeighborGraph.of(X, n_neighbors=30))."
+            )
 
     @property
     def _free(self) -> bool:
@@ -318,18 +333,12 @@ class CrossValidated(BaseKernelEstimator):
             return kernel
         return kernel * (1 / WeightNormalization.at(kernel, sample.X, sample.weight).variance)
 
-    def _affordable(self, problem: Problem, sample: Sample, graph: bool) -> Problem:
-        """Return the problem, with landmarks and a warning if there are too many points or too little time.
-
-        All functionals of "auto" are combinations of values at the points, so that f lies in the span of one landmark
-        at each of them.  That is used, without a warning, where a graph has many more edges than points.
-        """
-        points, left, most = sample.size, max(seconds_left(), 0.0), EXACT if graph else MOST_EXACT
-        if self._free and max(term.size for term in problem.terms) > most >= points:
-            problem = replace(problem, approximation=Landmarks(Evaluation(sample.X)))
-        if points <= most and left == inf:
+    def _affordable(self, problem: Problem, sample: Sample) -> Problem:
+        """Return the problem, with landmarks and a warning if there are too many labels or too little time."""
+        labels, left = sum(term.size for term in problem.terms), max(seconds_left(), 0.0)
+        if labels <= MOST_EXACT and left == inf:
             return problem
-        count, reason = FUNCTIONS, f"more than {most} points"
+        count, reason = FUNCTIONS, f"more than {MOST_EXACT} labels"
         if left < inf:
             A = np.ones((768, 768))
             A @ A[:, :8]  # the first product of a process starts the BLAS threads
@@ -337,14 +346,14 @@ class CrossValidated(BaseKernelEstimator):
             A @ A  # measured now, because other processes slow down the fit as well
             speed = 2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)  # operations per second
             speed /= 10  # a whole fit runs at about a tenth of the speed of products
-            count = min(count, max(50, int((speed * left / (2 * points)) ** 0.5)))
-            if points <= most and points**3 / (3 * speed) < left:
+            count = min(count, max(50, int((speed * left / (2 * labels)) ** 0.5)))
+            if labels <= MOST_EXACT and labels**3 / (3 * speed) < left:
                 return problem
             reason = reason if count == FUNCTIONS else "the time limit"
-        if not self._free or count >= points:
+        if not self._free or count >= labels:
             return problem
         warn(
-            f"{type(self).__name__} approximates f by {count} landmarks for {points} points, because of {reason}. "
+            f"{type(self).__name__} approximates f by {count} landmarks for {labels} labels, because of {reason}. "
             "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
         )
         return replace(problem, approximation=Landmarks(count))
@@ -354,13 +363,16 @@ class CrossValidated(BaseKernelEstimator):
 class InvariantClassifierCV(Classifier, CrossValidated):
     """`InvariantClassifier` that chooses its settings, and the use of unlabeled points, from the data.
 
-    By default (`invariance="auto"`) the kernel, the length scales, C, and whether and how a graph of nearest neighbors
-    is used are chosen by exact leave-one-out errors of the squared loss: each label is predicted from all others, while
-    its point stays in, unlabeled.  Raw features are compared with standardized ones.  Priors are added if they lower
-    the squared errors, label by label, by a standard error and by a twentieth: distances of the first principal
-    components or of decorrelated features, both computed from all points; a length scale for each feature, learned by
-    evidence; the graph.  `selection_report_` has what each gained.  With three classes or more, if it has fewer errors,
-    a linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise None).
+    By default (`invariance="auto"`) the kernel, its length scales and C are chosen by exact leave-one-out errors of the
+    squared loss: each label is predicted from all others, while its point stays in, unlabeled.  The candidates are the
+    Gaussian and the Laplace kernel of raw and of standardized features; of their first principal components and of
+    decorrelated features, both computed from all points; a length scale for each feature, learned by evidence; kernels
+    of graphs that join every point, labeled or not, with its nearest neighbors (`rkhs.kernels.GraphKernel`); and sums
+    of these with the best other kernel.  The smallest error wins, and `selection_report_` has the best of each kind.
+    If a class has fewer than three labels, leaving one out says little; then it is assumed that rows of one cluster
+    share a class, and a fixed sum of kernels of graphs and of Gaussian kernels is used.  With three classes or more, if
+    it has fewer errors, a linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise
+    None).
 
     With any other `invariance`, C and nu maximize the held-out accuracy: the labeled points are split into stratified
     folds, and the labels of one fold are left out at a time.  The grid shares its work over folds, C, nu and classes.
@@ -374,8 +386,9 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The values of C, or their number: from 0.1 to 1e8 for invariance="auto" (10 by default), otherwise from 1 to
         1000 (4 by default).
     nus : int or list of float, optional
-        The values of nu, or their number: 0 and values between 100 and 1e8 for "auto" and for graphs (6 in all by
-        default), otherwise 0 and values between 1 and 100 (4 in all).  They mean the same on every data set.
+        The values of nu, or their number: 0 and values between 100 and 1e8 for a graph as the invariance, otherwise 0
+        and values between 1 and 100 (4 in all by default).  They mean the same on every data set.  For "auto" the
+        values do not matter, except that [0] leaves out graphs.
     scales : str, float or list, default="auto"
         The length scales to try for a kernel given by name.  For invariance="auto", "median" tries 1/4, 1/2, 1, 2 and 4
         times the median distance, and "auto" also learns a scale for each feature; otherwise both mean the median.
@@ -390,7 +403,7 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The number of folds (at most the number of points of the smallest class), a splitter of scikit-learn for the
         labeled points, or pairs of indices (train, test) of rows of X.
     solver : "auto", Solver or SolverOptions, default="auto"
-        As in `InvariantClassifier`; candidates of invariance="auto" are always scored on the CPU.
+        As in `InvariantClassifier`; with a device, invariance="auto" computes graphs there too.
     tol : float, default=1e-4
         The relative duality gap of the final model.  Models of the grid are solved to 100 times it, at most 0.01.
     time_limit : float, optional
@@ -413,7 +426,9 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The share of each feature in the mean squared slope of f, in units of its standard deviation.
     selection_report_ : dict
         For invariance="auto": a "sentence", what was "chosen", and the best of the "candidates" of each kind of prior:
-        "none", "features", "scales", "graph".
+        "none", "features", "scales", "graph", "sum".  If a graph was chosen, also the "agreement", the share of points
+        that would be classified alike as new points, and the number of points "unreached", in components of the graph
+        that have no label.
     search_status_ : str
         "converged" if all candidates were solved, otherwise the reason why not.
     function_, solution_, problem_, classes_, labeled_ : object
@@ -444,15 +459,15 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     unlabeled: Any = -1
 
     @transactional
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantClassifierCV:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifierCV:
         """Choose the settings, and learn f with them from all points.
 
         Parameters
         ----------
-        X : array-like of shape (t, n)
-            The points.
-        y : array-like of shape (t,)
-            The classes, `unlabeled` where there is none.
+        X : array-like of shape (t, n), rkhs.streams.Blocks or dask collection
+            The points; blocks are collected in memory.
+        y : array-like of shape (t,), optional
+            The classes, `unlabeled` where there is none; blocks contain them.
         sample_weight : array-like of shape (t,), optional
             Factors on the losses; integers are numbers of rows.
 
@@ -527,15 +542,15 @@ class InvariantRegressorCV(Regressor, CrossValidated):
     unlabeled: Any = None
 
     @transactional
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InvariantRegressorCV:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressorCV:
         """Choose the settings, and learn f with them from all points.
 
         Parameters
         ----------
-        X : array-like of shape (t, n)
-            The points.
-        y : array-like of shape (t,)
-            The targets, `unlabeled` where there is none.
+        X : array-like of shape (t, n), rkhs.streams.Blocks or dask collection
+            The points; blocks are collected in memory.
+        y : array-like of shape (t,), optional
+            The targets, `unlabeled` where there is none; blocks contain them.
         sample_weight : array-like of shape (t,), optional
             Factors on the losses; integers are numbers of rows.
 

@@ -17,7 +17,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.random import sample_without_replacement
 
-from rkhs._backend.arrays import LARGEST_EXACT, Array, Vector, as_column, as_real, check_unmasked, take_rows, to_numpy
+from rkhs._backend.arrays import (
+    LARGEST_EXACT,
+    Array,
+    Vector,
+    as_column,
+    as_real,
+    check_unmasked,
+    row_keys,
+    take_rows,
+    to_numpy,
+)
 from rkhs._warnings import warn
 from rkhs.streams._blocks import Columns, check_columns
 
@@ -102,6 +112,8 @@ class Sample:
         if not integers:
             columns.append(self.weight)
         rows = np.column_stack(columns)
+        if np.all(self.weight == 1) and len(np.unique(row_keys(rows))) == len(rows):
+            return self
         _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         if len(first) == len(rows) and np.all(self.weight == 1):
             return self
@@ -338,7 +350,9 @@ class ClassPrior:
     """The proportions of the classes where predictions are made; for the parameter `class_weight` of classifiers.
 
     Labels are few and may come in other proportions.  The losses of a class with l_c of the l labels are multiplied by
-    p_c l / l_c, as if labels had come in the proportions p.
+    p_c l / l_c, as if labels had come in the proportions p.  If there are unlabeled points too, the mean of the
+    function of each class over all points should be 2 p_c - 1, that of 1 on the class and -1 elsewhere: a term with
+    the weight of all labels together.
 
     Parameters
     ----------

@@ -47,10 +47,10 @@ from rkhs._estimators.scoring import (
     mean_fall,
 )
 from rkhs._finite.term import Term
+from rkhs._graphs.neighbors import principal_directions
 from rkhs._learning.tuning import CRITERIA
 from rkhs._problem import Problem
 from rkhs.functionals import Evaluation, Gradient
-from rkhs.invariances._graph import principal_directions
 from rkhs.kernels import Kernel, Tunable, median_scale
 from rkhs.losses import Squared
 
@@ -264,7 +264,7 @@ class ScaleLearner:
                 return None
         if not falls_significantly(before, self.labeled.squares(predictions), weight):
             return None
-        return Candidate(SCALES, first.kernel, scale, None, 0.0, C, *self.labeled.scored(predictions))
+        return Candidate(SCALES, first.kernel, scale, C, *self.labeled.scored(predictions))
 
     def learned(self, first: Candidate, rows: Vector) -> tuple[float, ...] | None:
         """Return the scales of maximum evidence for the labels of these rows; None if the labels determine none."""

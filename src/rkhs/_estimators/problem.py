@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, take_rows, to_numpy
-from rkhs._estimators.data import Sample
+from rkhs._estimators.data import ClassPrior, Sample
 from rkhs._estimators.length_scales import resolve_kernel
 from rkhs._estimators.options import INVARIANCE, ModelConfig, as_loss, check_number
 from rkhs._finite.basis import on_basis, orthonormal
@@ -35,8 +35,8 @@ from rkhs.functionals import Evaluation, Functional, GraphDifference
 from rkhs.functionals._points import centered
 from rkhs.invariances import Invariance
 from rkhs.invariances._base import as_invariances, resolve_columns
-from rkhs.kernels import Kernel
-from rkhs.losses import Loss
+from rkhs.kernels import GraphKernel, Kernel, Sum
+from rkhs.losses import Loss, Squared
 
 MOST_NORMS = 2048  # functionals over which norms are averaged, evenly spaced if there are more
 
@@ -63,6 +63,8 @@ def _with_kernel(config: ModelConfig, sample: Sample, kernel: Kernel) -> tuple[P
         prior = None  # slopes that were measured are not assumed to be small
     invariances = [invariance for invariance in as_invariances(prior) if invariance.shape_constraint is None]
     terms = [norms.observed(term) for term in config.observed_terms(sample)]
+    if isinstance(config.class_weight, ClassPrior) and not np.all(sample.labeled):
+        terms.append(norms.observed(proportion_term(config, sample)))
     for invariance in resolve_columns(invariances if nu > 0 else [], config.feature_names):
         points = points_of(invariance, sample)
         if points.size:
@@ -71,6 +73,22 @@ def _with_kernel(config: ModelConfig, sample: Sample, kernel: Kernel) -> tuple[P
     options = config.options
     settings = {"device": options.device, "precision": options.precision, "approximation": config.approximation}
     return Problem(kernel, terms, config.basis, **settings), norms.variance
+
+
+def proportion_term(config: ModelConfig, sample: Sample) -> Term:
+    """Return the term that the mean of f over all rows, labeled or not, is that of the known class proportions.
+
+    One-against-rest functions that are 1 on a class of share p and -1 elsewhere have the mean 2 p - 1.  The term weighs
+    as much as all labels together.
+    """
+    assert config.classes is not None
+    assert isinstance(config.class_weight, ClassPrior)
+    means = 2 * config.class_weight.of(config.classes) - 1
+    rows = _spaced(sample.size, MOST_NORMS)
+    mean = (sample.count[rows] / sample.count[rows].sum())[None, :] @ Evaluation(take_rows(sample.X, rows))
+    target = means[1:] if len(means) == 2 else means[None, :]
+    weight = check_number(config.C, "C") * float(sample.weight[sample.labeled].sum())
+    return Term(mean, Squared(), target=target, weight=weight)
 
 
 def depends_on_row_order(invariance: Any) -> bool:
@@ -136,10 +154,16 @@ class WeightNormalization:
 
     @classmethod
     def at(cls, kernel: Kernel, X: Array, weight: Vector) -> WeightNormalization:
-        """Compute v from points (t, n) and their weights."""
+        """Compute v from points (t, n) and their weights; graph kernels have the mean one over their nodes."""
         points = take_rows(X, _spaced(len(X), 256)) if kernel.order else None
-        rows = _spaced(len(X), MOST_NORMS)
-        return cls(kernel, _mean(_squared_norms(kernel, Evaluation(take_rows(X, rows)), points), weight[rows]), points)
+        rows, summands = _spaced(len(X), MOST_NORMS), kernel.summands()
+        graphs = float(sum(factor for factor, k in summands if isinstance(k, GraphKernel)))
+        others = [factor * k for factor, k in summands if not isinstance(k, GraphKernel)]
+        if not others:
+            return cls(kernel, graphs, points)
+        rest = Sum(tuple(others)) if graphs else kernel
+        squares = _squared_norms(rest, Evaluation(take_rows(X, rows)), points)
+        return cls(kernel, graphs + _mean(squares, weight[rows]), points)
 
     def observed(self, term: Term) -> Term:
         """Return a term of observations with its weight divided by v."""

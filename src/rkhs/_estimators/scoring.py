@@ -15,10 +15,9 @@ from sklearn.model_selection import KFold, cross_val_predict
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs._backend.threads import single_blas
 from rkhs._estimators.data import predicted_codes
-from rkhs.invariances._graph import Graph
 
 _SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
-NONE, FEATURES, SCALES, GRAPH = KINDS = ("none", "features", "scales", "graph")  # kinds of priors, most trusted first
+NONE, FEATURES, SCALES, GRAPH, SUM = KINDS = ("none", "features", "scales", "graph", "sum")  # kinds of priors
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +60,6 @@ class Candidate:
     kind: str
     kernel: Any  # a name, or a Kernel
     scale: float | tuple[float, ...]
-    graph: Graph | None
-    nu: float
     C: float
     values: Matrix  # (l, q) leave-one-out predictions
     squares: Vector  # (l,) their squared errors
@@ -71,7 +68,7 @@ class Candidate:
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        return {"C": self.C, "nu": self.nu, "scale": self.scale, "kernel": self.kernel, "invariance": self.graph}
+        return {"C": self.C, "nu": 0.0, "scale": self.scale, "kernel": self.kernel, "invariance": None}
 
 
 def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]) -> Iterator[Matrix]:

@@ -1,17 +1,12 @@
 """Model selection by exact leave-one-out errors of the squared loss: which settings, and do unlabeled points help?
 
-A candidate is a kernel, its length scales, a graph of nearest neighbors or none, the weight nu of the graph, and C.
-One eigendecomposition gives the leave-one-out errors for all C and all classes (`leave_one_out`).  The kernel that a
-graph makes of another kernel does not depend on the labels:
+A candidate is a kernel, its length scales, and C.  One eigendecomposition gives the leave-one-out errors for all C and
+all classes (`leave_one_out`).  Unlabeled points enter through the kernel: distances of principal components and of
+decorrelated features, and the kernels of graphs of all points (`graph_kernels`).  A point whose label is left out stays
+in as an unlabeled point.  The candidate with the smallest error is chosen.
 
-    f = R theta,  K = RR'               the kernel, approximated by m functions
-    K_nu = R (I + 2 nu R'MR)^-1 R'      the kernel with a graph whose sum of squares is f'Mf
-
-The expensive steps are R'MR and one factorization for each nu, of m <= `FUNCTIONS` landmarks.  A point whose label is
-left out stays in the graph as an unlabeled point.
-
-The candidate with the smallest error is taken from each kind of prior (`KINDS`).  Going through the kinds in order, a
-later one replaces the choice so far if the errors, compared label by label, fall significantly.
+If a class has fewer than `FEWEST` labels, leaving one out says little, and with unlabeled points a fixed sum of kernels
+is chosen instead (`assumed_kernel`).
 """
 
 from __future__ import annotations
@@ -24,17 +19,25 @@ from math import inf
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs._estimators.cross_validation import cv_results, masked_objects
 from rkhs._estimators.data import drawn_rows, predicted_codes
+from rkhs._estimators.graph_kernels import (
+    ASSUMED_C,
+    CUTOFFS,
+    FEWEST,
+    SMALL,
+    assumed_kernel,
+    graph_candidates,
+)
 from rkhs._estimators.length_scales import FEWEST_LABELS, WIDTHS, FeatureTransform, KernelOf, ScaleLearner, feature_maps
 from rkhs._estimators.scoring import (
     FEATURES,
     GRAPH,
     KINDS,
     NONE,
+    SUM,
     Candidate,
     Discriminant,
     Labeled,
@@ -42,20 +45,15 @@ from rkhs._estimators.scoring import (
     leave_one_out,
 )
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.solution import CONVERGED, Record
-from rkhs.invariances._graph import Graph, laplacian_of, nearest, neighbor_weights, normalized, root_of_laplacian
+from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Record
+from rkhs._gram import gram
+from rkhs._progress import seconds_left, with_progress_callback
+from rkhs.functionals import Evaluation
 from rkhs.kernels import median_scale
 from rkhs.kernels._scaled import LEAST
 
-# The grid of graphs.
-MEASURES = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
-GRAPH_WIDTHS = (0.5, 1.0)  # length scales with graphs, in units of the median distance; f has to follow curved clusters
-NEIGHBORS, POWERS = (5, 10, 30), (1, 2, 4)  # numbers of neighbors, and powers of the Laplacian
-FIRST = (10, 2)  # neighbors and power with which feature maps and scales are compared
-FUNCTIONS = 2000  # landmarks, if there are more points; fewer landmarks resolve less of the graph
-GRAPH_STANDARD_ERRORS = (
-    1.5  # standard errors by which errors must fall with a graph, since the best of many graphs is optimistic
-)
+MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
+SHARES = (0.1, 1.0, 10.0)  # factors on the best other kernel in a sum with the best graph kernel
 
 
 @dataclass
@@ -78,7 +76,6 @@ class KernelCandidate:
 
     features: FeatureTransform
     settings: tuple[Any, Any]  # kernel, scale
-    graph: bool  # whether graphs are tried with it
 
 
 @dataclass(eq=False)
@@ -92,15 +89,16 @@ class ModelSelection:
     kernel_of: KernelOf
     scales: Sequence[Any] | None  # None for multiples of the median distance after each of the `feature_maps`
     Cs: Sequence[float]
-    nus: Sequence[float]
     unlabeled: bool  # whether there are points without labels
+    graphs: bool = True  # whether graphs of all points are tried
     learns_scales: bool = False  # whether scales are also learned, one per feature
-    powers: Sequence[int] = POWERS
+    device: str | None = None  # where graphs are computed
     monitor: SelectionMonitor = field(default_factory=lambda: SelectionMonitor(0.0))
     found: list[Candidate] = field(default_factory=list)
+    assumed: Candidate | None = None  # what is chosen because a class has too few labels to compare errors
 
     def run(self) -> str:
-        """Score all candidates until the time limit, and return the status; `found` has those without a graph first."""
+        """Score all candidates until the time limit, and return the status."""
         largest = float(np.max(np.abs(self.X), initial=0.0))
         if largest > 0 and not LEAST <= largest <= 1 / LEAST:
             raise ValueError(
@@ -116,21 +114,25 @@ class ModelSelection:
             status = str(stop)
         finally:
             self.monitor.close()
-        self.found.sort(key=lambda candidate: candidate.graph is not None)
         return status
+
+    @property
+    def too_few(self) -> bool:
+        """Whether a class has too few labels for leave-one-out errors to compare candidates."""
+        classes = self.labeled.classes
+        return classes is not None and int(np.bincount(classes).min(initial=FEWEST)) < FEWEST
 
     def _candidates(self) -> Iterator[list[Candidate]]:
         """Yield the candidates of one kernel matrix at a time: without priors, with learned scales, with graphs."""
         labeled, kernels = self.X[self.labeled.rows], list(self._kernel_candidates())
         smallest = dict[FeatureTransform, float]()  # loss without a graph
         learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and self.X.shape[1] > 1
-        graphs = self.unlabeled and any(self.nus)
+        graphs = self.unlabeled and self.graphs and len(self.X) > 1
         self.monitor.kernels = len(kernels) + 20 * learns * len(self.kernels)  # learning takes as long as 20 kernels
         if graphs:
-            weights = sum(nu > 0 for nu in self.nus)
-            self.monitor.kernels += weights * (len(NEIGHBORS) * len(self.powers) + MEASURES * len(GRAPH_WIDTHS) - 1)
+            self.monitor.kernels += MAPS * len(CUTOFFS) * (2 if len(self.X) <= SMALL else 1) + len(SHARES)
         for trial in kernels:
-            scored = self._scored(trial, None, 0.0, self.kernel_of(*trial.settings)(labeled))
+            scored = self._scored(trial, self.kernel_of(*trial.settings)(labeled))
             smallest[trial.features] = min(smallest.get(trial.features, inf), *(c.loss for c in scored))
             yield scored
         if learns:
@@ -140,22 +142,25 @@ class ModelSelection:
                 first = min((c for c in self.found if c.kernel == kernel), key=lambda c: c.loss)
                 learned = learner.candidate(first, base)
                 yield [] if learned is None else [learned]
-        if graphs:
-            maps = (features for features in smallest if features.linear is None or features.components is not None)
-            kept = nsmallest(MEASURES, maps, key=lambda features: smallest[features])
-            yield from self._with_graphs([trial for trial in kernels if trial.graph and trial.features in kept])
+        if graphs and self.too_few:
+            with with_progress_callback(self._check_time):
+                yield [self._assumed()]
+        elif graphs:
+            maps = (f for f in smallest if f.linear is None or (f.components is not None and len(self.X) <= SMALL))
+            yield from self._with_graphs(nsmallest(MAPS, maps, key=lambda features: smallest[features]))
+
+    def _check_time(self, fraction: float) -> None:
+        if seconds_left() <= 0:
+            raise Stopped(TIME_LIMIT)
 
     def _kernel_candidates(self) -> Iterator[KernelCandidate]:
-        """Yield the kernels and scales to try; graphs are tried with the first kernel."""
+        """Yield the kernels and scales to try."""
         if self.scales is not None:
             features = FeatureTransform(1.0)
             for kernel in self.kernels:
-                yield from (KernelCandidate(features, (kernel, scale), True) for scale in self.scales)
+                yield from (KernelCandidate(features, (kernel, scale)) for scale in self.scales)
             return
-        rows = self.X[drawn_rows(self.count, 4000, 0)]  # for covariances
-        subset = (
-            rows if len(rows) <= 1000 else np.random.default_rng(0).choice(rows, 1000, replace=False)
-        )  # for medians
+        rows, subset = self._samples
         for features in feature_maps(rows):
             for kernel in self.kernels:
                 distance = self.kernel_of(kernel, 1.0).distance
@@ -163,79 +168,61 @@ class ModelSelection:
                     continue  # such a kernel depends on the axes, which a linear map would change
                 median = median_scale(features.points(subset), distance=distance)
                 for width in WIDTHS:
-                    settings = features.kernel(kernel, median * width, self.kernel_of)
-                    with_graphs = width in GRAPH_WIDTHS and kernel == self.kernels[0]
-                    yield KernelCandidate(features, settings, with_graphs)
+                    yield KernelCandidate(features, features.kernel(kernel, median * width, self.kernel_of))
 
-    def _with_graphs(self, kernels: list[KernelCandidate]) -> Iterator[list[Candidate]]:
-        """Yield candidates with graphs: the graph `FIRST` with each kernel, then all graphs with the best kernel."""
-        rows, best = np.unique(self.labeled.rows), None  # landmarks: the labeled points, and a sample of the others
-        others = np.setdiff1d(np.arange(len(self.X)), rows)
-        if len(self.X) > FUNCTIONS:
-            others = np.random.default_rng(0).choice(others, max(0, FUNCTIONS - len(rows)), replace=False)
-        centers = self.X[np.concatenate([rows, others])]
-        graphs_of = {features: Graphs(self.X, features) for features in dict.fromkeys(k.features for k in kernels)}
-        for trial in kernels:
-            graphs, kernel = graphs_of[trial.features], self.kernel_of(*trial.settings)
-            K = kernel(centers)
-            K[np.diag_indices_from(K)] += 1e-10 * float(np.mean(np.diag(K)))  # so that it has a Cholesky factor
-            factor = scipy.linalg.cholesky(K, lower=True, check_finite=False)
-            R = scipy.linalg.solve_triangular(factor, kernel(self.X, centers).T, lower=True, check_finite=False).T
-            scored = list(self._along(trial, R, graphs, [FIRST]))
-            yield from scored
-            losses = [min(candidate.loss for candidate in candidates) for candidates in scored]
-            error = float(np.median(losses)) if losses else inf  # over nu; the minimum would be noisier
-            if best is None or error < best[0]:
-                best = error, trial, R, graphs
-        if best is not None:
-            _, trial, R, graphs = best
-            rest = dict.fromkeys((min(k, graphs.most), p) for k in NEIGHBORS for p in self.powers)
-            rest.pop((min(FIRST[0], graphs.most), FIRST[1]), None)
-            yield from self._along(trial, R, graphs, rest)
+    @cached_property
+    def _samples(self) -> tuple[Matrix, Matrix]:
+        """Up to 4,000 rows for covariances, and up to 1,000 of these for medians."""
+        rows = self.X[drawn_rows(self.count, 4000, 0)]
+        return rows, rows if len(rows) <= 1000 else np.random.default_rng(0).choice(rows, 1000, replace=False)
 
-    def _along(self, trial: KernelCandidate, R: Matrix, graphs: Graphs, which: Any) -> Iterator[list[Candidate]]:
-        """Yield the candidates of the graphs `which`, pairs (neighbors, power), one list for each weight nu."""
-        labeled = R[self.labeled.rows]
-        for neighbors, power in which:
-            graph, L, trace = graphs.of(neighbors, power)
-            if not trace > 0:
-                continue
-            along = R
-            for _ in range(power // 2):
-                along = L @ along
-            B = along.T @ (L @ along if power % 2 else along) / trace  # R'L^p R / tr(L^p)
-            for nu in self.nus:
-                if nu > 0:
-                    factor = scipy.linalg.cholesky(np.eye(len(B)) + 2 * nu * B, lower=True, check_finite=False)
-                    V = scipy.linalg.solve_triangular(factor, labeled.T, lower=True, check_finite=False)
-                    yield self._scored(trial, graph, nu, V.T @ V)
+    def _with_graphs(self, maps: list[FeatureTransform]) -> Iterator[list[Candidate]]:
+        """Yield candidates with graphs after some feature maps, and sums of the best graph kernel with the best other.
 
-    def _scored(self, trial: KernelCandidate, graph: Graph | None, nu: float, K: Matrix) -> list[Candidate]:
+        There is one graph if the points are many, since its neighbors take long to find.
+        """
+        best: tuple[float, Any, Matrix] | None = None
+        plain = min(self.found, key=lambda candidate: candidate.loss)
+        for features in maps if len(self.X) <= SMALL else maps[:1]:
+            with with_progress_callback(self._check_time):
+                for kernel, K in graph_candidates(self.X, self.labeled.rows, features, self.device):
+                    scored = self._scored(KernelCandidate(features, (kernel, 1.0)), K, GRAPH)
+                    loss = min(candidate.loss for candidate in scored)
+                    if best is None or loss < best[0]:
+                        best = loss, kernel, K
+                    yield scored
+        if best is None or not np.isfinite(plain.loss):
+            return
+        _, graph_kernel, K = best
+        other = self.kernel_of(plain.kernel, plain.scale)
+        K_other = other(self.X[self.labeled.rows])
+        for share in SHARES:
+            total = self.kernel_of(graph_kernel + share * other, 1.0)
+            trial = KernelCandidate(FeatureTransform(1.0), (total, 1.0))
+            yield self._scored(trial, (K + share * K_other) / (1 + share), SUM)
+
+    def _assumed(self) -> Candidate:
+        """Return the candidate for too few labels, whose C is fixed."""
+        assert self.labeled.classes is not None
+        rows, labels = self._samples[1], len(self.labeled.rows)
+        classes = self.labeled.target.shape[1] if self.labeled.target.shape[1] > 1 else 2
+        total = assumed_kernel(self.X, classes, labels, rows, self.kernels[0], self.kernel_of, self.device)
+        kernel = self.kernel_of(total, 1.0)
+        K = np.asarray(gram(kernel, Evaluation(self.X[self.labeled.rows])).dense())
+        [values] = leave_one_out(K, self.labeled.target, self.labeled.weight, [ASSUMED_C])
+        self.assumed = Candidate(SUM, kernel, 1.0, ASSUMED_C, *self.labeled.scored(values))
+        return self.assumed
+
+    def _scored(self, trial: KernelCandidate, K: Matrix, kind: str | None = None) -> list[Candidate]:
         """Return the candidates with the kernel matrix K (l, l) of the labeled points, one for each C."""
-        labeled, kind, (kernel, scale) = self.labeled, GRAPH, trial.settings
-        if graph is None:
+        labeled, (kernel, scale) = self.labeled, trial.settings
+        if kind is None:
             kind = NONE if trial.features.linear is None else FEATURES
         predictions = leave_one_out(K, labeled.target, labeled.weight, self.Cs)
         return [
-            Candidate(kind, kernel, scale, graph, nu, C, *labeled.scored(values))
+            Candidate(kind, kernel, scale, C, *labeled.scored(values))
             for C, values in zip(self.Cs, predictions, strict=True)
         ]
-
-
-class Graphs:
-    """Graphs of nearest neighbors of points X after a feature map."""
-
-    def __init__(self, X: Matrix, features: FeatureTransform) -> None:
-        self.features, self.most = features, min(max(NEIGHBORS), len(X) - 1)
-        self.distances, self.neighbors = nearest(features.points(X), self.most)
-
-    def of(self, count: int, power: int) -> tuple[Graph, Any, float]:
-        """Return the graph of `count` neighbors, its normalized Laplacian L, and the trace of L^power."""
-        count = min(count, self.most)
-        W = normalized(neighbor_weights(self.distances[:, :count], self.neighbors[:, :count]))
-        trace = float(np.sum(root_of_laplacian(W, power).data ** 2))
-        graph = Graph(count, power, scale=self.features.unit, components=self.features.components)
-        return graph, laplacian_of(W), trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +232,7 @@ class Choice:
     found: Sequence[Candidate]
     labeled: Labeled
     unlabeled: bool  # whether there are points without labels
+    assumed: Candidate | None = None  # what is chosen in any case
 
     def of(self, kind: str) -> Candidate | None:
         """Return the best candidate of a kind: of several C with nearly the smallest loss, that with the smallest C."""
@@ -258,16 +246,10 @@ class Choice:
 
     @cached_property
     def best(self) -> Candidate:
-        """The best candidate without priors, or with a prior that lowers the errors significantly, label by label."""
-        best = self.plain
-        for kind in KINDS[1:]:
-            candidate = self.of(kind)
-            sure = GRAPH_STANDARD_ERRORS if kind == GRAPH else 1.0
-            if candidate is not None and falls_significantly(
-                best.squares, candidate.squares, self.labeled.weight, sure
-            ):
-                best = candidate
-        return best
+        """The candidate with the smallest error, or the one that is assumed; of equal kinds the first of `KINDS`."""
+        if self.assumed is not None:
+            return self.assumed
+        return min((c for c in map(self.of, KINDS) if c is not None), key=lambda candidate: candidate.loss)
 
     @property
     def plain(self) -> Candidate:
@@ -290,26 +272,25 @@ class Choice:
     @property
     def sentence(self) -> str:
         """A sentence about the gain by unlabeled points, and about the discriminant if there is one."""
-        best, plain, graph = self.best, self.plain, self.of(GRAPH)
+        best, plain = self.best, self.plain
+        graph = min((c for c in map(self.of, (GRAPH, SUM)) if c is not None), key=lambda c: c.loss, default=None)
         regression = self.labeled.classes is None
         what = "root mean squared error" if regression else "errors"
 
         def shown(candidate: Candidate) -> str:
             return f"{candidate.error:.4g}" if regression else f"{100 * candidate.error:.1f} %"
 
-        count = len(self.labeled.rows)
+        if self.assumed is not None:
+            return (
+                f"Some class has fewer than {FEWEST} labels, too few to compare errors: it is assumed that rows of one "
+                "cluster share a class."
+            )
         if not self.unlabeled or (graph is None and best.kind != FEATURES):
             why = "Unlabeled rows were not tried" if self.unlabeled else "There are no unlabeled rows"
             text = f"Leave-one-out: {shown(best)} {what}. {why}."
-        elif best.kind not in (FEATURES, GRAPH):
+        elif best.kind not in (FEATURES, GRAPH, SUM):
             assert graph is not None
-            if graph.error < best.error:
-                text = (
-                    f"Unlabeled rows were not used: {shown(graph)} {what} with them and {shown(best)} without them is "
-                    f"no significant difference for {count} labels."
-                )
-            else:
-                text = f"Unlabeled rows did not help: {shown(best)} {what} without them, {shown(graph)} with them."
+            text = f"Unlabeled rows did not help: {shown(best)} {what} without them, {shown(graph)} with them."
         elif best.error < plain.error:
             text = f"Unlabeled rows helped: {shown(best)} {what} instead of {shown(plain)}."
         else:

@@ -16,7 +16,7 @@ from rkhs._finite.function import Function
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
 from rkhs._finite.term import Term
 from rkhs._gram import gram
-from rkhs._gram.operator import magnitudes
+from rkhs._gram.operator import has_graph, magnitudes
 from rkhs._linalg.saddle import Saddle
 from rkhs.functionals._base import Functional, stack
 from rkhs.kernels._base import Kernel
@@ -73,8 +73,14 @@ class RepresenterProblem:
     @cached_property
     def _finite(self) -> tuple[FiniteProblem, Restriction | None]:
         """The finite problem, and the map from its coefficients to those of the representers (None: the identity)."""
-        exact = gram(self.kernel, self.functionals)
-        fast = exact if self.precision is None else gram(self.kernel, self.functionals, precision=self.precision)
+        exact: Any = gram(self.kernel, self.functionals)
+        if has_graph(self.kernel):
+            exact = exact.stored_if_small()
+        fast = (
+            exact
+            if self.precision is None or exact.stored
+            else gram(self.kernel, self.functionals, precision=self.precision)
+        )
         definite, basis = self.kernel.order == 0, self.basis
         geometry = Geometry(fast, exact, basis.Q, definite, lambda: self._magnitudes, basis.sizes)
         system = FiniteProblem(geometry, self.rows, self.outputs)

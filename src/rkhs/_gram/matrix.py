@@ -65,6 +65,7 @@ class GramMatrix:
     """A symmetric Gram matrix that is stored, with the interface of `GramOperator`."""
 
     matrix: Array
+    double: Matrix | None = None  # the matrix in float64, if `matrix` has a lower precision
     stored = recordable = True
 
     @property
@@ -93,7 +94,7 @@ class GramMatrix:
         return self.matrix
 
     def in_double(self, out: Matrix | None = None) -> Matrix:
-        matrix = to_numpy(self.matrix).astype(np.float64, copy=False)
+        matrix = to_numpy(self.matrix).astype(np.float64, copy=False) if self.double is None else self.double
         if out is None:
             return matrix
         out += matrix

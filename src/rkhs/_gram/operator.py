@@ -23,10 +23,13 @@ from rkhs._gram.blocks import (
     mirror,
 )
 from rkhs._gram.jets import ORDER, JetProduct, by_points
-from rkhs._gram.matrix import CALL
+from rkhs._gram.matrix import CALL, GramMatrix
+from rkhs._gram.nodes import NodeProduct, node_magnitudes
 from rkhs._progress import subtask
 from rkhs.functionals._base import Combination, Functional, Part
+from rkhs.kernels._algebra import Sum
 from rkhs.kernels._base import Kernel, check_known
+from rkhs.kernels._graph import GraphKernel
 
 
 def gram(
@@ -87,10 +90,17 @@ def gram(
     if M is not None and L.dimension != M.dimension:
         raise ValueError(f"{L!r} and {M!r} have points of different dimension.")
     check_precision(precision)
+    if has_graph(kernel):  # rounded points would not be nodes
+        precision = None
     check_bounded(kernel, L)
     if M is not None:
         check_bounded(kernel, M)
     return Gram(kernel, L, L if M is None else M, budget_bytes(memory, L.prototype), precision)
+
+
+def has_graph(kernel: Kernel) -> bool:
+    """Return whether a kernel is a graph kernel, or is built from one."""
+    return isinstance(kernel, GraphKernel) or any(map(has_graph, kernel.children().values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,6 +225,9 @@ class Gram:
         # measured by `python -m benchmarks.regret`.
         seconds, pair, entry = CALL, 25e-9 if self.L.order or self.M.order else 8e-9, 8e-11
         for block in self.blocks:  # one for each summand of the kernel and each element of a symmetry group
+            if isinstance(block.kernel, GraphKernel):
+                seconds += 1e-9 * block.kernel.operations_per_column
+                continue
             left, right = (
                 sum(int(group[0].atoms.points.shape[0]) for group in by_points(side))
                 for side in (block.lefts, block.rights)
@@ -243,6 +256,10 @@ class Gram:
         out = zeros(self.shape, self._empty) if out is None else out
         exact = not self.symmetric
         for k, block in enumerate(self.blocks):
+            if isinstance(block.kernel, GraphKernel):
+                with subtask(k, len(self.blocks)):
+                    NodeProduct(block.kernel, block.lefts, block.rights, self.shape, block.weight).add_matrix(out)
+                continue
             if self.symmetric and block.lefts is block.rights:
                 with subtask(k, len(self.blocks)):
                     add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
@@ -257,6 +274,19 @@ class Gram:
         if not exact:
             mirror(out)
         return out
+
+    def stored_if_small(self) -> Gram | GramMatrix:
+        """Return the matrix in memory if it fits into the budget, otherwise this operator.
+
+        Each entry under a graph kernel takes as long as a product, so that solvers share one computation.
+        """
+        small = self.shape[0] * self.shape[1] * self._empty.dtype.itemsize <= self.budget
+        if not small:
+            return self
+        if self._empty.dtype == namespace(self._empty).float64:
+            return GramMatrix(self.dense())
+        double = self.in_double()
+        return GramMatrix(like(double, self._empty), double)
 
     def in_double(self, out: Matrix | None = None) -> Matrix:
         """Return the matrix as a float64 NumPy array, computed in float64 even for float32 points.
@@ -362,10 +392,13 @@ class Gram:
         return blocks(self.kernel, self.L, self.M)
 
     @cached_property
-    def _product(self) -> list[JetProduct | TableProduct]:
-        """The operators whose sum is the matrix: jets if they apply, tables otherwise."""
-        steps: list[JetProduct | TableProduct] = []
+    def _product(self) -> list[JetProduct | TableProduct | NodeProduct]:
+        """The operators whose sum is the matrix: graphs, jets where they apply, and tables otherwise."""
+        steps: list[JetProduct | TableProduct | NodeProduct] = []
         for block in self.blocks:
+            if isinstance(block.kernel, GraphKernel):
+                steps.append(NodeProduct(block.kernel, block.lefts, block.rights, self.shape, block.weight))
+                continue
             form = block.kernel.form(block.lefts[0].atoms.dimension)
             lefts, rights = (
                 tuple(part for part in side if form and part.atoms.order <= ORDER and part.atoms.blur is None)
@@ -397,12 +430,17 @@ def magnitudes(kernel: Kernel, L: Functional) -> Array:
            [2.]])
     """
     if kernel.order == 0:
+        graphs = [(weight, k) for weight, k in kernel.summands() if isinstance(k, GraphKernel)]
+        others = [weight * k for weight, k in kernel.summands() if not isinstance(k, GraphKernel)]
         total = zeros((L.size, 1), L.prototype)
-        for part in L.parts:
+        for part in L.parts if others else ():
             family = Combination((part.atoms.size,), (Part(part.atoms),), "atoms")
-            norms = namespace(total).sqrt(abs(gram(kernel, family).diagonal()))[:, None]
+            rest = kernel if not graphs else Sum(tuple(others))
+            norms = namespace(total).sqrt(abs(gram(rest, family).diagonal()))[:, None]
             matrix = None if part.matrix is None else abs(part.matrix)
             total[part.rows] += replace(part, weight=abs(part.weight), matrix=matrix).forward(norms)
+        for weight, graph in graphs:
+            total += like(weight**0.5 * node_magnitudes(graph, L.parts, L.size)[:, None], total)
         return total
     signs = np.sign(np.random.default_rng(0).standard_normal((L.size, 1)))
     squares = (gram(kernel, L.absolute()) @ like(signs, L.prototype)) ** 2 / max(L.size, 1)

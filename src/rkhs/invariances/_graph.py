@@ -27,11 +27,9 @@ from scipy.sparse import csr_array
 from sklearn.neighbors import NearestNeighbors
 
 from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy
+from rkhs._graphs.laplacian import checked_graph, laplacian_of, normalized, without_loops
+from rkhs._graphs.neighbors import Projection, as_rows, nearest
 from rkhs.functionals import Evaluation, Functional, Gradient, LocalDeviation
-
-# Above MANY points, neighbors are searched in COMPONENTS principal components: exact neighbors of 60,000 images would
-# take minutes.
-MANY, COMPONENTS = 20_000, 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,52 +112,15 @@ class Graph:
         rows = to_numpy(points)
         n_neighbors = min(self.n_neighbors, len(rows) - 1)
         if self.graph is not None:
-            W = csr_array(self.graph, dtype=np.float64)
-            if W.shape != (len(rows), len(rows)):
-                raise ValueError(
-                    f"The graph has shape {W.shape}, but there are {len(rows)} points: it needs one row per point."
-                )
-            if abs(W - W.T).max() > 0 or (W.nnz and not np.all((W.data >= 0) & np.isfinite(W.data))):
-                raise ValueError("The weights of a graph must be symmetric, finite and nonnegative.")
-            W = _without_loops(W)
+            W = checked_graph(self.graph, len(rows))
         elif n_neighbors < 1:
             W = csr_array((len(rows), len(rows)))
         else:
-            rows = rows / np.asarray(self.scale, dtype=np.float64)
-            if self.components is not None:
-                rows = rows @ principal_directions(rows, self.components).T
-            W = neighbor_weights(*nearest(rows, n_neighbors), self.weights)
+            points_in = Projection.of(as_rows(points), self.scale, self.components)(as_rows(points))
+            W = neighbor_weights(*nearest(points_in, n_neighbors), self.weights)
         A = root_of_laplacian(normalized(W) if self.normalized else W, self.power)
         size = float(np.sum(A.data**2))
         return (A / size**0.5 if size > 0 else A) @ Evaluation(points)
-
-
-def nearest(points: Matrix, count: int) -> tuple[Matrix, Matrix]:
-    """Return the distances (t, k) and the indices (t, k) of the k nearest neighbors of each point.
-
-    Above 20,000 points with more than 50 features the distances are those of the first 50 principal components.
-    """
-    if len(points) > MANY and points.shape[1] > COMPONENTS:
-        points = (points - points.mean(axis=0)) @ principal_directions(points, COMPONENTS).T
-    return NearestNeighbors(n_neighbors=count).fit(points).kneighbors()
-
-
-def principal_directions(points: Matrix, count: int) -> Matrix:
-    """Return the first principal directions of the points as orthonormal rows (r, n), by decreasing variance.
-
-    Their number r is `count`, or the number of features or points if that is smaller.
-
-    Examples
-    --------
-    >>> np.abs(principal_directions(np.array([[0.0, 1.0], [0.0, -1.0], [0.1, 0.0]]), 1)).round(6)
-    array([[0., 1.]])
-    """
-    centered = points - points.mean(axis=0)
-    centered = centered / (float(np.max(np.abs(centered), initial=0.0)) or 1.0)  # avoids overflow of the squares
-    t, n = centered.shape
-    if n > t:
-        return np.linalg.svd(centered, full_matrices=False)[2][:count]
-    return np.asarray(scipy.linalg.eigh(centered.T @ centered, subset_by_index=[max(0, n - count), n - 1])[1].T[::-1])
 
 
 def neighbor_weights(distances: Matrix, neighbors: Matrix, weights: str = "heat") -> csr_array:
@@ -169,19 +130,7 @@ def neighbor_weights(distances: Matrix, neighbors: Matrix, weights: str = "heat"
     near = np.exp(-(distances**2) / (2 * width**2)) if weights == "heat" and width > 0 else np.ones(distances.shape)
     rows = np.repeat(np.arange(count), most)
     W = csr_array((near.ravel(), (rows, neighbors.ravel())), shape=(count, count))
-    return _without_loops(W.maximum(W.T))
-
-
-def normalized(W: csr_array) -> csr_array:
-    """Return D^-1/2 W D^-1/2 with the degrees D."""
-    degrees = np.asarray(W.sum(axis=1)).ravel()
-    roots = scipy.sparse.diags_array(1 / np.sqrt(np.where(degrees > 0, degrees, 1.0)))
-    return csr_array(roots @ W @ roots)
-
-
-def laplacian_of(W: csr_array) -> csr_array:
-    """Return L = D - W; rows of points without neighbors are zero."""
-    return csr_array(scipy.sparse.csgraph.laplacian(W))
+    return without_loops(W.maximum(W.T))
 
 
 def root_of_laplacian(W: csr_array, power: int) -> csr_array:
@@ -195,13 +144,6 @@ def root_of_laplacian(W: csr_array, power: int) -> csr_array:
     for _ in range((power - 1) // 2):
         A = A @ L
     return csr_array(A)
-
-
-def _without_loops(W: csr_array) -> csr_array:
-    """Return the graph without edges from points to themselves."""
-    W = csr_array(W - scipy.sparse.diags_array(W.diagonal()))
-    W.eliminate_zeros()
-    return W
 
 
 def local_average(X: Array) -> Functional:

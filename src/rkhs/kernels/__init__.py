@@ -6,11 +6,13 @@ A kernel pairs atoms (point evaluations and derivatives at points); it does not 
 from typing import Any
 
 from rkhs._calculus.maps import Features, InverseDistances
+from rkhs._graphs.neighbor_graph import NeighborGraph
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum, additive
 from rkhs.kernels._autodiff import AutodiffKernel
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._fields import CurlFree, DivergenceFree, components
 from rkhs.kernels._gaussian import Gaussian, Periodic
+from rkhs.kernels._graph import GraphKernel
 from rkhs.kernels._laplace import Laplace
 from rkhs.kernels._matern import Matern
 from rkhs.kernels._polyharmonic import Polyharmonic, ThinPlate
@@ -28,6 +30,7 @@ __all__ = [
     "DivergenceFree",
     "Features",
     "Gaussian",
+    "GraphKernel",
     "InverseDistances",
     "Kernel",
     "Laplace",
@@ -35,6 +38,7 @@ __all__ = [
     "LinearTransform",
     "Matern",
     "Multiple",
+    "NeighborGraph",
     "Periodic",
     "Polyharmonic",
     "Polynomial",

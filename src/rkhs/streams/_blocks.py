@@ -367,6 +367,35 @@ def in_blocks(source: Any) -> bool:
     return isinstance(source, Blocks) or hasattr(source, "__dask_graph__")
 
 
+def collected(source: Any, y: Any = None, sample_weight: Any = None) -> tuple[Any, Vector | None, Vector | None]:
+    """Return all rows of a stream or dask collection in memory: X, y and the weights, None if there are none.
+
+    Examples
+    --------
+    >>> X, y, weight = collected(blocks(np.zeros((5, 2)), np.arange(5.0), rows=3))
+    >>> X.shape, y, weight
+    ((5, 2), array([0., 1., 2., 3., 4.]), None)
+    """
+    if isinstance(source, Blocks) and (y is not None or sample_weight is not None):
+        raise ValueError("Blocks contain y and weights: pass them to rkhs.streams.blocks.")
+    stream = source if isinstance(source, Blocks) else blocks(source, y, sample_weight)
+    parts = [block for block in stream.map(_block, None) if len(block.X)]
+    if not parts:
+        raise ValueError(NO_ROWS)
+    X: Any = np.concatenate([block.X for block in parts])
+    columns = [[getattr(block, name) for block in parts] for name in ("y", "weight")]
+    joined = [None if column[0] is None else np.concatenate(column) for column in columns]
+    if parts[0].names is not None:
+        import pandas as pd
+
+        X = pd.DataFrame(X, columns=parts[0].names)
+    return X, joined[0], joined[1]
+
+
+def _block(shared: Any, block: Block, argument: Any) -> Block:
+    return block
+
+
 def _triple(part: Any) -> tuple[Any, ...]:
     """Return (X, y, weights) from X, (X, y) or (X, y, weights)."""
     return (*(part if isinstance(part, tuple) else (part,)), None, None)[:3]

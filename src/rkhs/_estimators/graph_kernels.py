@@ -1,0 +1,103 @@
+"""Kernels of graphs of all labeled and unlabeled points, as candidates of the automatic search.
+
+With at least three labels of every class, graph kernels are compared with the other candidates by leave-one-out errors
+(`graph_candidates`).  With fewer, too few labels can be left out, and the choice rests on an assumption about the
+points (`assumed_kernel`): the sum of
+
+    a Gaussian kernel of standardized features, and one of their first three principal components,
+    a kernel of the graph of raw features, and one of the graph of standardized features,
+
+each with the mean variance one.  The cutoff of a graph kernel is the largest one with at most as many degrees of
+freedom as there are classes: then its functions are nearly constant on that many clusters.  Where points form no
+clusters this leaves the constants, which are free anyway, and the Gaussian kernels decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Matrix, Vector, placed
+from rkhs._estimators.length_scales import FeatureTransform, KernelOf, deviations
+from rkhs._graphs.filters import COUNTED
+from rkhs._graphs.neighbor_graph import NeighborGraph
+from rkhs._graphs.neighbors import principal_directions
+from rkhs.kernels import GraphKernel, Kernel, median_scale
+from rkhs.kernels._graph import graph_kernels, kernel_matrices
+
+POWER, CUTOFFS = 2, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+NEIGHBORS, MORE_NEIGHBORS = 10, 30  # the second number is tried for at most SMALL points
+SMALL = 4000
+LARGEST = 10**8  # entries of the block of columns, labels times points, up to which graphs are tried
+
+# Very few labels.
+FEWEST = 3  # labels of every class with which candidates are compared by leaving labels out
+ASSUMED_C, ASSUMED_POWER = 10.0, 3
+LOWER_CUTOFFS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 5e-4, 2e-4)
+LOWEST_CUTOFFS = (1e-4, 5e-5, 2e-5, 1e-5)  # for small graphs; polynomials of high degree take long
+
+
+def graph_candidates(
+    X: Matrix, labels: Vector, features: FeatureTransform, device: str | None
+) -> Iterator[tuple[GraphKernel, Matrix]]:
+    """Yield graph kernels of points X (t, n) after a feature map, with their matrices (l, l) of the labeled points."""
+    most = len(X) - 1
+    counts = [NEIGHBORS, MORE_NEIGHBORS] if len(X) <= SMALL else [NEIGHBORS]
+    for count in dict.fromkeys(min(count, most) for count in counts):
+        graph = NeighborGraph.of(X, count, features.unit, features.components, device=device)
+        kernels = graph_kernels(graph, POWER, CUTOFFS)
+        yield from zip(kernels, kernel_matrices(kernels, X[labels], _place(device)), strict=True)
+
+
+def assumed_kernel(
+    X: Matrix, classes: int, labels: int, rows: Matrix, kernel: Any, kernel_of: KernelOf, device: str | None
+) -> Kernel:
+    """Return the sum of kernels for very few labels; `rows` is a sample of X, for covariances and medians."""
+    spread = deviations(rows)
+    maps = [FeatureTransform(spread)]
+    if rows.shape[1] > 3 and kernel_of(kernel, 1.0).distance == "euclidean":
+        maps.append(FeatureTransform(spread, principal_directions(rows / spread, 3), 3))
+    summands: list[Kernel] = []
+    for features in maps:
+        median = median_scale(features.points(rows), distance=kernel_of(kernel, 1.0).distance)
+        summands.append(kernel_of(*features.kernel(kernel, median, kernel_of)))
+    for unit in (1.0, spread) if np.ptp(spread) > 0 else (1.0,):
+        graph = NeighborGraph.of(X, min(NEIGHBORS, len(X) - 1), unit, device=device)
+        summands.append(cluster_kernel(graph, min(classes, labels)))
+    total = summands[0]
+    for summand in summands[1:]:
+        total = total + summand
+    return total
+
+
+def cluster_kernel(graph: NeighborGraph, most: int) -> GraphKernel:
+    """Return the kernel with the largest cutoff that has at most `most` degrees of freedom.
+
+    Connected components count: there are no fewer degrees of freedom than components.
+    """
+    most = max(most, int(graph.components.max(initial=0)) + 1)
+    cutoffs = LOWER_CUTOFFS + (LOWEST_CUTOFFS if len(graph.nodes) <= COUNTED else ())
+    for cutoff in cutoffs:
+        kernel = GraphKernel(graph, ASSUMED_POWER, cutoff)
+        if kernel.degrees_of_freedom <= 1.05 * most:  # the trace is an estimate
+            break
+    return kernel
+
+
+def unreached(graph: NeighborGraph, labels: Vector) -> int:
+    """Return the number of nodes in connected components without a label, given the nodes that have one."""
+    return int(np.sum(~np.isin(graph.components, np.unique(graph.components[labels]))))
+
+
+def graphs_in(kernel: Any) -> list[NeighborGraph]:
+    """Return the graphs of the graph kernels in a sum."""
+    summands: Sequence[tuple[float, Kernel]] = kernel.summands() if isinstance(kernel, Kernel) else ()
+    return [k.graph for _, k in summands if isinstance(k, GraphKernel)]
+
+
+def _place(device: str | None) -> Any:
+    """Return an empty array where the products are computed."""
+    empty = placed(np.empty(0), device, None)
+    return np.empty(0) if empty is None else empty

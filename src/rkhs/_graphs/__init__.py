@@ -1,0 +1,1 @@
+"""Graphs of nearest neighbors: search, Laplacians, and polynomial filters of them."""

@@ -1,0 +1,239 @@
+"""A graph whose nodes are the rows of X: neighbors, weights, Laplacian, and new points between the nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, row_keys
+from rkhs._graphs.filters import ChebyshevFilters, SpectralFilters
+from rkhs._graphs.laplacian import adjacency, checked_graph, components_of, heat_weights, normalized_laplacian
+from rkhs._graphs.neighbors import Projection, as_rows, nearest, nearest_of
+
+SMALL = 500  # nodes up to which an eigendecomposition is faster than polynomials
+
+
+@dataclass(frozen=True, eq=False)
+class NeighborGraph:
+    """A weighted graph whose nodes are points, and the interpolation of its functions at new points.
+
+        w_ij = exp(-4 |x_i - x_j|^2 / d_i^2),  d_i the distance of x_i to its farthest neighbor,
+
+    for the nearest neighbors x_j of x_i, made symmetric.  A function u on the nodes has the value sum_j b_j(x) u_j at a
+    new point x, with the weights b_j(x) of its neighbors among the nodes, normalized to the sum one.
+
+    Use `NeighborGraph.of` to create one.
+
+    Parameters
+    ----------
+    nodes : ndarray of shape (t, m)
+        The nodes in the coordinates in which distances are computed.
+    keys : ndarray of shape (t,)
+        A number for each node by which equal points are recognized.
+    weights : csr_array of shape (t, t)
+        The symmetric weights of the edges.
+    projection : callable
+        The map from points to coordinates.
+    n_neighbors : int
+        The number of neighbors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.kernels import NeighborGraph
+    >>> graph = NeighborGraph.of(np.array([[0.0], [1.0], [3.0], [6.0]]), n_neighbors=1)
+    >>> graph.weights.toarray().round(3)
+    array([[0.   , 0.018, 0.   , 0.   ],
+           [0.018, 0.   , 0.009, 0.   ],
+           [0.   , 0.009, 0.   , 0.009],
+           [0.   , 0.   , 0.009, 0.   ]])
+    >>> graph.on_nodes(np.array([[3.0], [5.9]])).toarray()  # a node, and a new point next to another one
+    array([[0., 0., 1., 0.],
+           [0., 0., 0., 1.]])
+    """
+
+    nodes: Matrix
+    keys: Vector
+    weights: csr_array
+    projection: Projection
+    n_neighbors: int
+
+    @classmethod
+    def of(
+        cls,
+        X: Array,
+        n_neighbors: int = 10,
+        scale: Any = 1.0,
+        components: int | None = None,
+        graph: Any = None,
+        device: str | None = None,
+    ) -> NeighborGraph:
+        """Join every point with its nearest neighbors, or take a graph of the user.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points; equal rows are one node.
+        n_neighbors : int, default=10
+            Two points are joined if one is among the `n_neighbors` nearest ones of the other.
+        scale : float or array-like of shape (n,), default=1.0
+            A divisor of the features, or one per feature, before distances are computed.
+        components : int, optional
+            The number of principal components in which distances are computed.  By default all features are used up
+            to 20,000 points, and 50 components of more points.
+        graph : sparse matrix of shape (t, t), optional
+            A symmetric matrix of weights in place of nearest neighbors; these serve for new points only.
+        device : str, optional
+            A device of PyTorch such as "cuda", on which neighbors are searched.
+
+        Returns
+        -------
+        NeighborGraph
+            The graph.
+
+        Examples
+        --------
+        >>> import numpy as np, scipy.sparse
+        >>> from rkhs.kernels import NeighborGraph
+        >>> path = scipy.sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(3, 3))
+        >>> NeighborGraph.of(np.eye(3), graph=path)
+        NeighborGraph(3 nodes, 2 edges)
+        """
+        for name, value in (("n_neighbors", n_neighbors), ("components", components)):
+            if value is None and name == "components":
+                continue
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} of a NeighborGraph must be a positive integer, got {value!r}.")
+        rows = as_rows(as_points(X))
+        if not len(rows):
+            raise ValueError("A NeighborGraph needs at least one point.")
+        keys = row_keys(rows)
+        distinct = np.sort(np.unique(keys, return_index=True)[1])
+        if len(distinct) < len(rows) and graph is not None:
+            j = int(np.setdiff1d(np.arange(len(rows)), distinct)[0])
+            i = int(np.flatnonzero(keys == keys[j])[0])
+            raise ValueError(
+                f"Rows {i} and {j} of X are equal, and f has one value there, but the graph has two nodes: merge the "
+                "nodes of equal rows, by adding their rows and columns, or leave the graph out."
+            )
+        rows, keys = rows[distinct], keys[distinct]
+        projection = Projection.of(rows, scale, components)
+        nodes, count = projection(rows), min(int(n_neighbors), len(rows) - 1)
+        if graph is not None:
+            weights = checked_graph(graph, len(rows))
+        elif count < 1:
+            weights = csr_array((len(rows), len(rows)))
+        else:
+            distances, neighbors = nearest(nodes, count, device)
+            weights = adjacency(heat_weights(distances), neighbors)
+        return cls(nodes, keys, weights, projection, max(count, 1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("nodes", "keys", "weights", "projection", "n_neighbors")  # the rest is computed when it is needed
+        return {name: value for name, value in vars(self).items() if name in kept}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NeighborGraph):
+            return NotImplemented
+        same = self.n_neighbors == other.n_neighbors and np.array_equal(self.keys, other.keys)
+        same = same and np.array_equal(self.nodes, other.nodes)
+        return same and (self.weights != other.weights).nnz == 0
+
+    def __hash__(self) -> int:
+        return hash((self.n_neighbors, self.keys.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"NeighborGraph({len(self.nodes)} nodes, {self.weights.nnz // 2} edges)"
+
+    @cached_property
+    def laplacian(self) -> csr_array:
+        """The normalized Laplacian I - D^-1/2 W D^-1/2 of the weights W with the row sums D."""
+        return normalized_laplacian(self.weights)
+
+    @cached_property
+    def filters(self) -> SpectralFilters | ChebyshevFilters:
+        """Functions of the Laplacian: exact for small graphs, by polynomials for large ones."""
+        return (SpectralFilters if len(self.nodes) <= SMALL else ChebyshevFilters)(self.laplacian)
+
+    @cached_property
+    def components(self) -> Vector:
+        """The index (t,) of the connected component of each node."""
+        return components_of(self.weights)
+
+    def on_nodes(self, X: Array) -> csr_array:
+        """Return the sparse matrix B (s, t) with which functions on the nodes are evaluated at points, f(X) = B u.
+
+        Parameters
+        ----------
+        X : array-like of shape (s, n)
+            The points: nodes, or new ones.
+
+        Returns
+        -------
+        csr_array of shape (s, t)
+            A unit vector for a node, and the weights of the neighbors for any other point.
+        """
+        node = self.index_of(X)
+        known, new = np.flatnonzero(node >= 0), np.flatnonzero(node < 0)
+        on = csr_array((np.ones(len(known)), (known, node[known])), shape=(len(node), len(self.nodes)))
+        if len(new):
+            queries = self.projection(as_rows(as_points(X))[new])
+            distances, neighbors = nearest_of(queries, self.nodes, self.n_neighbors)
+            on = on + self._interpolation(distances, neighbors, new, len(node))
+        return csr_array(on)
+
+    def index_of(self, X: Array) -> Vector:
+        """Return the index of the node at each point, -1 for new points.
+
+        Parameters
+        ----------
+        X : array-like of shape (s, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (s,)
+            The indices.
+        """
+        rows = as_rows(as_points(X))
+        if rows.shape[1] != len(self.projection.center):
+            raise ValueError(f"{self!r} has points of {len(self.projection.center)} features, got {rows.shape[1]}.")
+        keys, order = row_keys(rows), self._order
+        node = order[np.clip(np.searchsorted(self.keys, keys, sorter=order), 0, len(order) - 1)]
+        return np.where(self.keys[node] == keys, node, -1)
+
+    def as_new_points(self, rows: Vector) -> csr_array:
+        """Return the matrix (s, t) of `on_nodes` for some nodes as if they were new points.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (s,)
+            The indices of the nodes.
+
+        Returns
+        -------
+        csr_array of shape (s, t)
+            The weights of their neighbors.
+        """
+        distances, neighbors = nearest_of(self.nodes[rows], self.nodes, self.n_neighbors + 1)
+        others = neighbors != np.asarray(rows)[:, None]
+        others[np.all(others, axis=1), -1] = False  # points at distance zero may hide the node itself
+        kept = (len(rows), neighbors.shape[1] - 1)
+        distances, neighbors = distances[others].reshape(kept), neighbors[others].reshape(kept)
+        return self._interpolation(distances, neighbors, np.arange(len(rows)), len(rows))
+
+    def _interpolation(self, distances: Matrix, neighbors: Matrix, rows: Vector, count: int) -> csr_array:
+        """Return the matrix (count, t) whose given rows have the weights of neighbors, normalized to the sum one."""
+        weights = heat_weights(distances)
+        weights /= weights.sum(axis=1, keepdims=True)
+        index = np.repeat(rows, neighbors.shape[1])
+        return csr_array((weights.ravel(), (index, neighbors.ravel())), shape=(count, len(self.nodes)))
+
+    @cached_property
+    def _order(self) -> Vector:
+        return np.argsort(self.keys)

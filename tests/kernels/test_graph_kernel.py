@@ -1,0 +1,336 @@
+"""The kernel of a graph against its formula with dense matrices, and problems against those in its features."""
+
+import copy
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse
+import torch
+
+import rkhs
+from rkhs._gram.operator import Gram
+from rkhs._graphs import filters, neighbor_graph
+from rkhs.kernels import GraphKernel, NeighborGraph, _graph
+from rkhs.kernels._graph import graph_kernels, kernel_matrices
+from rkhs.testing import _kernels as laws
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((50, 2))
+X[25:, 0] += 6.0  # two clusters
+NEW = RNG.standard_normal((6, 2)) + np.array([3.0, 0.0])
+LABELED = np.array([0, 3, 9, 14, 20, 21, 26, 30, 33, 41, 45, 49])
+Y = np.where(X[:, 0] > 3, 1.0, -1.0)
+MEAN = np.full((1, 50), 1 / 50)
+LOSSES = (
+    rkhs.Squared(),
+    rkhs.Absolute(),
+    rkhs.EpsilonInsensitive(0.2),
+    rkhs.losses.SquaredEpsilonInsensitive(0.2),
+    rkhs.Huber(0.5),
+    rkhs.Quantile(0.8),
+    rkhs.OneSided(),
+    rkhs.SquaredOneSided(),
+    rkhs.Logistic(),
+    rkhs.Hinge(),
+    rkhs.SquaredHinge(),
+    rkhs.losses.SmoothedHinge(0.5),
+)
+
+
+@pytest.fixture(params=["eigenvectors", "polynomials"])
+def way(request, monkeypatch):
+    """How filters are computed."""
+    if request.param == "polynomials":
+        monkeypatch.setattr(neighbor_graph, "SMALL", 0)
+        monkeypatch.setattr(filters, "COUNTED", 0)
+    return request.param
+
+
+def kernel_of(points=X, power=2, cutoff=0.1):
+    return GraphKernel(NeighborGraph.of(points, n_neighbors=5), power, cutoff)
+
+
+def inverse(kernel):
+    L = kernel.graph.laplacian.toarray() / kernel.cutoff
+    return scipy.linalg.inv(np.eye(len(L)) + np.linalg.matrix_power(L, kernel.power))
+
+
+def features(kernel, points):
+    """Rows whose dot products are the kernel, from eigenvectors."""
+    values, vectors = np.linalg.eigh(inverse(kernel) / kernel.variance)
+    return kernel.graph.on_nodes(points).toarray() @ (vectors * np.sqrt(values))
+
+
+@pytest.mark.parametrize("power", [1, 2, 3])
+@pytest.mark.parametrize("cutoff", [0.02, 0.5, 10.0])
+def test_the_matrix_is_as_defined(way, power, cutoff):
+    kernel, points = kernel_of(power=power, cutoff=cutoff), np.concatenate([X[::3], NEW])
+    B, inner = kernel.graph.on_nodes(points).toarray(), inverse(kernel)
+    mean = np.trace(inner) / 50
+    if way == "eigenvectors":
+        assert kernel.variance == pytest.approx(mean, rel=1e-12)
+        assert np.mean(np.diag(kernel(X))) == pytest.approx(1.0, rel=1e-12)
+    else:  # estimated by random vectors
+        assert kernel.variance == pytest.approx(mean, rel=4 * np.sqrt(2 / (64 * 50 * mean)))
+    assert kernel.degrees_of_freedom == pytest.approx(50 * kernel.variance)
+    expected = B @ inner @ B.T / kernel.variance
+    atol = 1e-11 / kernel.variance
+    np.testing.assert_allclose(kernel(points), expected, atol=atol)
+    np.testing.assert_allclose(kernel(X[:4], points), (inner[:4] @ B.T) / kernel.variance, atol=atol)
+    np.testing.assert_allclose(kernel(points, X[:4]), (inner[:4] @ B.T).T / kernel.variance, atol=atol)
+    np.testing.assert_allclose(kernel.filter(B.T), inner @ B.T, atol=1e-11)
+    np.testing.assert_allclose(kernel.on_nodes(points).toarray(), B / np.sqrt(kernel.variance), rtol=1e-14)
+
+
+def test_numbers_of_tiles_do_not_matter(way, monkeypatch):
+    kernel = kernel_of()
+    B, L = kernel.on_nodes(np.concatenate([X, NEW])), rkhs.Evaluation(np.concatenate([X, NEW]))
+    whole, some = kernel.between(B, B, X), kernel.between(B[:7], B, X)
+    diagonal = rkhs.gram(kernel, L).diagonal()
+    for tile in (1, 3 * 50, 49 * 50, 56 * 50):
+        monkeypatch.setattr(_graph, "TILE", tile)
+        np.testing.assert_allclose(kernel.between(B, B, X), whole, atol=1e-10)
+        np.testing.assert_allclose(kernel.between(B[:7], B, X), some, atol=1e-10)
+        np.testing.assert_allclose(kernel.between(B, B[:7], X), some.T, atol=1e-10)
+        np.testing.assert_allclose(rkhs.gram(kernel, L).diagonal(), diagonal, atol=1e-10)
+    np.testing.assert_allclose(np.diag(whole), diagonal, atol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["NumPy", "PyTorch"])
+def test_libraries_and_dtypes(way, library, dtype):
+    points = library(X.astype(dtype))
+    kernel = kernel_of(points)
+    found = kernel(points, points[:9])
+    assert type(found) is type(points)
+    assert found.dtype == points.dtype
+    expected = inverse(kernel)[:, :9] / kernel.variance
+    np.testing.assert_allclose(found, expected, atol=1e-10 if dtype == "float64" else 1e-5)
+
+
+@pytest.mark.parametrize("clusters", [1, 3])
+def test_a_cluster_without_edges_to_others(clusters):
+    """The kernel is zero between components, and functions may be constant on each of them."""
+    points = np.concatenate([X[:25] + 100.0 * k for k in range(clusters)])
+    kernel = kernel_of(points, cutoff=1e-5)
+    K = kernel(points)
+    assert kernel.degrees_of_freedom == pytest.approx(clusters, rel=1e-3)
+    for k in range(clusters):
+        own = slice(25 * k, 25 * k + 25)
+        assert np.all(K[own, own] > 0)
+        np.testing.assert_allclose(np.delete(K[own], own, axis=1), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_very_few_nodes(way, count):
+    kernel = kernel_of(X[:count], cutoff=0.5)
+    expected = inverse(kernel)
+    np.testing.assert_allclose(kernel(X[:count]), expected / kernel.variance, atol=1e-11)
+
+
+def test_a_graph_without_edges(way):
+    """Values at the nodes are independent of each other."""
+    kernel = GraphKernel(NeighborGraph.of(X, graph=scipy.sparse.csr_array((50, 50))))
+    assert kernel.variance == pytest.approx(1.0)
+    np.testing.assert_allclose(kernel(X), np.eye(50), atol=1e-11)
+
+
+def test_several_cutoffs_in_one_sequence(way):
+    graph, points = NeighborGraph.of(X, n_neighbors=5), np.concatenate([X[LABELED], NEW])
+    cutoffs = [2.0, 0.005, 0.1]
+    kernels = graph_kernels(graph, 2, cutoffs)
+    assert [(kernel.power, kernel.cutoff) for kernel in kernels] == [(2, cutoff) for cutoff in cutoffs]
+    for place in (X, torch.tensor(X)):
+        for kernel, K in zip(kernels, kernel_matrices(kernels, points, place), strict=True):
+            alone = GraphKernel(graph, 2, kernel.cutoff)
+            assert kernel.variance == pytest.approx(alone.variance, rel=1e-9)
+            assert isinstance(K, np.ndarray)
+            B = graph.on_nodes(points).toarray()
+            np.testing.assert_allclose(K, B @ inverse(kernel) @ B.T / kernel.variance, atol=1e-11 / kernel.variance)
+
+
+LAWS = [law for law in laws.LAWS if law is not laws._averages]  # f may jump at nodes
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_laws_of_kernels(law):
+    law(laws.Sample(kernel_of(), 2, 0))
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda kernel: pickle.loads(pickle.dumps(kernel))])
+@pytest.mark.parametrize("used", [False, True])
+def test_copies_are_the_same(way, clone, used):
+    kernel = kernel_of()
+    expected = kernel(X[:5], NEW) if used else kernel_of()(X[:5], NEW)
+    np.testing.assert_array_equal(clone(kernel)(X[:5], NEW), expected)
+
+
+def test_it_says_what_it_is():
+    assert repr(kernel_of(X[:2])) == "GraphKernel(NeighborGraph(2 nodes, 1 edges), power=2, cutoff=0.1)"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"power": 0}, ValueError, "power of a GraphKernel must be a positive integer, got 0"),
+        ({"power": 1.5}, ValueError, "power of a GraphKernel must be a positive integer, got 1.5"),
+        ({"power": True}, ValueError, "power of a GraphKernel must be a positive integer, got True"),
+        ({"cutoff": 0.0}, ValueError, "cutoff of a GraphKernel must be a positive number, got 0.0"),
+        ({"cutoff": -1.0}, ValueError, "cutoff of a GraphKernel must be a positive number, got -1.0"),
+        ({"cutoff": np.nan}, ValueError, "cutoff of a GraphKernel must be a positive number, got nan"),
+        ({"cutoff": "small"}, ValueError, "cutoff of a GraphKernel must be a positive number, got 'small'"),
+        ({"accuracy": 0.0}, ValueError, "accuracy of a GraphKernel must be a positive number, got 0.0"),
+        ({"accuracy": np.inf}, ValueError, "accuracy of a GraphKernel must be a positive number, got inf"),
+        ({"graph": X}, TypeError, r"needs a graph, such as NeighborGraph\.of\(X\)"),
+    ],
+)
+def test_parameters_are_checked(arguments, error, words):
+    with pytest.raises(error, match=words):
+        GraphKernel(**{"graph": NeighborGraph.of(X), **arguments})
+
+
+@pytest.mark.parametrize("family", [rkhs.Gradient, rkhs.Hessian, rkhs.Laplacian], ids=lambda family: family.__name__)
+def test_derivatives_are_refused(family):
+    with pytest.raises(rkhs.exceptions.NotBoundedError, match=r"not bounded on the RKHS of GraphKernel.*a Difference"):
+        rkhs.gram(kernel_of(), family(X))
+
+
+def test_other_numbers_of_features_are_refused():
+    with pytest.raises(ValueError, match="has points of 2 features, got 3"):
+        kernel_of()(np.zeros((1, 3)))
+
+
+def problem(kernel, loss, basis=None, points=X, new=NEW):
+    """Labels of some nodes, a mean over all of them, and values at new points."""
+    rows = LABELED.tolist()
+    target = Y[LABELED] if loss.classification else np.sin(np.arange(12.0))
+    return rkhs.Problem(
+        kernel,
+        [
+            rkhs.Term(rkhs.Evaluation(points[rows]), loss, target, np.linspace(1.0, 5.0, 12)),
+            rkhs.Term(MEAN @ rkhs.Evaluation(points), rkhs.Squared(), [0.3], 20.0),
+            rkhs.Term(rkhs.Evaluation(new), rkhs.Squared(), np.linspace(-1.0, 1.0, 6), 0.5),
+        ],
+        basis,
+    )
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["no basis", "Constant"])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_problems_are_those_in_its_features(way, loss, basis):
+    kernel = kernel_of()
+    found = problem(kernel, loss, basis).solve(tol=1e-10)
+    own = features(kernel, X), features(kernel, NEW)
+    expected = problem(rkhs.kernels.Linear(), loss, basis, *own).solve(tol=1e-10)
+    assert found.primal == pytest.approx(expected.primal, rel=1e-8)
+    assert found.status == "converged"
+    assert 0 <= found.relative_gap <= 1e-10
+    assert found.dual <= expected.primal * (1 + 1e-9)
+    np.testing.assert_allclose(found.function(X), expected.function(own[0]), atol=1e-4)
+    np.testing.assert_allclose(found.function(NEW), expected.function(own[1]), atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
+def test_sums_with_other_kernels(way, loss):
+    """A sum of kernels is the kernel of the features of both."""
+    kernel = kernel_of()
+    found = problem(kernel + 0.5 * rkhs.Polynomial(1), loss).solve(tol=1e-10)
+
+    def both(points):
+        return np.hstack([features(kernel, points), np.sqrt(0.5) * points, np.full((len(points), 1), np.sqrt(0.5))])
+
+    expected = problem(rkhs.kernels.Linear(), loss, None, both(X), both(NEW)).solve(tol=1e-10)
+    assert found.primal == pytest.approx(expected.primal, rel=1e-8)
+
+
+def least_squares(K, b, weight):
+    """The minimum of |f|^2 / 2 + sum_i w_i (f(x_i) - b_i)^2."""
+    return float(b @ np.linalg.solve(K + np.diag(1 / (2 * weight)), b)) / 2
+
+
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Huber(0.5), rkhs.SquaredHinge()], ids=repr)
+def test_problems_whose_matrix_is_not_stored(way, monkeypatch, loss):
+    """The solvers then use products, blocks and the diagonal."""
+    expected = problem(kernel_of(), loss).solve(tol=1e-10)
+    assert problem(kernel_of(), loss).system.gram.stored
+    monkeypatch.setattr(Gram, "stored_if_small", lambda self: self)
+    open_problem = problem(kernel_of(), loss)
+    assert not open_problem.system.gram.stored
+    solvers = [None, rkhs.solvers.NonlinearCG()] + [rkhs.solvers.ConjugateGradients()] * loss.quadratic
+    for solver in solvers:
+        found = open_problem.solve(solver, tol=1e-9) if solver else open_problem.solve(tol=1e-9)
+        assert found.primal == pytest.approx(expected.primal, rel=1e-8)
+        assert found.status == "converged"
+
+
+def test_a_graph_of_three_thousand_nodes():
+    """By polynomials, against a solution with the dense inverse matrix."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(size=(3000, 2))
+    kernel = GraphKernel(NeighborGraph.of(points, n_neighbors=8), power=2, cutoff=0.05)
+    rows, b = np.arange(0, 3000, 60), rng.standard_normal(50)
+    L = kernel.graph.laplacian / kernel.cutoff
+    precision = (scipy.sparse.eye_array(3000) + L @ L).toarray()
+    K = np.linalg.solve(precision, np.eye(3000)[:, rows])[rows] / kernel.variance
+    own = rkhs.Problem(kernel, [rkhs.Term(rkhs.Evaluation(points[rows]), rkhs.Squared(), b, 2.0)])
+    found = own.solve(tol=1e-10)
+    assert found.primal == pytest.approx(least_squares(K, b, np.full(50, 2.0)), rel=1e-8)
+    assert found.relative_gap <= 1e-10
+    a = np.linalg.solve(K + np.eye(50) / 4, b)
+    np.testing.assert_allclose(found.function(points[rows]), K @ a, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["NumPy", "PyTorch"])
+def test_problems_of_libraries_and_dtypes(way, library, dtype):
+    points, b = library(X.astype(dtype)), np.sin(np.arange(50.0)).astype(np.float32).astype(np.float64)
+    kernel = kernel_of(points, cutoff=0.02)
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), library(b.astype(dtype)), 100.0)
+    found = rkhs.Problem(kernel, [term]).solve(tol=1e-6)
+    expected = least_squares(inverse(kernel) / kernel.variance, b, np.full(50, 100.0))
+    rel = 1e-8 if dtype == "float64" else 1000 * float(np.finfo(np.float32).eps)
+    assert found.primal == pytest.approx(expected, rel=rel)
+    assert found.dual == pytest.approx(expected, rel=rel)
+    assert dtype == "float32" or found.status == "converged"
+    values = found.function(points)
+    assert type(values) is type(points)
+    assert values.dtype == points.dtype
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["no basis", "Constant"])
+def test_leaving_out_is_solving_again(way, basis):
+    whole = problem(kernel_of(), rkhs.Squared(), basis)
+    found = whole.leave_out()
+    assert found.exact
+    labels, rest = whole.terms[0], whole.terms[1:]
+    for i in range(12):
+        weight = np.where(np.arange(12) == i, 0.0, labels.weights()[:, 0])
+        again = replace(whole, terms=[labels.changed(weight=weight), *rest]).solve(tol=1e-12).function
+        assert found.predictions[0][i] == pytest.approx(again(X[LABELED[[i]]])[0], abs=1e-8)
+
+
+def test_several_outputs(way):
+    kernel, targets = kernel_of(), RNG.standard_normal((12, 3))
+    terms = [rkhs.Term(rkhs.Evaluation(X[LABELED]), rkhs.Squared(), b, 3.0) for b in (targets, *targets.T)]
+    together, *each = [rkhs.Problem(kernel, [term]).solve(tol=1e-12).function for term in terms]
+    np.testing.assert_allclose(together(X), np.stack([f(X) for f in each], axis=1), atol=1e-9)
+
+
+def test_factors_are_tuned():
+    """The derivative in the logarithm of a factor is the multiple itself."""
+    kernel = kernel_of()
+    b = features(kernel, X) @ np.random.default_rng(3).standard_normal(50) * 3
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), b, rkhs.Tunable())
+    tuned = rkhs.Problem(rkhs.Tunable() * kernel, [term]).tune(prior=None).kernel
+    assert isinstance(tuned.kernel, GraphKernel)
+    assert 0 < tuned.factor < np.inf
+
+
+def test_functions_are_saved(tmp_path):
+    f = problem(kernel_of(), rkhs.Squared()).solve().function
+    rkhs.save(f, tmp_path / "f.rkhs")
+    points = np.concatenate([X[:5], NEW])
+    np.testing.assert_array_equal(rkhs.load(tmp_path / "f.rkhs")(points), f(points))
