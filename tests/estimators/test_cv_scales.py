@@ -48,13 +48,13 @@ def test_folds_do_not_depend_on_order_and_units():
 def test_scales_are_taken_where_one_feature_matters_and_not_where_all_do():
     X, weight, target = some(120, 6)
     one = metrics(X, weight, target)
-    base = Candidate("none", "gaussian", 1.2, None, 0.0, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
+    base = Candidate("none", "gaussian", 1.2, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
     found = one.candidate(base, base)
     assert found is not None
     assert np.argmin(found.scale) == 0
     assert 4 * min(found.scale) < sorted(found.scale)[1]
     Y = np.sin(X.sum(axis=1, keepdims=True))
-    common = Candidate("none", "gaussian", 1.15, None, 0.0, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
+    common = Candidate("none", "gaussian", 1.15, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
     assert metrics(X, weight, Y).candidate(common, common) is None
 
 
@@ -62,7 +62,7 @@ def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
     """By hand, for one fold."""
     X, weight, target = some(120, 6)
     one = metrics(X, weight, target)
-    base = Candidate("none", "gaussian", 1.2, None, 0.0, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
+    base = Candidate("none", "gaussian", 1.2, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
     found = one.candidate(base, base)
     errors, weights = [], []
     for group, rest in one.folds():

@@ -7,7 +7,8 @@ from sklearn.decomposition import PCA
 
 import rkhs
 from rkhs._estimators.length_scales import FeatureTransform, decorrelating, feature_maps
-from rkhs.invariances._graph import Graph, principal_directions
+from rkhs._graphs.neighbors import principal_directions
+from rkhs.invariances import Graph
 
 
 def some(rows=60, features=5):
@@ -80,7 +81,7 @@ def test_kernel_and_graph_are_of_these_distances(unit, components):
     np.testing.assert_allclose(kernel(X), np.exp(-cdist(points, points, "sqeuclidean") / 4.5), atol=1e-12)
     near = Graph(4, 2, scale=features.unit, components=features.components)
     values = np.random.default_rng(1).standard_normal(60)
-    np.testing.assert_allclose(energy(near(X), values), energy(rkhs.invariances.Graph(4, 2)(points), values), rtol=1e-9)
+    np.testing.assert_allclose(energy(near(X), values), energy(Graph(4, 2)(points), values), rtol=1e-9)
 
 
 def energy(functionals, values):

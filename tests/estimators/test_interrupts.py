@@ -187,10 +187,10 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
         rkhs.InvariantClassifierCV(time_limit=0).fit(X, Y)
 
 
-def test_more_points_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
+def test_more_labels_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
     monkeypatch.setattr(cv, "MOST_EXACT", 50)
     monkeypatch.setattr(cv, "FUNCTIONS", 20)
-    message = "20 landmarks for 60 points, because of more than 50 points"
+    message = "20 landmarks for 60 labels, because of more than 50 labels"
     with pytest.warns(UserWarning, match=message) as record:
         model = rkhs.InvariantClassifierCV(Cs=[1, 10]).fit(X, Y)
     assert record[0].filename == __file__

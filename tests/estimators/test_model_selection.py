@@ -10,6 +10,7 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
+from rkhs import _progress
 from rkhs._estimators.graph_kernels import CUTOFFS, cluster_kernel, graphs_in, unreached
 from rkhs._estimators.scoring import Candidate, Labeled, leave_one_out
 from rkhs._estimators.selection import SHARES, Choice, SelectionMonitor
@@ -178,6 +179,17 @@ def test_what_must_not_change_the_choice(data, change, few):
     np.testing.assert_allclose(other.decision_function(change(X)), one.decision_function(X), atol=1e-8)
     new = X[::7] + 0.01
     np.testing.assert_allclose(other.decision_function(change(new)), one.decision_function(new), atol=1e-8)
+
+
+@pytest.mark.parametrize("features", [2, 5])
+def test_standardized_features_have_one_graph(features):
+    """Deviations differ by rounding, and standardized features are the features themselves."""
+    X = np.random.default_rng(0).standard_normal((60, features))
+    y, X = (X[:, 0] > 0).astype(int), (X - X.mean(axis=0)) / X.std(axis=0)
+    [(params, _)] = candidates_of(rkhs.InvariantClassifierCV().fit(X, one_of_each(y)))
+    assert len(graphs_in(params["kernel"])) == 1
+    [(params, _)] = candidates_of(rkhs.InvariantClassifierCV().fit(X * np.linspace(1, 2, features), one_of_each(y)))
+    assert len(graphs_in(params["kernel"])) == 2
 
 
 def test_features_of_other_units_are_brought_to_one():
@@ -387,8 +399,7 @@ def test_graphs_are_tried_with_kernels_by_name(name):
 
 @pytest.mark.parametrize(("largest", "tried"), [(15 * 60, True), (15 * 60 - 1, False)])
 def test_graphs_of_too_many_rows_are_not_tried(largest, tried, monkeypatch):
-    for module in ("selection", "cv"):
-        monkeypatch.setattr(f"rkhs._estimators.{module}.LARGEST", largest, raising=False)
+    monkeypatch.setattr("rkhs._estimators.cv.LARGEST", largest)
     X, y = MOONS
     model = rkhs.InvariantClassifierCV(scales="median").fit(X, labels_of(y, np.arange(15)))
     assert bool(candidates_of(model)) == tried
@@ -427,6 +438,18 @@ def test_a_time_limit_during_graphs(labels, monkeypatch):
     assert not graphs_in(model.best_params_["kernel"])
     assert len(model.cv_results_["params"]) > 50
     assert model.decision_function(X).shape == (60,)
+
+
+def test_a_time_limit_between_graphs(monkeypatch):
+    """The clock goes a second further with each look at it; nobody looks at it after the search."""
+    X, y = MOONS
+    looks = iter(range(10**9))
+    monkeypatch.setattr(_progress, "perf_counter", lambda: float(next(looks)))
+    with pytest.warns(ConvergenceWarning, match=r"stopped its search after \d+ candidates \(time limit"):
+        model = rkhs.InvariantClassifierCV(scales="median", time_limit=60.0).fit(X, labels_of(y, np.arange(15)))
+    assert 0 < len(candidates_of(model)) < 10 * 2 * 2 * len(CUTOFFS)
+    assert model.solution_.status == "converged"
+    assert _progress._settings.get().callback is None
 
 
 @pytest.mark.parametrize("labels", [15, 4])

@@ -20,7 +20,7 @@ from rkhs._estimators.base import BaseKernelEstimator, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, folds_of, search
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows, predicted_codes
-from rkhs._estimators.graph_kernels import LARGEST, graphs_in, unreached
+from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, unreached
 from rkhs._estimators.length_scales import SCALED, as_kernel
 from rkhs._estimators.options import (
     C_RANGE,
@@ -294,25 +294,22 @@ class CrossValidated(BaseKernelEstimator):
     def _report_graphs(self, sample: Sample) -> None:
         """Add to the report how well new points agree with nodes, and how many points no label can reach."""
         graphs = graphs_in(self.best_params_["kernel"])
-        if not graphs:
+        if not graphs or self.solution_.span is not None:
             return
-        graph, nodes = graphs[0], graphs[0].index_of(sample.X)
-        values = np.zeros((len(graph.nodes), int(np.prod(self.function_.coefficients.shape[1:]))))
-        values[nodes] = to_numpy(self.function_(sample.X)).reshape(sample.size, -1)
-        rows = np.sort(np.random.default_rng(0).permutation(nodes[~sample.labeled])[:CHECKED])
-        between = graph.as_new_points(rows) @ values
+        unlabeled = np.flatnonzero(~sample.labeled)
+        rows = np.sort(np.random.default_rng(0).permutation(unlabeled)[:CHECKED])
+        between, values = as_new_points(self.function_, sample.X, rows)
         if is_classifier(self):
-            agreement = float(np.mean(predicted_codes(between) == predicted_codes(values[rows])))
+            agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))
         else:
-            agreement = float(np.sqrt(np.mean((between - values[rows]) ** 2)))
-        out_of_reach = unreached(graph, nodes[sample.labeled])
+            agreement = float(np.sqrt(np.mean((between - values) ** 2)))
+        out_of_reach = unreached(graphs[0], graphs[0].index_of(sample.X)[sample.labeled])
         self.selection_report_ |= {"agreement": agreement, "unreached": out_of_reach}
         if out_of_reach:
             warn(
                 f"{out_of_reach} distinct rows are in components of the graph of nearest neighbors that have no label: "
-                "their predictions rest on the other rows alone. Label "
-                "a row of each component, or join them with a larger n_neighbors, as in "
-                "kernel=GraphKernel(NeighborGraph.of(X, n_neighbors=30))."
+                "their predictions rest on the other rows alone. Label a row of each component, or join them with a "
+                "larger n_neighbors, as in kernel=GraphKernel(NeighborGraph.of(X, n_neighbors=30))."
             )
 
     @property

@@ -19,11 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, Vector, placed
-from rkhs._estimators.length_scales import FeatureTransform, KernelOf, deviations
+from rkhs._backend.arrays import Array, Matrix, Vector, placed, take_rows, to_numpy
+from rkhs._estimators.length_scales import FeatureTransform, KernelOf, deviations, feature_maps
+from rkhs._finite.function import Function
 from rkhs._graphs.filters import COUNTED
 from rkhs._graphs.neighbor_graph import NeighborGraph
-from rkhs._graphs.neighbors import principal_directions
+from rkhs.functionals import Evaluation
 from rkhs.kernels import GraphKernel, Kernel, median_scale
 from rkhs.kernels._graph import graph_kernels, kernel_matrices
 
@@ -56,14 +57,15 @@ def assumed_kernel(
 ) -> Kernel:
     """Return the sum of kernels for very few labels; `rows` is a sample of X, for covariances and medians."""
     spread = deviations(rows)
+    equal = np.ptp(spread) <= 1e-6 * spread.max()
     maps = [FeatureTransform(spread)]
-    if rows.shape[1] > 3 and kernel_of(kernel, 1.0).distance == "euclidean":
-        maps.append(FeatureTransform(spread, principal_directions(rows / spread, 3), 3))
+    if kernel_of(kernel, 1.0).distance == "euclidean":
+        maps += [f for f in feature_maps(rows) if f.components == 3 and (np.ndim(f.unit) or equal)]
     summands: list[Kernel] = []
     for features in maps:
         median = median_scale(features.points(rows), distance=kernel_of(kernel, 1.0).distance)
         summands.append(kernel_of(*features.kernel(kernel, median, kernel_of)))
-    for unit in (1.0, spread) if np.ptp(spread) > 0 else (1.0,):
+    for unit in (1.0,) if equal else (1.0, spread):
         graph = NeighborGraph.of(X, min(NEIGHBORS, len(X) - 1), unit, device=device)
         summands.append(cluster_kernel(graph, min(classes, labels)))
     total = summands[0]
@@ -95,6 +97,28 @@ def graphs_in(kernel: Any) -> list[NeighborGraph]:
     """Return the graphs of the graph kernels in a sum."""
     summands: Sequence[tuple[float, Kernel]] = kernel.summands() if isinstance(kernel, Kernel) else ()
     return [k.graph for _, k in summands if isinstance(k, GraphKernel)]
+
+
+def as_new_points(function: Function, X: Array, rows: Vector) -> tuple[Matrix, Matrix]:
+    """Return the values (r, q) that f would have at some of the points X if these were not nodes, and those it has."""
+    points = take_rows(X, rows)
+    values = np.zeros((len(rows), function.outputs or 1))
+    if function.basis is not None:
+        coefficients = to_numpy(function.basis_coefficients).reshape(-1, values.shape[1])
+        values += to_numpy(Evaluation(points).assemble(function.basis.on)) @ coefficients
+    between = values.copy()
+    for weight, kernel in function.kernel.summands():
+        part = Function(weight * kernel, function.functionals, function.coefficients)
+        if not isinstance(kernel, GraphKernel):
+            own = to_numpy(part(points)).reshape(values.shape)
+            values, between = values + own, between + own
+            continue
+        index = kernel.graph.index_of(X)
+        nodes = np.zeros((len(kernel.graph.nodes), values.shape[1]))
+        nodes[index] = to_numpy(part(X)).reshape(len(index), -1)
+        values = values + nodes[index[rows]]
+        between = between + kernel.graph.as_new_points(index[rows]) @ nodes
+    return between, values
 
 
 def _place(device: str | None) -> Any:

@@ -154,9 +154,10 @@ class Discriminant:
 
     @staticmethod
     def applies(scores: Matrix, codes: Vector) -> bool:
-        """Return whether there are at least three classes and, on average, three labels for each of them."""
+        """Return whether there are at least three classes and three labels of each of them."""
         classes = scores.shape[1]
-        return classes > 2 and len(codes) >= 3 * classes and bool(np.all(np.isfinite(scores)))
+        enough = classes > 2 and int(np.bincount(codes, minlength=classes).min()) >= 3
+        return enough and bool(np.all(np.isfinite(scores)))
 
     @staticmethod
     def cross_validated(scores: Matrix, codes: Vector) -> Vector:

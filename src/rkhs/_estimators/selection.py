@@ -37,6 +37,7 @@ from rkhs._estimators.scoring import (
     GRAPH,
     KINDS,
     NONE,
+    SCALES,
     SUM,
     Candidate,
     Discriminant,
@@ -130,7 +131,7 @@ class ModelSelection:
         graphs = self.unlabeled and self.graphs and len(self.X) > 1
         self.monitor.kernels = len(kernels) + 20 * learns * len(self.kernels)  # learning takes as long as 20 kernels
         if graphs:
-            self.monitor.kernels += MAPS * len(CUTOFFS) * (2 if len(self.X) <= SMALL else 1) + len(SHARES)
+            self.monitor.kernels += (2 * MAPS if len(self.X) <= SMALL else 1) * len(CUTOFFS) + len(SHARES)
         for trial in kernels:
             scored = self._scored(trial, self.kernel_of(*trial.settings)(labeled))
             smallest[trial.features] = min(smallest.get(trial.features, inf), *(c.loss for c in scored))
@@ -182,7 +183,8 @@ class ModelSelection:
         There is one graph if the points are many, since its neighbors take long to find.
         """
         best: tuple[float, Any, Matrix] | None = None
-        plain = min(self.found, key=lambda candidate: candidate.loss)
+        unseen = (c for c in self.found if c.kind != SCALES)  # learned scales have seen the labels that are left out
+        plain = min(unseen, key=lambda candidate: candidate.loss)
         for features in maps if len(self.X) <= SMALL else maps[:1]:
             with with_progress_callback(self._check_time):
                 for kernel, K in graph_candidates(self.X, self.labeled.rows, features, self.device):

@@ -140,6 +140,8 @@ class NeighborGraph:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NeighborGraph):
             return NotImplemented
+        if self is other:
+            return True
         same = self.n_neighbors == other.n_neighbors and np.array_equal(self.keys, other.keys)
         same = same and np.array_equal(self.nodes, other.nodes)
         return same and (self.weights != other.weights).nnz == 0
