@@ -626,3 +626,14 @@ def test_decorrelated_features_help_where_classes_are_in_what_is_left():
     model = rkhs.InvariantClassifierCV(scales="median").fit(X, np.where(np.arange(400) < 100, y, -1))
     assert model.best_params_["kernel"].linear.shape == (60, 60)
     assert model.score(X, y) > 0.65
+
+
+@pytest.mark.parametrize("invariance", ["auto", "gradient"])
+def test_several_outputs_share_the_settings(invariance):
+    X = np.random.default_rng(0).standard_normal((120, 2))
+    Y = np.stack([np.sin(X[:, 0]), X[:, 1] ** 2], axis=1)
+    few = np.where((np.arange(120) < 50)[:, None], Y, np.nan)
+    model = rkhs.InvariantRegressorCV(invariance=invariance, unlabeled=np.nan).fit(X, few)
+    assert model.predict(X).shape == (120, 2)
+    for errors, target in zip(Y[50:].T - model.predict(X[50:]).T, Y.T, strict=True):
+        assert np.mean(errors**2) < 0.1 * np.var(target)

@@ -34,7 +34,7 @@ from rkhs._estimators.options import (
     check_in_span,
 )
 from rkhs._estimators.problem import WeightNormalization, formulate
-from rkhs._estimators.regressor import InvariantRegressor, Regressor
+from rkhs._estimators.regressor import InvariantRegressor, SeveralOutputs
 from rkhs._estimators.scoring import SCALES, Labeled
 from rkhs._estimators.selection import Choice, ModelSelection, SelectionMonitor
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
@@ -483,7 +483,7 @@ class InvariantClassifierCV(Classifier, CrossValidated):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class InvariantRegressorCV(Regressor, CrossValidated):
+class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     """`InvariantRegressor` that chooses its settings, and the use of unlabeled points, from the data.
 
     By default (`invariance="auto"`) the settings are chosen as in `InvariantClassifierCV`. With any other
@@ -546,8 +546,8 @@ class InvariantRegressorCV(Regressor, CrossValidated):
         ----------
         X : array-like of shape (t, n), rkhs.streams.Blocks or dask collection
             The points; blocks are collected in memory.
-        y : array-like of shape (t,), optional
-            The targets, `unlabeled` where there is none; blocks contain them.
+        y : array-like of shape (t,) or (t, outputs), optional
+            The targets, `unlabeled` where there is none; blocks contain them.  Several outputs share all settings.
         sample_weight : array-like of shape (t,), optional
             Factors on the losses; integers are numbers of rows.
 
@@ -564,7 +564,8 @@ class InvariantRegressorCV(Regressor, CrossValidated):
             error = Squared()
 
         def score(values: Vector, sample: Sample) -> float:
-            return -float(np.average(error.value(values, sample.y), weights=sample.weight))
+            losses = error.value(values, sample.y).reshape(len(sample.y), -1).mean(axis=1)
+            return -float(np.average(losses, weights=sample.weight))
 
         self._fit(X, y, sample_weight, InvariantRegressor, KFold, score)
         return self

@@ -184,8 +184,23 @@ def likely_spread(model: Regressor, X: Vector) -> Vector:
     return to_numpy(model.solution_.posterior.std(Evaluation(X), weight=model._weight))
 
 
+class SeveralOutputs(Regressor):
+    """A regressor whose y may have several columns."""
+
+    unlabeled: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
+        marker = getattr(self, "_marker", self.unlabeled)
+        return fill_missing_rows(y, marker) if columns_of(y) > 1 else fill_missing(y, marker)
+
+
 @dataclass(eq=False, repr=False, kw_only=True)
-class InvariantRegressor(Regressor, InvariantEstimator):
+class InvariantRegressor(SeveralOutputs, InvariantEstimator):
     """Kernel regressor that learns from values, measured slopes, and priors on f at all points.
 
     It minimizes
@@ -254,15 +269,6 @@ class InvariantRegressor(Regressor, InvariantEstimator):
     """
 
     gradient_weight: float | None = None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
-        marker = getattr(self, "_marker", self.unlabeled)
-        return fill_missing_rows(y, marker) if columns_of(y) > 1 else fill_missing(y, marker)
 
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:
