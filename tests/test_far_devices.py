@@ -148,7 +148,7 @@ def test_searches_choose_the_same_there(far, name):
     found, expected = (
         rkhs.InvariantClassifierCV(**SEARCHES[name], **grids, **where).fit(X, classes) for where in (THERE, {})
     )
-    assert found.best_params_ == expected.best_params_
+    assert str(found.best_params_) == str(expected.best_params_)  # distances in graphs are rounded differently
     np.testing.assert_allclose(found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
     np.testing.assert_allclose(found.decision_function(Z), expected.decision_function(Z), atol=5e-3)
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.neighbors import NearestNeighbors
 
 from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
 from rkhs._progress import report_progress
@@ -78,7 +77,7 @@ def nearest(points: Matrix, count: int, device: str | None = None) -> tuple[Matr
         return _nearest_on_device(points, count, device)
     if len(points) > EXACT:
         return _nearest_by_index(points, count)
-    return NearestNeighbors(n_neighbors=count).fit(points).kneighbors()
+    return _index(points, count).kneighbors()
 
 
 def can_search(count: int, device: str | None = None) -> bool:
@@ -88,7 +87,13 @@ def can_search(count: int, device: str | None = None) -> bool:
 
 def nearest_of(queries: Matrix, points: Matrix, count: int) -> tuple[Matrix, Matrix]:
     """Return the distances (s, k) and the indices (s, k) of the k points that are nearest to each query, exactly."""
-    return NearestNeighbors(n_neighbors=min(count, len(points))).fit(points).kneighbors(queries)
+    return _index(points, min(count, len(points))).kneighbors(queries)
+
+
+def _index(points: Matrix, count: int) -> Any:
+    from sklearn.neighbors import NearestNeighbors  # imported here because it is slow
+
+    return NearestNeighbors(n_neighbors=count).fit(points)
 
 
 def _nearest_by_index(points: Matrix, count: int) -> tuple[Matrix, Matrix]:

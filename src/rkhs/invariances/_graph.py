@@ -24,7 +24,6 @@ import scipy.linalg
 import scipy.sparse
 import scipy.sparse.csgraph
 from scipy.sparse import csr_array
-from sklearn.neighbors import NearestNeighbors
 
 from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy
 from rkhs._graphs.laplacian import checked_graph, laplacian_of, normalized, without_loops
@@ -151,7 +150,7 @@ def local_average(X: Array) -> Functional:
     points = np.unique(to_numpy(as_points(X)), axis=0)
     if len(points) < 2:
         raise ValueError('"local_average" derives its width from distances: it needs at least two distinct points.')
-    distances, _ = NearestNeighbors(n_neighbors=1).fit(points).kneighbors()
+    distances, _ = nearest(points, 1)
     return LocalDeviation(X, width=float(np.median(distances)) / sqrt(points.shape[1]))
 
 
