@@ -20,9 +20,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
-import scipy.sparse.csgraph
 from scipy.sparse import csr_array
 
 from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy
