@@ -11,6 +11,7 @@ import scipy.sparse
 import torch
 
 import rkhs
+from problems import LOSSES
 from rkhs._gram.operator import Gram
 from rkhs._graphs import filters, neighbor_graph
 from rkhs.kernels import GraphKernel, NeighborGraph, _graph
@@ -24,20 +25,6 @@ NEW = RNG.standard_normal((6, 2)) + np.array([3.0, 0.0])
 LABELED = np.array([0, 3, 9, 14, 20, 21, 26, 30, 33, 41, 45, 49])
 Y = np.where(X[:, 0] > 3, 1.0, -1.0)
 MEAN = np.full((1, 50), 1 / 50)
-LOSSES = (
-    rkhs.Squared(),
-    rkhs.Absolute(),
-    rkhs.EpsilonInsensitive(0.2),
-    rkhs.losses.SquaredEpsilonInsensitive(0.2),
-    rkhs.Huber(0.5),
-    rkhs.Quantile(0.8),
-    rkhs.OneSided(),
-    rkhs.SquaredOneSided(),
-    rkhs.Logistic(),
-    rkhs.Hinge(),
-    rkhs.SquaredHinge(),
-    rkhs.losses.SmoothedHinge(0.5),
-)
 
 
 @pytest.fixture(params=["eigenvectors", "polynomials"])
