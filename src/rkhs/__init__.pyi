@@ -38,7 +38,7 @@ from rkhs._gram.integration import quadrature_error as quadrature_error, quadrat
 from rkhs._io import load as load, save as save
 from rkhs._problem import Problem as Problem
 from rkhs._shapes.fitting import Shape as Shape
-from rkhs._spaces import FourierFeatures as FourierFeatures, Landmarks as Landmarks
+from rkhs._spaces import FourierFeatures as FourierFeatures, FourierGrid as FourierGrid, Landmarks as Landmarks
 from rkhs._surfaces import reconstruct_surface as reconstruct_surface
 from rkhs.functionals import (
     Average as Average,

@@ -294,11 +294,11 @@ def test_few_labels_without_unlabeled_points_assume_nothing():
 def test_cutoffs_leave_as_many_functions_as_there_are_clusters():
     X = np.concatenate([np.random.default_rng(k).normal(6.0 * k, 1.0, (50, 2)) for k in range(3)])
     graph = NeighborGraph.of(X, 10)
-    freedom = {most: cluster_kernel(graph, most).degrees_of_freedom for most in (1, 3, 6, 20)}
+    freedom = {most: cluster_kernel(graph, most, np.empty(0)).degrees_of_freedom for most in (1, 3, 6, 20)}
     components = graph.components.max() + 1
     assert all(found <= 1.05 * max(most, components) for most, found in freedom.items())
     assert freedom[3] < freedom[6] < freedom[20]
-    cutoffs = [cluster_kernel(graph, most).cutoff for most in (3, 6, 20, 150)]
+    cutoffs = [cluster_kernel(graph, most, np.empty(0)).cutoff for most in (3, 6, 20, 150)]
     assert cutoffs == sorted(cutoffs)
     assert cutoffs[-1] == 0.1
 

@@ -128,7 +128,7 @@ def test_a_graph_without_edges(way):
 def test_several_cutoffs_in_one_sequence(way):
     graph, points = NeighborGraph.of(X, n_neighbors=5), np.concatenate([X[LABELED], NEW])
     cutoffs = [2.0, 0.005, 0.1]
-    kernels = graph_kernels(graph, 2, cutoffs)
+    kernels = graph_kernels(graph, 2, cutoffs, np.empty(0))
     assert [(kernel.power, kernel.cutoff) for kernel in kernels] == [(2, cutoff) for cutoff in cutoffs]
     for place in (X, torch.tensor(X)):
         for kernel, K in zip(kernels, kernel_matrices(kernels, points, place), strict=True):

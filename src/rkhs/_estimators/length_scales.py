@@ -33,6 +33,7 @@ from sklearn.model_selection import KFold
 
 from rkhs import kernels
 from rkhs._backend.arrays import Array, Matrix, Vector, like, take_rows, to_numpy
+from rkhs._backend.threads import single_blas
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.cross_validation import fold_values, rows_per_fold
 from rkhs._estimators.data import Sample
@@ -278,7 +279,8 @@ class ScaleLearner:
         problem = Problem(kernel, [term], Constant())
         iterations = 100 if self.labeled.classes is None else 30  # targets without noise need more than classes do
         most = min(600, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
-        tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
+        with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
+            tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
         return tuple((spread * tuned.kernel.scale).tolist()) if np.isfinite(tuned.tuning.value) else None
 
     def folds(self) -> Iterator[tuple[Vector, Vector]]:

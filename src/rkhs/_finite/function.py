@@ -290,10 +290,9 @@ class FeatureFunction:
     def apply(self, functional: Functional) -> Array:
         """Return L(f) in the shape of L, with a last axis for several outputs, computed on the device of f."""
         functional = self.features.on_device(functional)
-        rows = self.features.rows(functional)
-        values = rows @ like(self.coefficients, rows)
+        values = self.features.apply(functional, self.coefficients)
         if self.basis is not None:
-            values = values + like(functional.assemble(self.basis.on), rows) @ like(self.basis_coefficients, rows)
+            values = values + like(functional.assemble(self.basis.on), values) @ like(self.basis_coefficients, values)
         return namespace(values).reshape(values, (*functional.shape, *values.shape[1:]))
 
     def norm(self) -> Any:

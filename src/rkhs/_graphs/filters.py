@@ -98,24 +98,26 @@ class ChebyshevFilters:
             report_progress((k + 1) / length)
         return sums
 
-    def mean_diagonals(self, filters: Sequence[Filter]) -> list[float]:
-        """Return the mean diagonal entry of phi(L) for each filter.
+    def mean_diagonals(self, filters: Sequence[Filter], array: Array) -> list[float]:
+        """Return the mean diagonal entry of phi(L) for each filter, from products with arrays like `array`.
 
         For more than `COUNTED` nodes it is estimated by 64 random vectors of signs (Hutchinson 1990), with a relative
         error of about sqrt(2 / (64 d)) for d degrees of freedom tr phi(L).
         """
         if len(self.order) <= COUNTED:
             return [float(np.mean(filter(self._eigenvalues))) for filter in filters]
-        probes = np.sign(np.random.default_rng(0).standard_normal((len(self.order), 64)))
+        probes = like(np.sign(np.random.default_rng(0).standard_normal((len(self.order), 64))), array)
+        size = 64 * len(self.order)
         degree = max(len(filter.coefficients) for filter in filters) - 1
         moments, before = np.zeros(degree + 2), None  # moments of the sum over all probes
         for k, T in zip(range((degree + 1) // 2 + 1), self._sequence(probes), strict=False):
-            moments[2 * k] = 2 * np.vdot(T, T) - probes.size
+            moments[2 * k] = 2 * _inner(T, T) - size
             if before is not None:
-                moments[2 * k - 1] = 2 * np.vdot(before, T) - (moments[1] if k > 1 else np.vdot(before, T))
+                product = _inner(before, T)
+                moments[2 * k - 1] = 2 * product - (moments[1] if k > 1 else product)
             before = T
             report_progress(2 * k / (degree + 1))
-        return [float(f.coefficients @ moments[: len(f.coefficients)]) / probes.size for f in filters]
+        return [float(f.coefficients @ moments[: len(f.coefficients)]) / size for f in filters]
 
     @cached_property
     def _eigenvalues(self) -> Vector:
@@ -163,6 +165,11 @@ class SpectralFilters:
         along = like(B @ self.vectors, array)
         return [(along * like(filter(self.eigenvalues), along)) @ along.T for filter in filters]
 
-    def mean_diagonals(self, filters: Sequence[Filter]) -> list[float]:
+    def mean_diagonals(self, filters: Sequence[Filter], array: Array) -> list[float]:
         """Return the mean diagonal entry of phi(L) for each filter."""
         return [float(np.mean(filter(self.eigenvalues))) for filter in filters]
+
+
+def _inner(left: Array, right: Array) -> float:
+    """Return the sum of the products of the entries of two arrays."""
+    return float(namespace(left).vecdot(left.reshape(-1), right.reshape(-1)))

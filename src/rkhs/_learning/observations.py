@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.basis import Basis
 from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.term import Term
 from rkhs._gram.operator import gram
 from rkhs._gram.sensitivity import sensitivity
 from rkhs._linalg.saddle import Saddle
@@ -175,3 +176,38 @@ def check_squared(problem: Problem, what: str) -> None:
             "problem.grid(.., held_out=..), which evaluates solutions on held-out data."
         )
     check_null_space(problem, what)
+
+
+CLUSTERS = 10  # neighborhoods of a spatial sample
+
+
+def spatial_sample(terms: Sequence[Term], most: int, random: np.random.Generator) -> list[Term]:
+    """Return terms with about `most` functionals in total: half at random points, half in a few neighborhoods.
+
+    Points drawn at random from many are far apart, and do not distinguish noise from variation over short distances.
+    """
+    total = sum(term.size for term in terms)
+    if total <= most:
+        return list(terms)
+    largest = max(terms, key=lambda term: term.size)
+    seeds = random.choice(_first_points(largest), CLUSTERS, replace=False)
+    sampled = []
+    for term in terms:
+        points, share = _first_points(term), most * term.size / total
+        each = term.size // len(points)
+        count = min(max(int(share / each), 2), len(points))
+        rows = [random.choice(len(points), count - count // 2, replace=False)]
+        near = max(1, count // 2 // CLUSTERS)
+        rows += [np.argpartition(np.sum((points - x) ** 2, axis=1), near - 1)[:near] for x in seeds]
+        index = (np.unique(np.concatenate(rows))[:, None] * each + np.arange(each)).ravel()
+        weight = term.weight if isinstance(term.weight, float) else term.weight[index]
+        sampled.append(Term(term.functional.take(index), term.loss, to_numpy(term.target)[index], weight))
+    return sampled
+
+
+def _first_points(term: Term) -> Matrix:
+    """Return the points (t, d) of the first part of a term, such that t divides the number of functionals."""
+    points = to_numpy(term.functional.parts[0].atoms.points)
+    if term.size % len(points):  # means over several points: the first point of each
+        points = points[:: len(points) // term.size][: term.size]
+    return np.asarray(points)

@@ -22,6 +22,7 @@ from rkhs._finite.solution import Solution
 from rkhs._learning.observations import Observations
 from rkhs.functionals._base import Functional, stack
 from rkhs.solvers._conditioned import ConditionedGram, SubspaceCovariance
+from rkhs.solvers._spectral import SpectralCovariance
 
 COV_TABLES, SAMPLE_TABLES = (
     4,
@@ -55,7 +56,7 @@ class Posterior:
     """
 
     function: Function | FeatureFunction
-    spread: ConditionedGram | SubspaceCovariance
+    spread: ConditionedGram | SubspaceCovariance | SpectralCovariance
     amplitude: float | Matrix
 
     def mean(self, L: Functional) -> Array:
@@ -187,7 +188,9 @@ def _noise(weight: float | None) -> float:
 class PosteriorSource:
     """The data from which the posterior of a solution is computed on demand."""
 
-    given: RepresenterProblem | SubspaceCovariance  # the problem, or its posterior covariance in a subspace
+    given: (
+        RepresenterProblem | SubspaceCovariance | SpectralCovariance
+    )  # the problem, or its posterior covariance in a subspace
     repeats: int = 0  # the number of observations that were merged with equal ones
 
     @classmethod
@@ -204,9 +207,9 @@ class PosteriorSource:
         return {"given": replace(self.given), "repeats": self.repeats}  # without cached properties
 
     @cached_property
-    def spread(self) -> ConditionedGram | SubspaceCovariance:
+    def spread(self) -> ConditionedGram | SubspaceCovariance | SpectralCovariance:
         """The posterior covariance of f, in units of tau^2."""
-        if isinstance(self.given, SubspaceCovariance):
+        if isinstance(self.given, (SubspaceCovariance, SpectralCovariance)):
             return self.given
         rows = self.given.rows
         kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, nan
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy  # imports scipy.optimize on first use
@@ -29,9 +29,9 @@ from rkhs._finite.term import Term
 from rkhs._gram.operator import gram
 from rkhs._learning.evidence import log_evidence, subspace_log_evidence
 from rkhs._learning.leave_one_out import informative_rows, log_left_out
-from rkhs._learning.observations import Hyperparameter, Observations, check_squared
+from rkhs._learning.observations import Hyperparameter, Observations, check_squared, spatial_sample
 from rkhs._progress import interrupted
-from rkhs._spaces import Landmarks, LandmarkSpace
+from rkhs._spaces import FourierGrid, Landmarks, LandmarkSpace
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._scaled import median_scale
 from rkhs.kernels._tunable import Tunable
@@ -141,7 +141,8 @@ def tuned_problem(
         )
     random, monitor = np.random.default_rng(random_state), TuningMonitor(0.0, time_limit, verbose=verbose)
     terms = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Tunable) else t for t in problem.terms]
-    complete = Observations.of(RepresenterProblem.of(problem.kernel, terms, problem.basis))
+    sampled = spatial_sample(terms, functionals, random) if isinstance(problem.approximation, FourierGrid) else terms
+    complete = Observations.of(RepresenterProblem.of(problem.kernel, sampled, problem.basis))
     observations = complete.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
     subset = observations.sample(FIRST, random)
@@ -150,7 +151,7 @@ def tuned_problem(
 
     def choose(kernel: Kernel, terms: tuple[Term, ...]) -> SubspaceProblem:
         assert landmarks is not None
-        return replace(problem, kernel=kernel, terms=terms)._in_subspace(landmarks)
+        return cast("SubspaceProblem", replace(problem, kernel=kernel, terms=terms)._in_subspace(landmarks))
 
     if isinstance(landmarks, Landmarks) and not replace(choose(*space.at(space.start)[:2]), device=None).whole:
         stages.append((complete.size, criterion_of(space, complete, criterion, amplitude, choose)))
@@ -174,7 +175,7 @@ def tuned_problem(
         value,
         {h.name: float(np.exp(log)) for h, log in zip(space.hyperparameters, theta, strict=True)},
         tuple(space.hyperparameters[i].name for i in at_bounds),
-        (used, complete.size),
+        (used, sum(term.size for term in problem.terms)),
         len(monitor.history),
         monitor.seconds,
         status,

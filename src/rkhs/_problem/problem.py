@@ -24,7 +24,9 @@ from rkhs._learning.posterior import PosteriorSource
 from rkhs._learning.tuning import Tuning, tuned_problem
 from rkhs._problem.grid import GridTasks, WeightGrid
 from rkhs._problem.solving import certificates_of, run_until_stopped, solve_to_tolerance
+from rkhs._problem.spectral import SpectralProblem
 from rkhs._problem.subspace import SubspaceProblem
+from rkhs._spaces import FourierGrid
 from rkhs._spaces.base import Approximation, check_approximation, check_sums
 from rkhs.exceptions import UnattainedError
 from rkhs.kernels._base import Kernel, check_known
@@ -438,10 +440,12 @@ class Problem:
         limits = (functionals, time_limit, iterations, random_state, verbose)
         return tuned_problem(self, criterion, starts, prior, amplitude, *limits)
 
-    def _in_subspace(self, approximation: Approximation) -> SubspaceProblem:
+    def _in_subspace(self, approximation: Approximation) -> SubspaceProblem | SpectralProblem:
         check_known(self.kernel)
         for term in self.terms:
             term.weights()
+        if isinstance(approximation, FourierGrid):
+            return SpectralProblem(self.kernel, self.terms, self.basis, approximation)
         return SubspaceProblem(self.kernel, self.terms, self.basis, approximation, self.device)
 
     def _check_no_iterations(self, *options: Any) -> None:

@@ -1,7 +1,8 @@
-"""Finite-dimensional approximations of an RKHS: landmarks (Nystroem) and random Fourier features."""
+"""Finite-dimensional approximations of an RKHS: landmarks (Nystroem), random Fourier features, Fourier grids."""
 
 from rkhs._spaces.base import Approximation, DenseSpace, FiniteSpace
 from rkhs._spaces.fourier_features import FourierFeatures, FourierSpace
+from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace
 from rkhs._spaces.landmarks import Landmarks, LandmarkSpace
 
 __all__ = [
@@ -9,6 +10,8 @@ __all__ = [
     "DenseSpace",
     "FiniteSpace",
     "FourierFeatures",
+    "FourierGrid",
+    "FourierGridSpace",
     "FourierSpace",
     "LandmarkSpace",
     "Landmarks",

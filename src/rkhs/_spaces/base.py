@@ -5,7 +5,7 @@
 A space defines p functions psi_a, the action of functionals on them (`rows`), their Gram matrix K (`gram`), the normal
 matrix of functionals (`normal`), and the part of a functional that the space does not represent (`outside`).  `gram`
 and `normal` need only support `@`: a graph has a sparse K, a Fourier grid a diagonal K and a Toeplitz normal matrix,
-and neither stores p x p numbers.  A `DenseSpace` stores them; so far every space is dense.
+and neither stores p x p numbers.  A `DenseSpace` stores them.
 
 All computations are in float64, whatever the dtype of the points, on the device of `prototype`: rows are transferred
 one tile at a time, and sums stay there until they are complete.  Solving with these sums multiplies their rounding
@@ -114,6 +114,24 @@ class FiniteSpace(ABC):
         array of shape (size, p)
             The values L_i(psi_a).
         """
+
+    def apply(self, functional: Functional, tau: Array) -> Array:
+        """Apply functionals to a function of the space.
+
+        Parameters
+        ----------
+        functional : Functional
+            The functionals L_i.
+        tau : array of shape (p,) or (p, outputs)
+            The coefficients of the function.
+
+        Returns
+        -------
+        array of shape (size,) or (size, outputs)
+            The values L_i(f).
+        """
+        rows = self.rows(functional)
+        return rows @ like(tau, rows)
 
     @abstractmethod
     def normal(self, functional: Functional, weight: Vector) -> Any:
@@ -422,7 +440,8 @@ class Approximation(ABC):
 def check_approximation(approximation: Any) -> None:
     if not isinstance(approximation, Approximation):
         raise TypeError(
-            f"approximation must be None, rkhs.Landmarks(p) or rkhs.FourierFeatures(p), got {approximation!r}."
+            "approximation must be None, rkhs.Landmarks(p), rkhs.FourierFeatures(p) or rkhs.FourierGrid(), got "
+            f"{approximation!r}."
         )
 
 

@@ -89,7 +89,7 @@ class GraphKernel(Kernel):
     @cached_property
     def variance(self) -> float:
         """The mean v of the diagonal of (I + (L / cutoff)^power)^-1, by which it is divided."""
-        return self.graph.filters.mean_diagonals([self._filter])[0]
+        return self.graph.filters.mean_diagonals([self._filter], np.empty(0))[0]
 
     @property
     def degrees_of_freedom(self) -> float:
@@ -178,10 +178,13 @@ class GraphKernel(Kernel):
         return like(to_numpy(values), pairing.left.points)
 
 
-def graph_kernels(graph: NeighborGraph, power: int, cutoffs: Sequence[float]) -> list[GraphKernel]:
-    """Return the kernels of a graph for several cutoffs, with their variances from one sequence of products."""
+def graph_kernels(graph: NeighborGraph, power: int, cutoffs: Sequence[float], place: Array) -> list[GraphKernel]:
+    """Return the kernels of a graph for several cutoffs, with their variances from one sequence of products.
+
+    The products are computed with arrays like `place`.
+    """
     kernels = [GraphKernel(graph, power, cutoff) for cutoff in cutoffs]
-    variances = graph.filters.mean_diagonals([kernel._filter for kernel in kernels])
+    variances = graph.filters.mean_diagonals([kernel._filter for kernel in kernels], place)
     for kernel, variance in zip(kernels, variances, strict=True):
         vars(kernel)["variance"] = variance  # the cached property
     return kernels

@@ -1,0 +1,407 @@
+"""A grid of frequencies: the space in which every functional is a multiplier, for up to three dimensions.
+
+For a stationary kernel with the spectral density S, and a grid of frequencies h j with |j_a| <= m_a,
+
+    k(x, y) = sum_j D_j^2 exp(2 pi i <h j, x - y>) + error,        D_j^2 = h_1 .. h_d S(h j)
+
+The error has two parts (Barnett, Greengard and Rachh 2023, Uniform approximation of common Gaussian process kernels
+using equispaced Fourier grids).  *Aliasing*: the sum is periodic with the periods 1 / h_a, and contains the values of k
+at all images of x - y.  These are small if the periods exceed the extent of the data by the range of k.  Beyond the box
+of the data the error grows, and further away than half of the range f is set to zero.  *Truncation*: frequencies
+outside of the grid are missing, at most k(0) plus its images minus the sum over the grid.
+`FourierGridSpace.kernel_error` is the sum of both, a bound for all pairs of points in the box.
+
+Real functions are f = sum_j tau_j D_j cas(theta_j),  cas = cos + sin,  theta_j = 2 pi <h j, x - center>  (Hartley),
+with |f|^2 = |tau|^2.  Their complex coefficients are c_j = D_j ((tau_j + tau_-j) - i (tau_j - tau_-j)) / 2, on which
+
+    d/dx_a  is  2 pi i h_a j_a,        a Gaussian average  exp(-2 pi^2 w'Cw)  with w = h j
+
+`rkhs._spaces.toeplitz` multiplies with normal matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from math import pi, prod
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, to_numpy
+from rkhs._backend.memory import free_memory
+from rkhs._backend.nufft import package, to_modes, to_points
+from rkhs._calculus.atoms import Atoms
+from rkhs._gram.blocks import check_bounded
+from rkhs._spaces.base import Approximation, FiniteSpace, Pilot
+from rkhs._spaces.spectral import spectra
+from rkhs.functionals._base import Functional
+from rkhs.kernels._base import Kernel
+
+Grid = np.ndarray[Any, Any]
+ACCURACY = 1e-4  # default accuracy of the kernel, relative to k(0)
+DERIVATIVES = 100.0  # factor on the default accuracy for derivatives
+MODES = 2**22  # default largest number of frequencies, 2,000 x 2,000: a second for each iteration on two cores
+COARSEST = 0.1  # accuracy above which a grid of MODES frequencies is refused
+BYTES = 200  # memory for each frequency: a dozen grids, and FFTs of twice the size along each axis
+
+
+@dataclass(frozen=True)
+class FourierGrid(Approximation):
+    """Approximation by a grid of frequencies: millions of points in one to three dimensions.
+
+    For Gaussian, Matern and rational quadratic kernels, with one scale per feature, linear changes of input, and sums.
+    The kernel is approximated up to a stated error, and any functional and loss is supported.  Squared losses of
+    millions of values and derivatives take seconds, since their normal matrix is a Toeplitz matrix.  It needs ducc0 or
+    finufft: ``pip install 'rkhs[maps]'``.
+
+    Parameters
+    ----------
+    accuracy : float, optional
+        The largest error of the kernel relative to k(x, x), and of the inner products of derivatives, which determines
+        the spacing and the number of frequencies.  By default 1e-4 (1e-2 for derivatives), or what four million
+        frequencies permit, as for rough kernels.
+    modes : int, optional
+        The largest number of frequencies.
+    box : tuple of array-like, optional
+        The lower and upper corners of a box that contains all points, also those of predictions; by default that of
+        the data.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).uniform(size=(20_000, 2))
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(9 * X[:, 0]) * X[:, 1], weight=100.0)
+    >>> solution = rkhs.Problem(rkhs.Matern(2.5, scale=0.3), [term], approximation=rkhs.FourierGrid()).solve()
+    >>> solution.status, bool(abs(solution.function([[0.5, 0.5]])[0] - np.sin(4.5) / 2) < 1e-2)
+    ('converged', True)
+    """
+
+    accuracy: float | None = None
+    modes: int | None = None
+    box: Any = None
+
+    def __post_init__(self) -> None:
+        if self.accuracy is not None and not 0 < self.accuracy < 1:
+            raise ValueError(f"accuracy of a FourierGrid must be between 0 and 1, got {self.accuracy!r}.")
+        if self.modes is not None and not (isinstance(self.modes, int) and self.modes > 0):
+            raise ValueError(f"modes of a FourierGrid must be a positive integer, got {self.modes!r}.")
+
+    def choose(  # type: ignore[override]
+        self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot | None = None
+    ) -> FourierGridSpace:
+        """Choose the grid for a problem.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The kernel of the problem.
+        families : sequence of Functional
+            The functionals of all terms, which determine the extent and the highest order of derivatives.
+        pilot : callable, optional
+            Not used.
+
+        Returns
+        -------
+        FourierGridSpace
+            The space of functions on the grid of frequencies.
+        """
+        package()
+        dimension = families[0].dimension
+        if dimension > 3:
+            raise ValueError(f"A FourierGrid is for at most three features, got {dimension}: use rkhs.Landmarks.")
+        parts = spectra(kernel, dimension)
+        low, high = self.corners(families) if self.box is None else map(np.asarray, self.box)
+        center, extent = (low + high) / 2, high - low
+        order = max(family.order for family in families)
+
+        def grid(accuracy: float) -> tuple[Vector, Vector]:
+            """Return the spacings and the limits m."""
+            value = accuracy / (2 * 3**dimension)
+            spacing = 1 / (extent + np.max([part.ranges(value, order) for part in parts], axis=0))
+            shares = {0: accuracy / 2}
+            if order:
+                shares[order] = min(accuracy * (1.0 if self.accuracy else DERIVATIVES), 0.5) / 2
+            highest = [part.frequencies(share, m) for part in parts for m, share in shares.items()]
+            return spacing, np.ceil(np.max(highest, axis=0) / spacing)
+
+        accuracy = ACCURACY if self.accuracy is None else self.accuracy
+        memory = int(free_memory(np.zeros(0)) / BYTES)
+        most = min(self.modes or (MODES if self.accuracy is None else memory), memory)
+        if _size(grid(accuracy)[1]) > most and (self.accuracy is None or self.modes is not None):
+            exponents = np.linspace(np.log10(accuracy), -0.1, 200)
+            fitting = (10**e for e in exponents if _size(grid(10**e)[1]) <= most)
+            reached = next(fitting, 1.0)
+        else:
+            reached = accuracy
+        if _size(grid(min(reached, 0.99))[1]) > most or (reached > COARSEST and self.modes is None):
+            needed = _size(grid(accuracy)[1])
+            raise MemoryError(
+                f"{kernel!r} on points with the extent {extent.tolist()} needs {needed:,.0f} frequencies for an "
+                f"accuracy of {accuracy:g}, and {most:,} fit: use a larger length scale, a smoother kernel, a larger "
+                "`accuracy`, or rkhs.Landmarks."
+            )
+        spacing, limits = grid(reached)
+        return FourierGridSpace(kernel, center, extent, spacing, tuple(int(m) for m in limits), reached)
+
+    @staticmethod
+    def corners(families: Sequence[Functional]) -> tuple[Vector, Vector]:
+        """Return the corners of the box that contains the points of all functionals."""
+        points = [part.atoms.points for family in families for part in family.parts if part.atoms.points.shape[0]]
+        low = np.min([to_numpy(array).min(axis=0) for array in points], axis=0).astype(np.float64)
+        return low, np.max([to_numpy(array).max(axis=0) for array in points], axis=0).astype(np.float64)
+
+
+def _size(limits: Vector) -> float:
+    return float(np.prod(2 * limits + 1))
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The identity matrix of a given size, which is not stored."""
+
+    size: int
+
+    def __matmul__(self, other: Array) -> Array:
+        return other
+
+
+@dataclass(frozen=True, eq=False)
+class FourierGridSpace(FiniteSpace):
+    """The functions whose frequencies lie on a grid.
+
+        f = sum_j tau_j D_j cas(2 pi <h j, x - center>),        |f|^2 = |tau|^2
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel that the waves approximate.
+    center : ndarray of shape (d,)
+        The middle of the box of all points.
+    extent : ndarray of shape (d,)
+        The sides of the box.
+    spacing : ndarray of shape (d,)
+        The distances h of frequencies, in cycles.
+    limits : tuple of int
+        The largest index m of a frequency along each axis.
+    accuracy : float
+        The accuracy for which the grid was chosen.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> space = rkhs.FourierGrid(1e-6).choose(rkhs.Gaussian(0.2), [rkhs.Evaluation(X)])
+    >>> space.size, bool(space.kernel_error < 1e-6)
+    (19, True)
+    """
+
+    center: Vector
+    extent: Vector
+    spacing: Vector
+    limits: tuple[int, ...]
+    accuracy: float
+    place: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers 2 m + 1 of frequencies along each axis."""
+        return tuple(2 * m + 1 for m in self.limits)
+
+    @property
+    def dimension(self) -> int:
+        return len(self.limits)
+
+    @property
+    def prototype(self) -> Array:
+        return self.place
+
+    def like(self, prototype: Array) -> FourierGridSpace:
+        return replace(self, place=prototype)
+
+    @property
+    def gram(self) -> Identity:
+        return Identity(self.size)
+
+    @cached_property
+    def frequencies(self) -> list[Vector]:
+        """The frequencies h_a j along each axis, in cycles."""
+        return [h * np.arange(-m, m + 1) for h, m in zip(self.spacing, self.limits, strict=True)]
+
+    @cached_property
+    def amplitudes(self) -> Grid:
+        """The square roots D of the spectral density times the volume of a cell."""
+        density = sum(part.density(self.frequencies) for part in spectra(self.kernel, self.dimension))
+        return np.sqrt(np.prod(self.spacing) * density)
+
+    @cached_property
+    def kernel_error(self) -> float:
+        """A bound on |k - approximation| for all pairs of points in the box, relative to k(x, x)."""
+        parts, periods = spectra(self.kernel, self.dimension), 1 / self.spacing
+        total = sum(part.weight for part in parts)
+        aliasing = sum(part.images(periods - self.extent, periods) for part in parts)
+        at_zero = sum(part.images(periods, periods) for part in parts)
+        truncation = max(total + at_zero - float(np.sum(self.amplitudes**2)), 0.0)
+        return (aliasing + truncation) / total + 8 * EPS
+
+    @property
+    def transform_error(self) -> float:
+        """The relative error of non-uniform Fourier transforms."""
+        return min(1e-9, 1e-3 * self.accuracy)
+
+    # Hartley and complex coefficients: real grids (.., 2m + 1, ..) with any leading axes.
+
+    def _complex(self, tau: Grid) -> Grid:
+        """Return the complex coefficients of functions on the grid."""
+        reverse: Any = (..., *(slice(None, None, -1) for _ in self.limits))
+        mirrored = tau[reverse]
+        return 0.5 * self.amplitudes * ((tau + mirrored) - 1j * (tau - mirrored))
+
+    def _hartley(self, coefficients: Grid) -> Grid:
+        """Return the adjoint of `_complex`."""
+        return self.amplitudes * (coefficients.real - coefficients.imag)
+
+    def grids(self, tau: Matrix) -> Grid:
+        """Return coefficients (p, c) as grids (c, 2 m_1 + 1, ..)."""
+        return np.ascontiguousarray(tau.T).reshape(-1, *self.shape)
+
+    @staticmethod
+    def columns(grids: Grid) -> Matrix:
+        """Return grids (c, 2 m_1 + 1, ..) as coefficients (p, c)."""
+        return grids.reshape(len(grids), -1).T
+
+    # Functionals.
+
+    def rows(self, functional: Functional) -> Array:
+        """Return the matrix (size, p), for small problems and tests; `apply` and `adjoint` are products with it."""
+        return np.concatenate(
+            [self.columns(self.adjoint(functional, row[:, None])) for row in np.eye(functional.size)], 1
+        ).T
+
+    def apply(self, functional: Functional, tau: Array) -> Matrix:
+        check_bounded(self.kernel, functional)
+        coefficients = self._complex(self.grids(np.asarray(tau).reshape(self.size, -1)))
+        result = np.zeros((functional.size, len(coefficients)))
+        for part in functional.parts:
+            channels = Channels.of(self, part.atoms)
+            values = np.stack([channels.values(c) for c in coefficients], axis=1)
+            result[part.rows] += part.forward(values)
+        return result.reshape(functional.size, *np.shape(tau)[1:])
+
+    def adjoint(self, functional: Functional, alpha: Matrix) -> Grid:
+        """Return the coefficients, as grids (c, ..), of the functions sum_i alpha_i z_i for columns alpha (N, c)."""
+        result = np.zeros((alpha.shape[1], *self.shape))
+        for part in functional.parts:
+            channels, on_atoms = Channels.of(self, part.atoms), part.adjoint(alpha)
+            for k, column in enumerate(on_atoms.T):
+                result[k] += self._hartley(channels.sums(column))
+        return result
+
+    def normal(self, functional: Functional, weight: Vector) -> Any:
+        from rkhs._spaces.toeplitz import Normal, ToeplitzSums  # builds on this module
+
+        check_bounded(self.kernel, functional)
+        toeplitz = ToeplitzSums.of(self, functional, weight)
+        return Normal(self, [] if toeplitz is None else [toeplitz], [] if toeplitz else [(functional, weight)])
+
+    def outside(self, functional: Functional) -> Vector:
+        from rkhs._gram.operator import gram
+
+        inside = [float(np.sum(self.adjoint(functional, e[:, None]) ** 2)) for e in np.eye(functional.size)]
+        return np.clip(to_numpy(gram(self.kernel, functional).diagonal()) - np.array(inside), 0, None)
+
+    def phases(self, points: Array) -> Matrix:
+        """Return 2 pi h (x - center), (t, d)."""
+        return np.ascontiguousarray((to_numpy(points).astype(np.float64) - self.center) * (2 * pi * self.spacing))
+
+    def near(self, points: Array) -> Vector | None:
+        """Return which points are at most half of the range of the kernel away from the box; None for all."""
+        reach = (1 / self.spacing - self.extent) / 2
+        inside = np.all(np.abs(to_numpy(points) - self.center) <= self.extent / 2 + reach, axis=1)
+        return None if np.all(inside) else inside
+
+    def multiplier(self, directions: Matrix, blur: Matrix | None) -> Any:
+        """Return the multiplier of derivatives along directions (m, d), of averages with a covariance `blur`."""
+        axes = np.meshgrid(*self.frequencies, indexing="ij", sparse=True)
+        result: Any = 1.0
+        for u in directions:
+            result = result * (2j * pi * sum((c * w for c, w in zip(u, axes, strict=True) if c), np.zeros(())))
+        if blur is not None:
+            C = np.diag(blur) if blur.ndim == 1 else blur
+            form = sum((C[a, b] * axes[a] * axes[b] for a, b in product(range(len(C)), repeat=2)), np.zeros(()))
+            result = result * np.exp(-2 * pi**2 * form)
+        return result
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """Atoms as multipliers: the atom k at point i is sum_q coefficient_ikq multiplier_q.
+
+    With directions that all points share there is one multiplier for each atom of a point, and no coefficients.
+    """
+
+    space: FourierGridSpace
+    points: Array
+    multipliers: list[Any]
+    coefficients: Matrix | None  # (t, k, q)
+
+    @classmethod
+    def of(cls, space: FourierGridSpace, atoms: Atoms) -> Channels:
+        """Return the channels of atoms."""
+        directions, d = to_numpy(atoms.directions).astype(np.float64), atoms.dimension
+        if atoms.shared:
+            return cls(space, atoms.points, [space.multiplier(u, atoms.blur) for u in directions], None)
+        axes = sorted({tuple(sorted(index)) for index in product(range(d), repeat=atoms.order)})
+        coefficients = np.zeros((*directions.shape[:2], len(axes)))
+        for index in product(range(d), repeat=atoms.order):
+            factors = np.prod([directions[:, :, j, a] for j, a in enumerate(index)], axis=0)
+            coefficients[:, :, axes.index(tuple(sorted(index)))] += factors
+        units = np.eye(d)
+        return cls(space, atoms.points, [space.multiplier(units[list(a)], atoms.blur) for a in axes], coefficients)
+
+    @cached_property
+    def _phases(self) -> tuple[Matrix, Vector | None]:
+        near = self.space.near(self.points)
+        phases = self.space.phases(self.points)
+        return (phases if near is None else phases[near]), near
+
+    def values(self, coefficients: Grid) -> Vector:
+        """Return the values (t k,) of the atoms from the complex coefficients of a real function."""
+        (phases, near), error = self._phases, self.space.transform_error
+        result = np.zeros((self.points.shape[0], len(self.multipliers)))
+        inside: Any = slice(None) if near is None else near
+        for q in range(0, len(self.multipliers), 2):  # two real functions in one complex transform
+            joined = self.multipliers[q] * coefficients
+            if q + 1 < len(self.multipliers):
+                joined = joined + 1j * (self.multipliers[q + 1] * coefficients)
+            values = to_points(joined, phases, error)
+            result[inside, q] = values.real
+            if q + 1 < len(self.multipliers):
+                result[inside, q + 1] = values.imag
+        if self.coefficients is not None:
+            result = np.einsum("tkq,tq->tk", self.coefficients, result)
+        return result.reshape(-1)
+
+    def sums(self, weights: Vector) -> Grid:
+        """Return the complex coefficients of sum_i weight_i atom_i for weights (t k,); the adjoint of `values`."""
+        (phases, near), error, shape = self._phases, self.space.transform_error, self.space.shape
+        table = weights.reshape(self.points.shape[0], -1)
+        if self.coefficients is not None:
+            table = np.einsum("tkq,tk->tq", self.coefficients, table)
+        table = table if near is None else table[near]
+        total: Any = np.zeros(shape, dtype=np.complex128)
+        for q in range(0, len(self.multipliers), 2):
+            if q + 1 == len(self.multipliers):
+                total += np.conj(self.multipliers[q]) * to_modes(table[:, q], phases, shape, error)
+                continue
+            joined = to_modes(table[:, q] + 1j * table[:, q + 1], phases, shape, error)
+            mirrored = np.conj(joined[tuple(slice(None, None, -1) for _ in shape)])
+            total += np.conj(self.multipliers[q]) * (joined + mirrored) / 2
+            total += np.conj(self.multipliers[q + 1]) * (joined - mirrored) / 2j
+        return total
