@@ -198,7 +198,7 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         The y of points without a label, which take part in the invariances only; None if all have one.  A warning is
         given where -1 may have been meant as a class: together with other negative classes, or with 0 and 1 if it is
         no more frequent than the larger of them.
-    approximation : Landmarks, FourierFeatures or None, default=None
+    approximation : Landmarks, FourierFeatures, FourierGrid or None, default=None
         With `rkhs.Landmarks(p)` or `rkhs.FourierFeatures(p)` f is a combination of p functions, learned in time linear
         in the number of points.  X may then also be `rkhs.streams.blocks`, a dask array or a dask data frame.
     solver : "auto", Solver or SolverOptions, default="auto"

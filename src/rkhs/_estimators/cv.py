@@ -22,6 +22,7 @@ from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, f
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows, predicted_codes
 from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, unreached
 from rkhs._estimators.length_scales import SCALED, as_kernel
+from rkhs._estimators.maps import MapChoice, can_map
 from rkhs._estimators.options import (
     C_RANGE,
     GRAPH_RANGE,
@@ -33,7 +34,7 @@ from rkhs._estimators.options import (
     as_list,
     check_in_span,
 )
-from rkhs._estimators.problem import WeightNormalization, formulate
+from rkhs._estimators.problem import FormulatedProblem, WeightNormalization, formulate
 from rkhs._estimators.regressor import InvariantRegressor, SeveralOutputs
 from rkhs._estimators.scoring import SCALES, Labeled
 from rkhs._estimators.selection import Choice, ModelSelection, SelectionMonitor
@@ -126,10 +127,14 @@ class CrossValidated(BaseKernelEstimator):
         rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
         self._points = Evaluation(take_rows(sample.X, rows))  # for `feature_importances_`
         automatic = isinstance(self.invariance, str) and self.invariance == "auto"
+        mapped = automatic and self._is_map(sample)
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
-            config = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
-        formulated = None if self.approximation is not None and not automatic else formulate(config, sample)
-        if automatic and formulated is not None:
+            if mapped:
+                formulated: FormulatedProblem | None = FormulatedProblem(self._choose_map(sample), 1.0)
+            else:
+                config = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
+                formulated = None if self.approximation is not None and not automatic else formulate(config, sample)
+        if automatic and not mapped and formulated is not None:
             formulated = replace(formulated, problem=self._affordable(formulated.problem, sample))
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
@@ -212,6 +217,26 @@ class CrossValidated(BaseKernelEstimator):
         self.cv_results_ = choice.results(perf_counter() - start)
         self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == SCALES else 1)
         return self._config(**self.best_params_)
+
+    def _is_map(self, sample: Sample) -> bool:
+        """Return whether f is learned on a Fourier grid: many points, at most three features, default settings."""
+        regression = not is_classifier(self) and self.loss == "squared" and sample.slopes is None
+        stated = {"kernel": "auto", "scales": "auto", "solver": "auto", "approximation": None, "Cs": None}
+        defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
+        many = bool(np.all(sample.labeled)) and sample.size > MOST_EXACT
+        return regression and defaults and many and can_map(int(sample.X.shape[1]))
+
+    def _choose_map(self, sample: Sample) -> Problem:
+        """Return the problem on a Fourier grid with the kernel of the largest evidence."""
+        config, start = self._config(C=1.0, nu=0.0, kernel="gaussian", scale=1.0, invariance=None), perf_counter()
+        choice = MapChoice.of(formulate(config, sample).problem, self.verbose)
+        self.selection_report_, self.search_status_ = choice.report(), choice.status
+        self.best_params_ = choice.params(choice.best)
+        self.C_, self.nu_, self.scale_, self.loss_ = self.best_params_["C"], 0.0, self.best_params_["scale"], self.loss
+        self.best_index_, self.best_score_ = 0, self.selection_report_["score"]
+        self.cv_results_ = choice.results(perf_counter() - start)
+        self._settings = 1 + int(sample.X.shape[1])
+        return choice.best
 
     def _choose_by_folds(
         self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]
@@ -394,7 +419,7 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         learns with this one.
     invariance : object, default="auto"
         "auto", or as in `InvariantClassifier`.
-    approximation : Landmarks, FourierFeatures or None, default=None
+    approximation : Landmarks, FourierFeatures, FourierGrid or None, default=None
         As in `InvariantClassifier`, for rows in memory.
     cv : int, splitter or iterable, default=5
         The number of folds (at most the number of points of the smallest class), a splitter of scikit-learn for the

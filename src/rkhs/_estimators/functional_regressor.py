@@ -200,7 +200,7 @@ class FunctionalRegressor(BaseEstimator):
         Whether f has a constant that is not penalized.
     criterion : {"evidence", "loo"}, default="evidence"
         What chooses the hyperparameters: the evidence, or the leave-one-out errors.
-    approximation : Landmarks or None, default=None
+    approximation : Landmarks, FourierGrid or None, default=None
         With `rkhs.Landmarks(p)` f is a combination of p functions, for many measurements.
     tol : float, default=1e-6
         The relative duality gap to reach.

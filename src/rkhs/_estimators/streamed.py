@@ -44,6 +44,7 @@ from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._problem.subspace import solution_of
 from rkhs._shapes.fitting import shape_of
+from rkhs._spaces import FourierGrid
 from rkhs._spaces.base import check_sums
 from rkhs._warnings import warn
 from rkhs.exceptions import BlockError
@@ -77,7 +78,10 @@ class InvariantEstimator(BaseKernelEstimator):
 
     def _is_streamed(self, X: Any) -> bool:
         """Return whether `fit` sums rows block by block."""
-        return self.approximation is not None and shape_of(self) is None and (in_blocks(X) or not self._learns_metric)
+        if self.approximation is None or shape_of(self) is not None:
+            return False
+        in_memory = self._learns_metric or isinstance(self.approximation, FourierGrid)
+        return in_blocks(X) or not in_memory
 
     @property
     def _learns_metric(self) -> bool:
@@ -94,6 +98,11 @@ class InvariantEstimator(BaseKernelEstimator):
     def _fit_blocks(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit the estimator with its approximation to blocks, or to arrays, which are validated first."""
         check_in_span(self.approximation, self.solver)
+        if isinstance(self.approximation, FourierGrid):
+            raise ValueError(
+                f"{type(self).__name__} with a FourierGrid takes arrays: for blocks use rkhs.streams.StreamedProblem, "
+                "or approximation=rkhs.Landmarks(p)."
+            )
         if in_blocks(X):
             if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
                 raise ValueError("Blocks bring y and sample weights: call fit(blocks) without these.")

@@ -21,6 +21,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse
 
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.basis import Basis
@@ -190,7 +191,8 @@ def spatial_sample(terms: Sequence[Term], most: int, random: np.random.Generator
     if total <= most:
         return list(terms)
     largest = max(terms, key=lambda term: term.size)
-    seeds = random.choice(_first_points(largest), CLUSTERS, replace=False)
+    candidates = _first_points(largest)
+    seeds = random.choice(candidates, min(CLUSTERS, len(candidates)), replace=False)
     sampled = []
     for term in terms:
         points, share = _first_points(term), most * term.size / total
@@ -206,8 +208,16 @@ def spatial_sample(terms: Sequence[Term], most: int, random: np.random.Generator
 
 
 def _first_points(term: Term) -> Matrix:
-    """Return the points (t, d) of the first part of a term, such that t divides the number of functionals."""
-    points = to_numpy(term.functional.parts[0].atoms.points)
-    if term.size % len(points):  # means over several points: the first point of each
-        points = points[:: len(points) // term.size][: term.size]
-    return np.asarray(points)
+    """Return points (t, d), each the first one of as many consecutive functionals, such as those of a gradient."""
+    parts = term.functional.parts
+    points = to_numpy(parts[0].atoms.points)
+    if term.size % len(points) == 0 and all(part.size == term.size for part in parts):
+        return np.asarray(points)
+    first = np.zeros((term.size, points.shape[1]))
+    for part in reversed(parts):  # means over several points and stacks: the first point of each functional
+        columns = np.arange(part.size)
+        if part.matrix is not None:
+            W = scipy.sparse.csr_array(part.matrix)
+            columns = np.append(W.indices, 0)[W.indptr[:-1]]
+        first[part.rows] = to_numpy(part.atoms.points)[columns // part.atoms.per_point]
+    return first

@@ -22,7 +22,7 @@ from rkhs._finite.solution import Solution
 from rkhs._learning.observations import Observations
 from rkhs.functionals._base import Functional, stack
 from rkhs.solvers._conditioned import ConditionedGram, SubspaceCovariance
-from rkhs.solvers._spectral import SpectralCovariance
+from rkhs.solvers._spectral_covariance import SpectralCovariance
 
 COV_TABLES, SAMPLE_TABLES = (
     4,

@@ -61,7 +61,7 @@ class Problem:
     precision : {"float64", "float32", "tf32x3", "tf32"}, optional
         The arithmetic of Gram products, by default that of the data; "tf32x3" is float32 on tensor cores.  Iterates,
         residuals and the certificate are always in float64, and a solution whose true gap is too large is refined.
-    approximation : Landmarks or FourierFeatures, optional
+    approximation : Landmarks, FourierFeatures or FourierGrid, optional
         Seek f in the span of finitely many functions.  Time is then linear in the number of points, and the certificate
         is that of the problem in the span.  On a device the rows are summed there in float64, a tile at a time.
     tuning : Tuning, optional
@@ -445,6 +445,11 @@ class Problem:
         for term in self.terms:
             term.weights()
         if isinstance(approximation, FourierGrid):
+            if self.device not in (None, "cpu"):
+                raise ValueError(
+                    f"A FourierGrid is computed on the CPU, and device is {self.device!r}: leave `device` out, or use "
+                    "rkhs.Landmarks."
+                )
             return SpectralProblem(self.kernel, self.terms, self.basis, approximation)
         return SubspaceProblem(self.kernel, self.terms, self.basis, approximation, self.device)
 

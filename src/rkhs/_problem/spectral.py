@@ -30,9 +30,10 @@ from rkhs.solvers._spectral import (
     QuadraticSolver,
     QuadraticSums,
     Rows,
-    SpectralCovariance,
     SpectralSolution,
+    with_missing_variance,
 )
+from rkhs.solvers._spectral_covariance import SpectralCovariance
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +68,18 @@ class SpectralProblem:
         """Return the minimizer, or the best iterate so far if it is stopped."""
         return self._solution(self.rows, monitor, posterior=True)
 
+    def from_sums(self, sums: QuadraticSums, monitor: Monitor) -> Solution:
+        """Return the minimizer of squared losses whose rows were added up."""
+        solver = QuadraticSolver(self.space, sums, monitor)
+
+        def work() -> None:
+            solver.solve()
+
+        status = run_until_stopped(monitor, work)
+        found = solver.certified()
+        status = found.certificate.status(monitor.tol, status)
+        return self._wrapped(found.tau, found.basis, found.certificate, status, monitor, None)
+
     def grid(self, cells: WeightGrid, monitor: Monitor) -> np.ndarray[Any, Any]:
         """Return the solutions of all cells of a grid in one space."""
         solutions = np.empty(len(cells.weightings()), dtype=object)
@@ -86,9 +99,10 @@ class SpectralProblem:
 
         def work() -> None:
             if quadratic:
+                noisy = [with_missing_variance(self.space, one) for one in rows]
                 with monitor.showing(SUMMING):
-                    sums = QuadraticSums.of(self.space, rows)
-                solvers.append(QuadraticSolver(self.space, sums, monitor, rows))
+                    sums = QuadraticSums.of(self.space, noisy)
+                solvers.append(QuadraticSolver(self.space, sums, monitor, noisy))
             else:
                 for k in range(rows[0].block.target.shape[1]):
                     columns = [replace(o, block=replace(o.block, target=o.block.target[:, k : k + 1])) for o in rows]
@@ -103,7 +117,8 @@ class SpectralProblem:
         certificate = Certificate.joined([one.certificate for one in found])
         source = None
         if posterior and quadratic:
-            source = PosteriorSource(SpectralCovariance.of(self.space, self.full_basis, found[0], rows, self._outputs))
+            given = SpectralCovariance.of(self.space, self.full_basis, found[0], rows, self._outputs)
+            source = PosteriorSource(given)
         return self._wrapped(tau, basis, certificate, certificate.status(monitor.tol, status), monitor, source)
 
     @property

@@ -9,7 +9,9 @@ using equispaced Fourier grids).  *Aliasing*: the sum is periodic with the perio
 at all images of x - y.  These are small if the periods exceed the extent of the data by the range of k.  Beyond the box
 of the data the error grows, and further away than half of the range f is set to zero.  *Truncation*: frequencies
 outside of the grid are missing, at most k(0) plus its images minus the sum over the grid.
-`FourierGridSpace.kernel_error` is the sum of both, a bound for all pairs of points in the box.
+`FourierGridSpace.kernel_error` is the sum of both, a bound for all pairs of points in the box.  The variance of missing
+frequencies is independent at points that are not close together: with squared losses it is added to the noise of
+values and derivatives, as in FITC (Quinonero-Candela and Rasmussen 2005), and to posterior variances (`missing`).
 
 Real functions are f = sum_j tau_j D_j cas(theta_j),  cas = cos + sin,  theta_j = 2 pi <h j, x - center>  (Hartley),
 with |f|^2 = |tau|^2.  Their complex coefficients are c_j = D_j ((tau_j + tau_-j) - i (tau_j - tau_-j)) / 2, on which
@@ -21,6 +23,7 @@ with |f|^2 = |tau|^2.  Their complex coefficients are c_j = D_j ((tau_j + tau_-j
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,6 +38,7 @@ from rkhs._backend.memory import free_memory
 from rkhs._backend.nufft import package, to_modes, to_points
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram.blocks import check_bounded
+from rkhs._gram.operator import gram
 from rkhs._spaces.base import Approximation, FiniteSpace, Pilot
 from rkhs._spaces.spectral import spectra
 from rkhs.functionals._base import Functional
@@ -43,7 +47,10 @@ from rkhs.kernels._base import Kernel
 Grid = np.ndarray[Any, Any]
 ACCURACY = 1e-4  # default accuracy of the kernel, relative to k(0)
 DERIVATIVES = 100.0  # factor on the default accuracy for derivatives
-MODES = 2**22  # default largest number of frequencies, 2,000 x 2,000: a second for each iteration on two cores
+FEWEST_MODES, MODES = (
+    2**16,
+    2**22,
+)  # default largest number of frequencies: twice that of functionals, but in this range
 COARSEST = 0.1  # accuracy above which a grid of MODES frequencies is refused
 BYTES = 200  # memory for each frequency: a dozen grids, and FFTs of twice the size along each axis
 
@@ -61,8 +68,8 @@ class FourierGrid(Approximation):
     ----------
     accuracy : float, optional
         The largest error of the kernel relative to k(x, x), and of the inner products of derivatives, which determines
-        the spacing and the number of frequencies.  By default 1e-4 (1e-2 for derivatives), or what four million
-        frequencies permit, as for rough kernels.
+        the spacing and the number of frequencies.  By default 1e-4 (1e-2 for derivatives), or what twice as many
+        frequencies as functionals permit, as for rough kernels.
     modes : int, optional
         The largest number of frequencies.
     box : tuple of array-like, optional
@@ -113,14 +120,17 @@ class FourierGrid(Approximation):
         if dimension > 3:
             raise ValueError(f"A FourierGrid is for at most three features, got {dimension}: use rkhs.Landmarks.")
         parts = spectra(kernel, dimension)
-        low, high = self.corners(families) if self.box is None else map(np.asarray, self.box)
+        low, high = self.corners(families)
+        if self.box is not None:
+            low, high = self._checked_box(low, high)
         center, extent = (low + high) / 2, high - low
-        order = max(family.order for family in families)
+        order, blur = max(family.order for family in families), _widths(families)
 
         def grid(accuracy: float) -> tuple[Vector, Vector]:
             """Return the spacings and the limits m."""
             value = accuracy / (2 * 3**dimension)
-            spacing = 1 / (extent + np.max([part.ranges(value, order) for part in parts], axis=0))
+            averages = 2 * blur * np.log(1 / value) ** 0.5  # the variance of differences is 2 blur^2
+            spacing = 1 / (extent + averages + np.max([part.ranges(value, order) for part in parts], axis=0))
             shares = {0: accuracy / 2}
             if order:
                 shares[order] = min(accuracy * (1.0 if self.accuracy else DERIVATIVES), 0.5) / 2
@@ -129,11 +139,12 @@ class FourierGrid(Approximation):
 
         accuracy = ACCURACY if self.accuracy is None else self.accuracy
         memory = int(free_memory(np.zeros(0)) / BYTES)
-        most = min(self.modes or (MODES if self.accuracy is None else memory), memory)
+        values = sum(family.size for family in families)
+        useful = min(max(2 * values, FEWEST_MODES), MODES)
+        most = min(self.modes or (useful if self.accuracy is None else memory), memory)
         if _size(grid(accuracy)[1]) > most and (self.accuracy is None or self.modes is not None):
-            exponents = np.linspace(np.log10(accuracy), -0.1, 200)
-            fitting = (10**e for e in exponents if _size(grid(10**e)[1]) <= most)
-            reached = next(fitting, 1.0)
+            accuracies = [*np.geomspace(accuracy, 10**-0.1, 200).tolist(), 1.0]
+            reached = accuracies[bisect_left(accuracies, True, hi=200, key=lambda a: _size(grid(a)[1]) <= most)]
         else:
             reached = accuracy
         if _size(grid(min(reached, 0.99))[1]) > most or (reached > COARSEST and self.modes is None):
@@ -146,12 +157,35 @@ class FourierGrid(Approximation):
         spacing, limits = grid(reached)
         return FourierGridSpace(kernel, center, extent, spacing, tuple(int(m) for m in limits), reached)
 
+    def _checked_box(self, low: Vector, high: Vector) -> tuple[Vector, Vector]:
+        """Return the corners of `box`, which has to contain the points between `low` and `high`."""
+        try:
+            corners = np.asarray(self.box, dtype=np.float64)
+        except (TypeError, ValueError):
+            corners = np.zeros(0)
+        if corners.shape != (2, len(low)) or not np.all(corners[0] <= corners[1]) or not np.all(np.isfinite(corners)):
+            raise ValueError(
+                f"box of a FourierGrid must be its lower and upper corner in {len(low)} dimensions, got {self.box!r}."
+            )
+        if np.any(low < corners[0]) or np.any(high > corners[1]):
+            raise ValueError(
+                f"box {self.box!r} of a FourierGrid does not contain all points, which lie between {low.tolist()} and "
+                f"{high.tolist()}: enlarge the box, or leave it out."
+            )
+        return corners[0], corners[1]
+
     @staticmethod
     def corners(families: Sequence[Functional]) -> tuple[Vector, Vector]:
         """Return the corners of the box that contains the points of all functionals."""
         points = [part.atoms.points for family in families for part in family.parts if part.atoms.points.shape[0]]
         low = np.min([to_numpy(array).min(axis=0) for array in points], axis=0).astype(np.float64)
         return low, np.max([to_numpy(array).max(axis=0) for array in points], axis=0).astype(np.float64)
+
+
+def _widths(families: Sequence[Functional]) -> Any:
+    """Return the largest standard deviations (d,) of Gaussian averages, 0.0 if there are none."""
+    blurs = [part.atoms.blur for family in families for part in family.parts if part.atoms.blur is not None]
+    return np.max([np.sqrt(C if C.ndim == 1 else np.diag(C)) for C in blurs], axis=0, initial=0.0)
 
 
 def _size(limits: Vector) -> float:
@@ -311,10 +345,25 @@ class FourierGridSpace(FiniteSpace):
         return Normal(self, [] if toeplitz is None else [toeplitz], [] if toeplitz else [(functional, weight)])
 
     def outside(self, functional: Functional) -> Vector:
-        from rkhs._gram.operator import gram
-
         inside = [float(np.sum(self.adjoint(functional, e[:, None]) ** 2)) for e in np.eye(functional.size)]
         return np.clip(to_numpy(gram(self.kernel, functional).diagonal()) - np.array(inside), 0, None)
+
+    def missing(self, functional: Functional) -> Vector:
+        """Return the squared norms (N,) of the parts of functionals outside of the space, as far as they are constant.
+
+        They are the same at all points for values and for derivatives in directions that all points share, and are
+        returned as zero for other families.
+        """
+        part = functional.parts[0]
+        atoms = part.atoms
+        if len(functional.parts) > 1 or part.matrix is not None or not atoms.shared or not functional.size:
+            return np.zeros(functional.size)
+        norms = to_numpy(gram(self.kernel, functional.take(np.arange(atoms.per_point))).diagonal())
+        inside = [
+            part.weight**2 * float(np.sum(self.amplitudes**2 * np.abs(self.multiplier(u, atoms.blur)) ** 2))
+            for u in to_numpy(atoms.directions).astype(np.float64)
+        ]
+        return np.tile(np.clip(norms - np.array(inside), 0.0, None), functional.size // atoms.per_point)
 
     def phases(self, points: Array) -> Matrix:
         """Return 2 pi h (x - center), (t, d)."""

@@ -22,14 +22,15 @@ from math import inf, log, pi
 from typing import Any
 
 import numpy as np
-import scipy.optimize
+import scipy  # imports scipy.optimize lazily
 import scipy.special
 
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs.kernels import Gaussian, Kernel, LinearTransform, Matern, RationalQuadratic
 
 SHELLS = 100  # shells of periodic images that are summed up
-NODES = 200  # quantiles of the mixing distribution of a rational quadratic kernel
+SERIES_ORDERS = 20, 100  # orders of Bessel functions whose power series is used for z < 1; above, Debye's expansion
+NODES = 200  # nodes for the mixing distribution of a rational quadratic kernel, equispaced in its logarithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +93,25 @@ class RadialSpectrum(ABC):
         reach, shell = np.linalg.norm(np.linalg.inv(self.matrix), axis=1), np.arange(1, SHELLS + 1)
         distances = np.min((gaps + np.outer(shell - 1, periods)) / reach, axis=1)
         counts = (2.0 * shell + 1) ** self.dimension - (2.0 * shell - 1) ** self.dimension
-        return self.weight * float(counts @ self.unit_values(distances))
+        values = counts * self.unit_values(distances)
+        return self.weight * float(values.sum() + self.further_shells * values[-1])
+
+    @property
+    def all_shells(self) -> float:
+        """The sum of phi over all shells of periodic images relative to the nearest; 1 if phi falls exponentially."""
+        return 1.0
+
+    @property
+    def further_shells(self) -> float:
+        """The sum of phi over shells beyond `SHELLS` relative to the last one; 0 if phi falls exponentially."""
+        return 0.0
 
     def ranges(self, value: float, order: int) -> Vector:
-        """Return the half sides (d,) of a box outside of which phi is below a value.
+        """Return the half sides (d,) of a box outside of which phi, summed over all shells of images, is below a value.
 
         The derivatives of order 2m, relative to those at zero, fall later: by a factor of at most r^2m for a Gaussian.
         """
+        value = value / self.all_shells
         radius = self.unit_radius(value / max(1.0, self.unit_radius(value)) ** (2 * order))
         return radius * np.linalg.norm(np.linalg.inv(self.matrix), axis=1)
 
@@ -135,24 +148,61 @@ class RationalQuadraticSpectrum(RadialSpectrum):
 
     kernel: RationalQuadratic
 
+    @property
+    def all_shells(self) -> float:
+        # Shell s has about s^(d-1) images, at which phi falls as s^(-2 alpha).
+        return float(scipy.special.zeta(2 * self.kernel.alpha - self.dimension + 1))
+
+    @property
+    def further_shells(self) -> float:
+        return 1.01 * SHELLS / (2 * self.kernel.alpha - self.dimension)
+
     def unit_density(self, squares: Vector) -> Vector:
         alpha, order = self.kernel.alpha, self.kernel.alpha - self.dimension / 2
         z = 2 * (2 * pi**2 * alpha * np.maximum(squares, 1e-30)) ** 0.5
-        bessel = scipy.special.kve(order, z) * np.exp(-z) * (z / (2 * alpha)) ** order
-        return 2 * (2 * pi) ** (self.dimension / 2) * np.exp(alpha * log(alpha) - scipy.special.gammaln(alpha)) * bessel
-
-    @cached_property
-    def _precisions(self) -> Vector:
-        return scipy.special.gammaincinv(self.kernel.alpha, (np.arange(NODES) + 0.5) / NODES) / self.kernel.alpha
+        log_size = log(2) + self.dimension / 2 * log(2 * pi) + alpha * log(alpha) - scipy.special.gammaln(alpha)
+        return np.exp(log_size - order * log(2 * alpha) + _log_bessel(order, z))
 
     def unit_frequency(self, share: float, order: int) -> float:
-        u, a = self._precisions, self.dimension / 2 + order
+        # Derivatives weight the precisions u by u^order: alpha u is gamma-distributed with the shape alpha + order.
+        shape, a = self.kernel.alpha + order, self.dimension / 2 + order
+        low, high = scipy.special.gammaincinv(shape, 1e-6), scipy.special.gammainccinv(shape, 1e-25)
+        logarithms = np.linspace(np.log(low), np.log(high), NODES)
+        u, weights = np.exp(logarithms) / self.kernel.alpha, shape * logarithms - np.exp(logarithms)
+        weights = scipy.special.softmax(weights)
 
         def excess(logarithm: float) -> float:
-            tail = u**order * scipy.special.gammaincc(a, 2 * pi**2 * np.exp(2 * logarithm) / u)
-            return float(tail.sum() / (u**order).sum() - share)
+            return float(weights @ scipy.special.gammaincc(a, 2 * pi**2 * np.exp(2 * logarithm) / u) / share - 1)
 
         return float(np.exp(scipy.optimize.brentq(excess, -20.0, 20.0)))
+
+
+def _log_bessel(order: float, z: Vector) -> Vector:
+    """Return log(z^order K_order(z)) for z > 0, also where the Bessel function K overflows or underflows.
+
+    For large orders it is Debye's uniform expansion, and for small z the first terms of the power series (DLMF 10.41.4
+    and 10.31.1).
+    """
+    if order > SERIES_ORDERS[1]:
+        p = (1 + (z / order) ** 2) ** -0.5
+        terms = (
+            np.ones_like(p),
+            (3 * p - 5 * p**3) / 24,
+            (81 * p**2 - 462 * p**4 + 385 * p**6) / 1152,
+            (30375 * p**3 - 369603 * p**5 + 765765 * p**7 - 425425 * p**9) / 414720,
+        )
+        series = np.asarray(sum((-1 / order) ** k * term for k, term in enumerate(terms)))
+        exponent = order * (1 / p - np.log(order * (1 + 1 / p)))  # with z^order
+        return np.log(series) + 0.5 * np.log(pi * p / (2 * order)) - exponent
+    bounded = np.clip(z, 1e-14 if order <= SERIES_ORDERS[0] else 1.0, 1e4)
+    result = np.log(scipy.special.kve(order, bounded)) + order * np.log(bounded) - z
+    if order > SERIES_ORDERS[0]:
+        total, term = np.zeros_like(z), np.ones_like(z)
+        for k in range(8):
+            total = total + term
+            term = term * np.minimum(z, 1.0) ** 2 / (4 * (k + 1) * (k + 1 - order))
+        result = np.where(z < 1, scipy.special.gammaln(order) + (order - 1) * log(2) + np.log(total), result)
+    return np.asarray(result)
 
 
 def spectra(kernel: Kernel, dimension: int) -> list[RadialSpectrum]:

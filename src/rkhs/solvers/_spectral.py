@@ -35,15 +35,13 @@ from rkhs._finite.term import Term
 from rkhs._spaces.fourier_grid import FourierGridSpace, Grid
 from rkhs._spaces.toeplitz import Normal, ToeplitzSums
 from rkhs.functionals._base import Functional
+from rkhs.losses import Squared
 
-ITERATIONS = 20_000  # of conjugate gradients
+ITERATIONS, INNER = 20_000, 500  # of conjugate gradients, and of those within a step of Newton's method
 STEPS = 200  # of Newton's method for one width
 NARROWER = 0.1  # factor from one width of the envelopes to the next
-WIDTHS = 12
+WIDTHS = 13  # the first one is that of the residuals of f = 0
 RANK_TOL = 1e-13  # relative size of eigenvalues of P'WP that belong to undetermined basis functions
-EXACT = 100  # functionals whose variances are computed by solving equations; more have sampled variances
-SAMPLES = 100  # samples for variances: standard deviations to 7 %
-BLOCK = 8  # right-hand sides that are solved together
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +60,12 @@ class Rows:
         weight = to_numpy(term.weights()).astype(np.float64).reshape(-1, 1)
         P = np.zeros((term.size, 0)) if basis is None else to_numpy(term.functional.assemble(basis.on))
         return cls(term.functional, LossBlock(slice(0, term.size), term.loss, target, weight), P.astype(np.float64))
+
+
+def with_missing_variance(space: FourierGridSpace, rows: Rows) -> Rows:
+    """Return the rows of a squared loss with the variance of missing frequencies added to the noise 1 / (2 w)."""
+    missing, weight = space.missing(rows.functional)[:, None], rows.block.weight
+    return replace(rows, block=replace(rows.block, weight=weight / (1 + 2 * weight * missing)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,19 +145,21 @@ class Curvature:
         """Return the c of the equations with the right-hand side Pb (r, k), given tau."""
         return self.basis_inverse @ (Pb / self.factor - _inner(self.sums.EP, tau))
 
-    def solve(self, Pb: Matrix, Eb: Grid, tol: float, check: Callable[[], None]) -> tuple[Matrix, Grid]:
+    def solve(
+        self, Pb: Matrix, Eb: Grid, tol: float, check: Callable[[], None] = lambda: None, iterations: int = ITERATIONS
+    ) -> tuple[Matrix, Grid]:
         """Return the solution (c, tau) for right-hand sides (r, k) and (k, ..), to a relative residual."""
         right = Eb - self._mixed(self.basis_inverse @ Pb) if len(Pb) else Eb
-        tau = self._conjugate_gradients(right, tol, check)
+        tau = self._conjugate_gradients(right, tol, check, iterations)
         return self.basis_given(Pb, tau), tau
 
-    def _conjugate_gradients(self, b: Grid, tol: float, check: Callable[[], None]) -> Grid:
+    def _conjugate_gradients(self, b: Grid, tol: float, check: Callable[[], None], iterations: int) -> Grid:
         """Return the solution of product(x) = b for grids b (k, ..), each to a relative residual."""
         x, r = np.zeros_like(b), b.copy()
         z = self.inverse_diagonal * r
         p, size = z.copy(), _dots(r, z)
         enough = tol**2 * np.maximum(_dots(b, b), np.finfo(float).tiny)
-        for _ in range(ITERATIONS if len(b) else 0):
+        for _ in range(iterations if len(b) else 0):
             active = _dots(r, r) > enough
             if not np.any(active):
                 break
@@ -254,28 +260,46 @@ class NewtonSolver:
         self.space, self.rows, self.monitor = space, rows, monitor
         self.c, self.tau = np.zeros((rows[0].P.shape[1], 1)), np.zeros((1, *space.shape))
         self.u = [np.zeros_like(one.block.target) for one in rows]
-        self.smooth = all(one.block.loss.smooth for one in rows)
+        self.smooth, self.enveloped = all(one.block.loss.smooth for one in rows), False
         self.blocks = [one.block for one in rows]  # with envelopes in place of losses that are not smooth
         self.at_zero = self._objective([one.block for one in rows])
 
     def solve(self) -> SpectralSolution:
-        """Solve to the tolerance of the monitor, for envelopes of decreasing width if a loss is not smooth."""
-        if self.smooth:
-            return self._descend()
-        largest = sum(_largest_slopes(one.block) for one in self.rows)
-        width, best = 0.1 * self.at_zero / max(largest, np.finfo(float).tiny), None
+        """Solve to the tolerance of the monitor, for envelopes of decreasing width if that is necessary.
+
+        It is if a loss is not smooth, and for smooth losses without curvature at most residuals, such as those of Huber
+        far from zero, where the basis functions have no Newton step.
+        """
+        self._start()
+        best = self._descend() if self.smooth else None
+        if best is not None and best.certificate.within(self.monitor.tol):
+            return best
+        self.enveloped = True
+        width = self.at_zero / max(sum(_largest_slopes(one.block) for one in self.rows), np.finfo(float).tiny)
         for _ in range(WIDTHS):
             losses = [one.block.loss for one in self.rows]
-            envelopes = [loss if loss.smooth else loss.smoothed(width) for loss in losses]
+            envelopes = [loss if loss.quadratic else loss.smoothed(width) for loss in losses]
             self.blocks = [replace(one.block, loss=e) for one, e in zip(self.rows, envelopes, strict=True)]
             found = self._descend()
-            if best is None or found.certificate.gap < best.certificate.gap:
+            if best is None or _is_better(found.certificate, best.certificate):
                 best = found
             if best.certificate.within(self.monitor.tol):
                 break
             width *= NARROWER
         assert best is not None
         return best
+
+    def _start(self) -> None:
+        """Start from the solution with squared losses instead, if it is better than f = 0."""
+        squared = [replace(one, block=replace(one.block, loss=Squared())) for one in self.rows]
+        before = self.c, self.tau, self.u
+        curvature = Curvature(self.space, QuadraticSums.of(self.space, squared), 2.0)
+        right = 2 * curvature.sums.Pb, 2 * curvature.sums.Eb
+        self.c, self.tau = curvature.solve(*right, 1e-3, self.monitor.check, INNER)
+        columns = self.space.columns(self.tau)
+        self.u = [self.space.apply(one.functional, columns) + one.P @ self.c for one in self.rows]
+        if not self._objective([one.block for one in self.rows]) < self.at_zero:
+            self.c, self.tau, self.u = before
 
     def certified(self) -> SpectralSolution:
         """Return the current iterate with its certificate."""
@@ -305,10 +329,15 @@ class NewtonSolver:
             objective, gap = self._objective(self.blocks), float(_dots(gradient, gradient)[0]) / 2
             if solution.certificate.within(tol) or objective >= previous:
                 break
-            if not self.smooth and gap <= 0.05 * tol * abs(objective):  # the rest of the gap is that of the envelopes
-                break
-            accuracy = min(0.1, max(1e-10, 0.1 * (tol * abs(objective) / max(gap, np.finfo(float).tiny)) ** 0.5))
-            dc, dtau = solution.curvature.solve(-basis_gradient, -gradient, accuracy, self.monitor.check)
+            allowed, decrement = (
+                tol * abs(objective),
+                basis_gradient.T @ solution.curvature.basis_inverse @ basis_gradient,
+            )
+            if self.enveloped and gap + float(decrement[0, 0]) / 2 <= 0.05 * allowed:
+                break  # the rest of the gap is that of the envelopes
+            accuracy = min(0.1, max(1e-3, 0.1 * (allowed / max(gap, allowed, np.finfo(float).tiny)) ** 0.5))
+            direction = solution.curvature.solve(-basis_gradient, -gradient, accuracy, self.monitor.check, INNER)
+            dc, dtau = direction
             columns = self.space.columns(dtau)
             du = [self.space.apply(o.functional, columns) + o.P @ dc for o in self.rows]
             step = self._line_search(dtau, du)
@@ -373,98 +402,13 @@ class NewtonSolver:
         return Certificate(primal, np.array([gap]), rounding * EPS, rounding, nothing, EPS)
 
 
+def _is_better(one: Certificate, other: Certificate) -> bool:
+    """Return whether a certificate has a smaller gap, or the smaller J if no gap is known."""
+    return one.gap < other.gap or (not np.isfinite(other.gap) and float(one.primal[0]) < float(other.primal[0]))
+
+
 def _largest_slopes(block: LossBlock) -> float:
     """Return the sum of w s^2 / 2 with the largest slope s of each loss, 1 if it is infinite."""
     low, high = block.loss.domain(block.target)
     largest = np.maximum(np.abs(low), np.abs(high))
     return float(np.sum(block.weight * np.where(np.isfinite(largest), largest, 1.0) ** 2)) / 2
-
-
-@dataclass(frozen=True, eq=False)
-class SpectralCovariance:
-    """The covariance of any functionals given squared losses on a Fourier grid.
-
-    It is  L (diag(0, I) + 2 [P E]'W[P E])^-1 L'.  For up to `EXACT` functionals the equations are solved; for more, the
-    variances are means of squares over samples z of f, which take one solution each:
-
-        (diag(0, I) + 2 [P E]'W[P E]) z = (0, g) + 2 [P E]'W e,        g ~ N(0, I),  e_i ~ N(0, 1 / (2 w_i))
-
-    (Papandreou and Yuille 2010, Gaussian sampling by local perturbations).  With `SAMPLES` of them standard deviations
-    have a relative error of 1 / sqrt(2 SAMPLES).
-    """
-
-    space: FourierGridSpace
-    basis: FunctionSpace | None
-    curvature: Curvature
-    rows: Sequence[Rows]
-    degrees_of_freedom: int
-    outputs: int | None
-
-    @classmethod
-    def of(
-        cls,
-        space: FourierGridSpace,
-        basis: FunctionSpace | None,
-        solution: SpectralSolution,
-        rows: Sequence[Rows],
-        outputs: int | None,
-    ) -> SpectralCovariance:
-        """Return the covariance of a solution."""
-        informative = [one for one in rows if np.any(one.block.target)]
-        priors = [one for one in rows if not np.any(one.block.target)]  # their targets are all zero
-        count = sum(int(np.sum(one.block.weight > 0)) for one in informative)
-        free = count - _rank(rows) + _rank(priors)
-        return cls(space, basis, solution.curvature, rows, free, outputs)
-
-    def variance(self, M: Functional) -> Vector:
-        """Return the variances (m,), infinite where M depends on a basis function that no row determines."""
-        P = self._on_basis(M)
-        if M.size <= EXACT:
-            variances = np.diag(self.covariance(M)).copy()
-        else:
-            c, tau = self.samples
-            variances = np.mean((self.space.apply(M, self.space.columns(tau)) + P @ c) ** 2, axis=1)
-        missed = P - P @ (self.curvature.basis_inverse @ self.curvature.sums.PP)
-        undetermined = np.any(np.abs(missed) > 1e-6 * np.max(np.abs(P), initial=0.0, axis=1, keepdims=True), axis=1)
-        return np.where(undetermined, inf, variances)
-
-    def covariance(self, M: Functional) -> Matrix:
-        """Return the covariances (m, m)."""
-        P, result = self._on_basis(M), np.zeros((M.size, M.size))
-        for start in range(0, M.size, BLOCK):
-            unit = np.eye(M.size)[:, start : start + BLOCK]
-            c, tau = self.curvature.solve(P.T @ unit, self.space.adjoint(M, unit), 1e-8, lambda: None)
-            result[:, start : start + BLOCK] = self.space.apply(M, self.space.columns(tau)) + P @ c
-        return (result + result.T) / 2
-
-    @cached_property
-    def samples(self) -> tuple[Matrix, Grid]:
-        """Samples c (r, s) and tau (s, ..) of f minus its mean."""
-        random = np.random.default_rng(0)
-        Pb, Eb = (
-            np.zeros((self.curvature.sums.PP.shape[0], SAMPLES)),
-            random.standard_normal((SAMPLES, *self.space.shape)),
-        )
-        for one in self.rows:
-            weight = one.block.weight
-            for start in range(0, SAMPLES, BLOCK):
-                some = slice(start, start + BLOCK)
-                noise = np.sqrt(2 * weight) * random.standard_normal((len(weight), Pb[:, some].shape[1]))
-                Pb[:, some] += one.P.T @ noise
-                Eb[some] += self.space.adjoint(one.functional, noise)
-        pieces = [
-            self.curvature.solve(Pb[:, k : k + BLOCK], Eb[k : k + BLOCK], 1e-3, lambda: None)
-            for k in range(0, SAMPLES, BLOCK)
-        ]
-        return np.concatenate([c for c, _ in pieces], axis=1), np.concatenate([tau for _, tau in pieces])
-
-    def _on_basis(self, M: Functional) -> Matrix:
-        if self.basis is None:
-            return np.zeros((M.size, 0))
-        return to_numpy(M.assemble(self.basis.on)).astype(np.float64)
-
-
-def _rank(rows: Sequence[Rows]) -> int:
-    """Return the number of basis functions that are independent on some rows."""
-    total = sum((one.P.T @ one.P for one in rows[1:]), rows[0].P.T @ rows[0].P) if rows else np.zeros((0, 0))
-    return int(np.linalg.matrix_rank(total, hermitian=True)) if np.size(total) else 0

@@ -22,7 +22,9 @@ from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.features import FeatureBlocks, KeptRows
 from rkhs._finite.term import Term
 from rkhs._spaces.base import DenseSpace, Orthonormal
+from rkhs._spaces.fourier_grid import FourierGridSpace
 from rkhs.exceptions import BlockError
+from rkhs.solvers._spectral import QuadraticSums, Rows as GridRows, with_missing_variance
 from rkhs.streams._blocks import Block, Blocks
 
 TermsOf = Callable[[Block], Sequence[Term]]
@@ -47,6 +49,43 @@ class Plan:
             return FeatureBlocks.of(self.space, self.basis, selected, self.outputs, self.functions, limit=limit)
         except (FloatingPointError, ValueError) as error:
             raise BlockError(block.index, f"cannot be summed up: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralPlan:
+    """The Fourier grid on which f is sought, and the terms of a block."""
+
+    space: FourierGridSpace
+    basis: FunctionSpace | None
+    terms: TermsOf
+    outputs: int | None
+
+    def sums(self, block: Block, _: Any = None) -> QuadraticSums:
+        """Return the sums of a block."""
+        rows = [GridRows.of(term, self.basis, self.outputs) for term in self.terms(block)]
+        for one in rows:
+            if not one.block.loss.quadratic:
+                raise ValueError(
+                    f"A FourierGrid adds up squared losses over blocks, and one is {one.block.loss!r}: use arrays, or "
+                    "rkhs.Landmarks."
+                )
+        return QuadraticSums.of(self.space, [with_missing_variance(self.space, one) for one in rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """The corners of the box of all points; `+` joins two boxes."""
+
+    low: Vector
+    high: Vector
+
+    @classmethod
+    def of(cls, block: Block) -> Extent:
+        """Return the box of the points of a block."""
+        return cls(np.min(block.X, axis=0), np.max(block.X, axis=0))
+
+    def __add__(self, other: Extent) -> Extent:
+        return Extent(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
 
 @dataclass(frozen=True, eq=False)

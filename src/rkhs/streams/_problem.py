@@ -16,13 +16,15 @@ from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._learning.tuning import Tuning
 from rkhs._problem.problem import Problem
+from rkhs._problem.spectral import SpectralProblem
 from rkhs._problem.subspace import SubspaceProblem, solution_of, solve_weightings
+from rkhs._spaces import FourierGrid
 from rkhs._spaces.base import Approximation, Orthonormal
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._tunable import Tunable
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
-from rkhs.streams._plan import Plan, SampleSpec, TermsOf, lazy_images, sample
+from rkhs.streams._plan import Extent, Plan, SampleSpec, SpectralPlan, TermsOf, lazy_images, sample
 
 SAMPLING = "looking at rows"  # the progress message of the first pass
 
@@ -45,7 +47,7 @@ class StreamedProblem:
     blocks : Blocks
         The stream of rows.
     approximation : Approximation
-        The finite-dimensional space, such as `rkhs.Landmarks(200)`.
+        The finite-dimensional space, such as `rkhs.Landmarks(200)`; on a `rkhs.FourierGrid` squared losses are summed.
     basis : FunctionSpace, optional
         The unpenalized functions.
     device : str, optional
@@ -95,6 +97,8 @@ class StreamedProblem:
         """
         look, learn = replayed(self.blocks)
         with closing(Monitor(tol, verbose=verbose)) as monitor:
+            if isinstance(self.approximation, FourierGrid):
+                return self._solve_on_grid(self.approximation, look, learn, monitor)
             reservoir = with_progress(look, monitor, SAMPLING).reduce(
                 sample, SampleSpec(self.approximation.sample_size, seed=0)
             )
@@ -102,6 +106,25 @@ class StreamedProblem:
             with monitor.showing(CHOICE):
                 plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
             return solution_of(*solve_stream(learn, plan, monitor), self.approximation, monitor)
+
+    def _solve_on_grid(self, grid: FourierGrid, look: Blocks, learn: Blocks, monitor: Monitor) -> Solution:
+        """Return the minimizer on a Fourier grid, from one pass over the rows if the box of the points is given."""
+        if grid.box is not None and isinstance(look, LocalBlocks):
+            block = next(iter(look))
+        elif not learn.replays:
+            raise ValueError(
+                "A FourierGrid must know the extent of rows that can be read only once: pass "
+                "rkhs.FourierGrid(box=(lower, upper)), the corners of a box that contains all points."
+            )
+        else:
+            spec = SampleSpec(self.approximation.sample_size, seed=0, describe=Extent.of)
+            reservoir = with_progress(look, monitor, SAMPLING).reduce(sample, spec)
+            block = reservoir.block()
+            if grid.box is None:
+                grid = replace(grid, box=(reservoir.facts.low, reservoir.facts.high))
+        problem = SpectralProblem(self.kernel, list(self.terms(block)), self.basis, grid)
+        plan = SpectralPlan(problem.space, problem.full_basis, self.terms, outputs_of(problem.terms))
+        return problem.from_sums(with_progress(learn, monitor, SUMMING).reduce(SpectralPlan.sums, plan), monitor)
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
         """Return the problem with values for everything that is `rkhs.Tunable()`, learned from a sample of its rows.

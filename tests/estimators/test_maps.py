@@ -1,0 +1,94 @@
+"""Maps of many points in the plane: estimators on a Fourier grid."""
+
+import numpy as np
+import pytest
+
+import rkhs
+from rkhs._estimators import cv, maps
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(size=(1500, 2)) * [3.0, 1.0]
+Z = RANDOM.uniform(size=(300, 2)) * [3.0, 1.0]
+
+
+def truth(points):
+    return 100 + 7 * np.sin(4 * points[:, 0]) * np.cos(3 * points[:, 1])
+
+
+Y = truth(X) + 0.7 * RANDOM.standard_normal(len(X))
+
+
+@pytest.fixture(scope="module")
+def mapped():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cv, "MOST_EXACT", 1000)
+        patch.setattr(maps, "FIRST", 200)
+        patch.setattr(maps, "SAMPLE", 300)
+        return rkhs.InvariantRegressorCV().fit(X, Y)
+
+
+def test_many_points_in_the_plane_are_mapped_on_a_fourier_grid(mapped):
+    assert mapped.solution_.status == "converged"
+    assert mapped.solution_.span.startswith("FourierGrid")
+    assert "1500 values" in mapped.selection_report_["sentence"]
+    assert np.sqrt(np.mean((mapped.predict(Z) - truth(Z)) ** 2)) < 0.3
+    assert mapped.score(Z, truth(Z)) > 0.99
+
+
+def test_the_kernel_with_the_largest_evidence_is_chosen(mapped):
+    scores = mapped.cv_results_["mean_test_score"]
+    assert len(scores) == 4
+    assert mapped.best_index_ == np.argmax(scores) == 0
+    assert mapped.best_score_ == scores[0]
+    assert mapped.best_params_["kernel"] == mapped.solution_.function.features.kernel
+    assert mapped.best_params_["C"] == mapped.C_
+
+
+def test_intervals_cover_new_targets(mapped):
+    predicted, std = mapped.predict(Z, return_std=True)
+    targets = truth(Z) + 0.7 * np.random.default_rng(1).standard_normal(len(Z))
+    assert 0.9 < np.mean(np.abs(predicted - targets) <= 1.96 * std) < 0.99
+
+
+def test_slopes_are_those_of_the_function(mapped):
+    step = 1e-4 * np.array([[1.0, 0.0]])
+    quotient = (mapped.predict(Z[:5] + step) - mapped.predict(Z[:5] - step)) / 2e-4
+    np.testing.assert_allclose(mapped.predict_gradient(Z[:5])[:, 0], quotient, atol=1e-4 * np.ptp(Y))
+
+
+@pytest.mark.parametrize("options", [{"kernel": "gaussian"}, {"approximation": rkhs.Landmarks(20)}, {"Cs": [1.0]}])
+def test_stated_settings_are_kept(monkeypatch, options):
+    monkeypatch.setattr(cv, "MOST_EXACT", 250)
+    model = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
+    monkeypatch.setattr(cv, "MOST_EXACT", 150)
+    monkeypatch.setattr(cv, "FUNCTIONS", 200)
+    again = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
+    assert "FourierGrid" not in str(again.solution_.span)
+    assert again.best_params_ == model.best_params_
+
+
+def test_more_than_three_features_are_not_mapped():
+    assert maps.can_map(3)
+    assert not maps.can_map(4)
+
+
+@pytest.mark.parametrize("loss", ["squared", rkhs.Huber(0.5)])
+def test_regression_on_a_grid_is_that_of_the_exact_problem(loss):
+    settings = {"C": 10.0, "scale": 0.7, "loss": loss, "tol": 1e-6}
+    exact = rkhs.InvariantRegressor(**settings).fit(X[:200], Y[:200])
+    model = rkhs.InvariantRegressor(**settings, approximation=rkhs.FourierGrid(1e-8)).fit(X[:200], Y[:200])
+    np.testing.assert_allclose(model.predict(Z), exact.predict(Z), atol=1e-2)
+
+
+def test_classification_on_a_grid():
+    labels = Y > 100
+    settings = {"C": 10.0, "scale": 0.7, "loss": "logistic"}
+    exact = rkhs.InvariantClassifier(**settings).fit(X[:300], labels[:300])
+    model = rkhs.InvariantClassifier(**settings, approximation=rkhs.FourierGrid()).fit(X[:300], labels[:300])
+    assert np.mean(model.predict(Z) == exact.predict(Z)) > 0.98
+
+
+def test_blocks_are_refused_with_the_remedy():
+    model = rkhs.InvariantRegressor(approximation=rkhs.FourierGrid())
+    with pytest.raises(ValueError, match=r"StreamedProblem"):
+        model.fit(rkhs.streams.blocks(X, Y, rows=500))

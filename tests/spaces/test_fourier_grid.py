@@ -1,0 +1,277 @@
+"""Fourier grids: inner products within the stated error for all functionals, products without matrices, bad input."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import rkhs
+from rkhs._spaces.toeplitz import ToeplitzSums
+from rkhs.testing import check_space
+
+RNG = np.random.default_rng(0)
+POINTS = {d: RNG.uniform(size=(6, d)) for d in (1, 2, 3)}
+MATRIX = np.array([[1.2, 0.3, 0.1], [-0.2, 0.9, 0.2], [0.1, 0.2, 1.1]])
+
+
+def directions(X, k, seed=1):
+    return np.random.default_rng(seed).normal(size=(len(X), k, X.shape[1]))
+
+
+def weighted(X):
+    """One multiple for each point, of values and of derivatives."""
+    return np.linspace(-1, 2, len(X)) * rkhs.Evaluation(X) + 0.5 * rkhs.Derivative(X, axes=[0])
+
+
+FAMILIES = {
+    "values": rkhs.Evaluation,
+    "gradients": rkhs.Gradient,
+    "Hessians": rkhs.Hessian,
+    "Laplacians": rkhs.Laplacian,
+    "derivatives": lambda X: rkhs.Derivative(X, axes=[[0], [X.shape[1] - 1]]),
+    "second derivatives": lambda X: rkhs.Derivative(X, axes=[0, X.shape[1] - 1]),
+    "slopes": lambda X: rkhs.DirectionalDerivative(X, directions(X, 1)[:, 0]),
+    "several slopes": lambda X: rkhs.DirectionalDerivative(X, directions(X, 2)),
+    "differences": lambda X: rkhs.Difference(X[:4], X[2:]),
+    "graph": lambda X: rkhs.functionals.GraphDifference(X, edges=[[0, 1], [2, 3], [1, 4]], weights=[0.5, 1.0, 1.0]),
+    "local averages": lambda X: rkhs.LocalAverage(X, 0.3),
+    "local averages, axes": lambda X: rkhs.LocalAverage(X, (0.1, 0.4, 0.2)[: X.shape[1]]),
+    "local deviations": lambda X: rkhs.LocalDeviation(X, 0.2),
+    "averages": lambda X: rkhs.Average(X.reshape(2, 3, -1), weights=[[1.0, 3.0, 1.0], [2.0, 2.0, 1.0]]),
+    "boxes": lambda X: rkhs.Integral.boxes(X[:2] - 0.2, X[:2] + 0.1, nodes=4),
+    "segments": lambda X: rkhs.Integral.segments(X[:3], X[3:], mean=True),
+    "weighted": weighted,
+    "values and Laplacians": lambda X: 3 * rkhs.Evaluation(X) - rkhs.Laplacian(X),
+    "matrix": lambda X: np.random.default_rng(2).uniform(-0.3, 0.3, size=(3, len(X))) @ rkhs.Evaluation(X),
+    "stack": lambda X: rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:2]), rkhs.Difference(X[:1], X[1:2])]),
+}
+TOEPLITZ = {
+    *("values", "gradients", "Hessians", "Laplacians", "derivatives", "second derivatives", "slopes"),
+    *("several slopes", "local averages", "local averages, axes", "local deviations", "values and Laplacians"),
+}
+KERNELS = {  # with the accuracy of the kernel, such that the grids stay small
+    1: [
+        (rkhs.Gaussian(0.5), 1e-8),
+        (rkhs.Matern(4.5, 1.0), 1e-5),
+        (rkhs.Matern(2.5, 1.0), 1e-3),
+        (rkhs.Matern(1.5, 1.0), 1e-3),
+        (rkhs.Matern(0.5, 1.0), 1e-2),
+        (rkhs.RationalQuadratic(3.0, 1.0), 1e-4),
+        (0.5 * rkhs.Gaussian(0.5) + 2.0 * rkhs.Matern(4.5, 2.0) + rkhs.RationalQuadratic(8.0, 1.0), 1e-4),
+    ],
+    2: [
+        (rkhs.Gaussian((0.6, 0.9)), 1e-8),
+        (rkhs.Gaussian(1.0) @ MATRIX[:2, :2], 1e-8),
+        (rkhs.Matern(4.5, 2.0), 1e-2),
+        (rkhs.Matern(1.5, 2.0), 1e-2),
+        (rkhs.RationalQuadratic(8.0, 1.0), 1e-4),
+    ],
+    3: [(rkhs.Gaussian(1.5), 1e-4), (rkhs.Gaussian((1.5, 2.0, 3.0)) @ MATRIX, 1e-3), (rkhs.Matern(1.5, 3.0), 0.2)],
+}
+QUICK = {"values", "several slopes", "segments"}
+CASES = [
+    pytest.param(kernel, accuracy, d, name, id=f"{kernel!r}-{d}-{name}", marks=[] if quick else pytest.mark.slow)
+    for d, kernels in KERNELS.items()
+    for k, (kernel, accuracy) in enumerate(kernels)
+    for name, make in FAMILIES.items()
+    for quick in [name in QUICK or (k == 0 and d == 2)]
+    if make(POINTS[d]).order < (kernel.smoothness(d) if d < 3 or kernel.smoothness(d) > 2 else 1)
+]
+
+
+def small(kernel, accuracy, families):
+    """The space of a grid, with fewer frequencies than asked for if the kernel is rough."""
+    space = rkhs.FourierGrid(accuracy, modes=3000).choose(kernel, families)
+    assert space.size <= 3000
+    return space
+
+
+@pytest.mark.parametrize(("kernel", "accuracy", "d", "name"), CASES)
+def test_inner_products(kernel, accuracy, d, name):
+    """Relative to the norms of derivatives, or to those of values, of which a family combines up to two."""
+    L = FAMILIES[name](POINTS[d])
+    space = small(kernel, accuracy, [L])
+    E, G = space.rows(L), rkhs.gram(kernel, L).dense()
+    assert E.shape == (L.size, space.size)
+    size = kernel(POINTS[d][:1])[0, 0]
+    norms = np.sqrt(np.maximum(np.diag(G), size if L.order == 0 else 0.0))
+    assert np.abs(E @ E.T - G).max() <= (2 if L.order else 4) * space.accuracy * np.max(norms) ** 2
+    if name == "values":
+        assert space.kernel_error <= space.accuracy
+        assert np.abs(E @ E.T - G).max() <= space.kernel_error * size
+
+
+@pytest.mark.parametrize(("alpha", "d"), [(0.55, 1), (0.8, 1), (1.1, 2), (100.0, 1), (2000.0, 1)])
+def test_rational_quadratic_kernels(alpha, d):
+    """Kernels that fall slowly, whose distant images add up, and kernels that are nearly Gaussian."""
+    kernel, values = rkhs.RationalQuadratic(alpha), rkhs.Evaluation(POINTS[d])
+    space = small(kernel, 1e-2 if alpha < 2 else 1e-8, [values])
+    error = np.abs(space.rows(values) @ space.rows(values).T - kernel(POINTS[d])).max()
+    assert error <= space.kernel_error <= space.accuracy
+
+
+@pytest.mark.parametrize("width", [0.1, 2.0])
+def test_wide_averages(width):
+    """Averages over more than the range of the kernel."""
+    for d in (1, 2):
+        L, kernel = rkhs.LocalAverage(POINTS[d], width), rkhs.Gaussian(0.5)
+        space = small(kernel, 1e-4, [L])
+        G = rkhs.gram(kernel, L).dense()
+        assert np.abs(space.rows(L) @ space.rows(L).T - G).max() <= 1e-4 * G.max()
+
+
+@pytest.mark.parametrize(
+    ("d", "weights"),
+    [
+        (2, "unequal"),
+        pytest.param(2, "equal", marks=pytest.mark.slow),
+        *(pytest.param(1, weights, marks=pytest.mark.slow) for weights in ("unequal", "some zero")),
+        *(pytest.param(3, weights, marks=pytest.mark.slow) for weights in ("equal", "unequal")),
+    ],
+)
+@pytest.mark.parametrize("name", FAMILIES)
+def test_products_without_matrices(d, name, weights):
+    """`apply`, `adjoint` and `normal` against the matrix `rows`, for one and for several columns."""
+    L, rng = FAMILIES[name](POINTS[d]), np.random.default_rng(3)
+    space = small(rkhs.Gaussian(1.5), 1e-3, [L])
+    space = replace(space, accuracy=1e-11)  # transforms to 1e-14
+    E, tau, alpha = space.rows(L), rng.normal(size=(space.size, 3)), rng.normal(size=(L.size, 3))
+    w = {"equal": np.full(L.size, 2.0), "unequal": rng.random(L.size), "some zero": np.arange(L.size) % 2.0}[weights]
+    scale = np.abs(E).sum(axis=1).max()
+    np.testing.assert_allclose(space.apply(L, tau), E @ tau, atol=1e-12 * scale)
+    assert space.apply(L, tau[:, 0]).shape == (L.size,)
+    np.testing.assert_allclose(space.columns(space.adjoint(L, alpha)), E.T @ alpha, atol=1e-12 * scale)
+    expected = E.T @ (w[:, None] * (E @ tau))
+    normal = space.normal(L, w)
+    size = np.abs(E.T) @ (w * (np.abs(E) @ np.abs(tau).max(axis=1)))
+    np.testing.assert_allclose(normal @ tau, expected, atol=1e-12 * size.max())
+    np.testing.assert_allclose(normal @ tau[:, 1], expected[:, 1], atol=1e-12 * size.max())
+    np.testing.assert_allclose(tau.T @ (normal @ tau), (normal @ tau).T @ tau, atol=1e-11 * size.max() * space.size)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_at_single_points_are_toeplitz(name):
+    L = FAMILIES[name](POINTS[2])
+    space = small(rkhs.Gaussian(1.0), 1e-3, [L])
+    sums = ToeplitzSums.of(space, L, np.ones(L.size))
+    assert (sums is not None) == (name in TOEPLITZ)
+    if sums is not None:
+        diagonal = np.einsum("ij,ij->j", space.rows(L), space.rows(L))
+        approximate = space.normal(L, np.ones(L.size)).diagonal.reshape(-1)
+        assert approximate.sum() == pytest.approx(diagonal.sum(), rel=1e-6)  # waves and their mirror images
+
+
+def test_sums_of_blocks():
+    L, w = rkhs.Gradient(POINTS[2]), RNG.random(12)
+    space = small(rkhs.Gaussian(1.0), 1e-6, [L])
+    whole = ToeplitzSums.of(space, L, w)
+    parts = [ToeplitzSums.of(space, L.take(s), w[s]) for s in (slice(0, 4), slice(4, 12))]
+    for key, generator in (parts[0] + parts[1]).generators.items():
+        np.testing.assert_allclose(generator, whole.generators[key], atol=1e-8)
+    for key, generator in whole.times(3.0).generators.items():
+        np.testing.assert_allclose(generator, 3.0 * whole.generators[key])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "d"), [(rkhs.Gaussian(3.0), 1), pytest.param(rkhs.Gaussian(5.0), 2, marks=pytest.mark.slow)], ids=repr
+)
+def test_laws_of_spaces(kernel, d):
+    box = (-4 * np.ones(d), 4 * np.ones(d))
+    space = rkhs.FourierGrid(1e-2, box=box).choose(kernel, [rkhs.Gradient(POINTS[d])])
+    check_space(replace(space, accuracy=1e-11))  # transforms to 1e-14
+    other = [rkhs.Laplacian(POINTS[d]), rkhs.LocalAverage(POINTS[d], 0.5), rkhs.Difference(POINTS[d], -POINTS[d])]
+    check_space(replace(space, accuracy=1e-11), other)
+
+
+def test_tensors_and_single_precision():
+    X = POINTS[2].astype(np.float32)
+    space = small(rkhs.Gaussian(1.0), 1e-6, [rkhs.Evaluation(X)])
+    expected = space.rows(rkhs.Evaluation(X.astype(np.float64)))
+    np.testing.assert_allclose(space.rows(rkhs.Evaluation(X)), expected, atol=1e-9)
+    np.testing.assert_allclose(space.rows(rkhs.Evaluation(torch.from_numpy(X))), expected, atol=1e-9)
+
+
+# The choice of a grid.
+
+
+def test_accuracy_and_memory():
+    values, slopes = rkhs.Evaluation(POINTS[2]), rkhs.Gradient(POINTS[2])
+    kernel = rkhs.Matern(2.5, 0.5)
+    coarse, fine = (rkhs.FourierGrid(a).choose(kernel, [values]) for a in (1e-2, 1e-4))
+    assert coarse.size < fine.size
+    assert coarse.accuracy == 1e-2
+    assert coarse.kernel_error < 1e-2
+    assert fine.kernel_error < 1e-4
+    assert rkhs.FourierGrid(1e-2).choose(kernel, [values, slopes]).size > coarse.size
+    limited = rkhs.FourierGrid(1e-4, modes=coarse.size).choose(kernel, [values])
+    assert limited.size <= coarse.size
+    assert limited.kernel_error < limited.accuracy < 0.02
+    boxed = rkhs.FourierGrid(1e-2, box=([0.0, -3.0], [1.0, 2.0])).choose(kernel, [values])
+    np.testing.assert_allclose(boxed.center, [0.5, -0.5])
+    np.testing.assert_allclose(boxed.extent, [1.0, 5.0])
+
+
+def test_default_accuracy():
+    values = rkhs.Evaluation(POINTS[1])
+    assert rkhs.FourierGrid().choose(rkhs.Gaussian(0.3), [values]).accuracy == 1e-4
+    rough = rkhs.FourierGrid().choose(rkhs.Matern(0.5, 0.01), [values])
+    assert rough.kernel_error <= rough.accuracy <= 0.1
+    assert rough.size <= 2**22
+
+
+@pytest.mark.parametrize("accuracy", [0.0, -1e-3, 1.0, 2.0, np.nan, np.inf])
+def test_accuracies_outside_of_the_unit_interval(accuracy):
+    with pytest.raises(ValueError, match="accuracy of a FourierGrid must be between 0 and 1"):
+        rkhs.FourierGrid(accuracy)
+
+
+@pytest.mark.parametrize("modes", [0, -3, 2.5, "many"])
+def test_numbers_of_frequencies_that_are_none(modes):
+    with pytest.raises(ValueError, match="modes of a FourierGrid must be a positive integer"):
+        rkhs.FourierGrid(modes=modes)
+
+
+@pytest.mark.parametrize("box", [([0.0], [1.0, 1.0]), ([0.0, 0.0], [-1.0, 1.0]), ([0.0, np.nan], [1.0, 1.0]), (1.0,)])
+def test_boxes_that_are_none(box):
+    with pytest.raises(ValueError, match="box"):
+        rkhs.FourierGrid(box=box).choose(rkhs.Gaussian(), [rkhs.Evaluation(POINTS[2])])
+
+
+def test_points_outside_of_the_box_are_refused():
+    with pytest.raises(ValueError, match="box"):
+        rkhs.FourierGrid(box=([0.4, 0.4], [0.5, 0.5])).choose(rkhs.Gaussian(0.1), [rkhs.Evaluation(POINTS[2])])
+
+
+def test_too_many_frequencies_are_counted():
+    values = rkhs.Evaluation(POINTS[3])
+    with pytest.raises(MemoryError, match=r"needs [\d,]+ frequencies for an accuracy of 0\.0001.*length scale"):
+        rkhs.FourierGrid().choose(rkhs.Gaussian(1e-5), [values])
+    with pytest.raises(MemoryError, match=r"needs [\d,]+ frequencies for an accuracy of 1e-06"):
+        rkhs.FourierGrid(1e-6).choose(rkhs.Matern(0.5, 0.1), [values])
+    with pytest.raises(MemoryError, match=r"frequencies.* and 5 fit"):
+        rkhs.FourierGrid(modes=5).choose(rkhs.Gaussian(0.01), [values])
+
+
+def test_more_than_three_features():
+    with pytest.raises(ValueError, match=r"at most three features, got 4: use rkhs\.Landmarks"):
+        rkhs.FourierGrid().choose(rkhs.Gaussian(), [rkhs.Evaluation(np.eye(4))])
+
+
+def test_unbounded_functionals():
+    values, slopes = rkhs.Evaluation(POINTS[1]), rkhs.Gradient(POINTS[1])
+    space = rkhs.FourierGrid(1e-1).choose(rkhs.Matern(0.5), [values])
+    with pytest.raises(ValueError, match="Matern"):
+        space.apply(slopes, np.zeros(space.size))
+    with pytest.raises(ValueError, match="Matern"):
+        rkhs.Problem(rkhs.Matern(0.5), [rkhs.Term(slopes, rkhs.Squared())], approximation=rkhs.FourierGrid()).solve()
+
+
+def test_copies():
+    space = small(rkhs.Gaussian(1.0), 1e-6, [rkhs.Evaluation(POINTS[2])])
+    space.amplitudes  # noqa: B018
+    copy = pickle.loads(pickle.dumps(space))
+    np.testing.assert_array_equal(copy.rows(rkhs.Gradient(POINTS[2])), space.rows(rkhs.Gradient(POINTS[2])))
+    assert len(pickle.dumps(space)) < 10_000  # without cached arrays
+    assert rkhs.FourierGrid(1e-3) == pickle.loads(pickle.dumps(rkhs.FourierGrid(1e-3)))

@@ -1,0 +1,69 @@
+"""Rows in blocks on a Fourier grid: sums of blocks, in one pass if the box is known."""
+
+import numpy as np
+import pytest
+
+import rkhs
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(size=(3000, 2))
+Y = np.sin(6 * X[:, 0]) * X[:, 1]
+KERNEL = rkhs.Gaussian(scale=0.4)
+GRID = rkhs.FourierGrid(1e-4, box=([0.0, 0.0], [1.0, 1.0]))
+
+
+def terms(block):
+    return [
+        rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y, weight=10.0),
+        rkhs.Term(rkhs.Gradient(block.X), rkhs.Squared(), weight=1e-3),
+    ]
+
+
+def reading(source, counts):
+    def read():
+        counts.append(0)
+        for start in range(0, len(source), 700):
+            counts[-1] += 1
+            yield source[start : start + 700], Y[start : start + 700]
+
+    return read
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)])
+@pytest.mark.parametrize("grid", [GRID, rkhs.FourierGrid(1e-4)])
+def test_blocks_give_the_solution_of_all_rows(basis, grid):
+    stream = rkhs.streams.blocks(X, Y, rows=700)
+    solution = rkhs.streams.StreamedProblem(KERNEL, terms, stream, grid, basis=basis).solve(tol=1e-6)
+    whole = rkhs.Problem(KERNEL, terms(rkhs.streams.Block(0, X, Y, None)), basis, approximation=GRID).solve(tol=1e-6)
+    assert solution.status == "converged"
+    np.testing.assert_allclose(solution.function(X[:50]), whole.function(X[:50]), atol=2e-3)
+    assert solution.primal == pytest.approx(whole.primal, rel=1e-3)
+
+
+def test_one_pass_if_the_box_is_known():
+    counts = []
+    stream = rkhs.streams.blocks(reading(X, counts))
+    rkhs.streams.StreamedProblem(KERNEL, terms, stream, GRID).solve()
+    assert sum(count == 5 for count in counts) == 1  # besides the first block, for the terms
+    assert sum(counts) <= 6
+
+
+def test_rows_that_can_be_read_once_need_a_box():
+    once = rkhs.streams.blocks(reading(X, [])())
+    with pytest.raises(ValueError, match="box"):
+        rkhs.streams.StreamedProblem(KERNEL, terms, once, rkhs.FourierGrid()).solve()
+    once = rkhs.streams.blocks(reading(X, [])())
+    assert rkhs.streams.StreamedProblem(KERNEL, terms, once, GRID).solve().status == "converged"
+
+
+def test_other_losses_and_combinations_of_points_are_refused():
+    def robust(block):
+        return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Huber(0.1), target=block.y)]
+
+    def pairs(block):
+        return [rkhs.Term(rkhs.Difference(block.X, 1 - block.X), rkhs.Squared(), weight=1.0)]
+
+    for make, match in ((robust, "squared losses"), (pairs, "several points")):
+        stream = rkhs.streams.blocks(X, Y, rows=1000)
+        with pytest.raises(ValueError, match=match):
+            rkhs.streams.StreamedProblem(KERNEL, make, stream, GRID).solve()
