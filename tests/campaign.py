@@ -241,7 +241,7 @@ def verdict(seed, who, solution, judged, line):
         rounding = float(np.sum(getattr(solution.certificate, "rounding", 0.0)))
         nothing = ZERO * float(judged.risk(np.zeros(judged.family.size, judge.Real)))
         rounding += float(np.sum(solution.certificate.shift))
-        slack = rounding + SLACK * abs(primal) + nothing
+        slack = rounding + SLACK * abs(primal) + nothing + 1e-150  # squares of smaller numbers underflow
         broken = []
         if isnan(primal) or isnan(dual) or isnan(float(true)):
             broken.append("error")

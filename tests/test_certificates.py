@@ -43,7 +43,7 @@ def test_the_judge_agrees_with_cvxpy(seed):
         lower, upper = judged.bounds
     except NotImplementedError:
         pytest.skip("a kernel that the judge does not know")
-    assert 0 <= upper - lower <= 1e-15 * upper
+    assert 0 <= upper - lower <= 1e-10 * upper  # on some computers its iterations end before 1e-15
     assert float(upper) == pytest.approx(problems.reference(seed).value, rel=1e-7)
 
 

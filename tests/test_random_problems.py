@@ -100,7 +100,7 @@ def _complaints(case, expected, solution):
         yield f"objective {solution.primal!r}, expected {expected.value!r}"
     if not solution.dual <= expected.value + 1e-8 * size:
         yield f"the dual value {solution.dual!r} is no lower bound of {expected.value!r}"
-    if not solution.primal >= expected.value - 1e-8 * size:
+    if not solution.primal >= expected.value - 1e-7 * size:  # the minimum of cvxpy is no more accurate
         yield f"the primal value {solution.primal!r} is below the minimum {expected.value!r}"
     if not abs(solution.gap - (solution.primal - solution.dual)) <= 1e-12 * size:
         yield f"the gap {solution.gap!r} is not {solution.primal!r} - {solution.dual!r}"

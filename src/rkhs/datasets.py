@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -178,7 +179,9 @@ def _fetch(name: str, source: _Source) -> Dataset:
     from sklearn.datasets import fetch_openml
 
     try:
-        bunch = fetch_openml(data_id=source.openml, as_frame=False, parser="liac-arff")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of further attempts to download, if the first one failed
+            bunch = fetch_openml(data_id=source.openml, as_frame=False, parser="liac-arff")
     except OSError as error:
         raise MissingDataError(
             f"The data set {name} was not found ({reason}), and OpenML cannot be reached ({error}): {remedy}."

@@ -67,3 +67,11 @@ def test_other_losses_and_combinations_of_points_are_refused():
         stream = rkhs.streams.blocks(X, Y, rows=1000)
         with pytest.raises(ValueError, match=match):
             rkhs.streams.StreamedProblem(KERNEL, make, stream, GRID).solve()
+
+
+def test_points_outside_of_the_box_are_refused():
+    moved = X.copy()
+    moved[-1] = 3.0
+    stream = rkhs.streams.blocks(moved, Y, rows=1000)
+    with pytest.raises(ValueError, match=r"Block 2 .*outside of the box"):
+        rkhs.streams.StreamedProblem(KERNEL, terms, stream, GRID).solve()

@@ -22,7 +22,7 @@ from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, f
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows, predicted_codes
 from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, unreached
 from rkhs._estimators.length_scales import SCALED, as_kernel
-from rkhs._estimators.maps import MapChoice, can_map
+from rkhs._estimators.maps import DIMENSIONS, MapChoice, can_map
 from rkhs._estimators.options import (
     C_RANGE,
     GRAPH_RANGE,
@@ -57,6 +57,7 @@ KERNEL_NAMES = ("gaussian", "laplace")  # the kernels that "auto" compares
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
 FUNCTIONS = 2000  # landmarks for more of them
+MAPS = " Maps of many points in up to three dimensions are more accurate with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
 
@@ -377,6 +378,7 @@ class CrossValidated(BaseKernelEstimator):
         warn(
             f"{type(self).__name__} approximates f by {count} landmarks for {labels} labels, because of {reason}. "
             "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
+            + (MAPS if not is_classifier(self) and int(sample.X.shape[1]) <= DIMENSIONS and not can_map(1) else "")
         )
         return replace(problem, approximation=Landmarks(count))
 
@@ -516,6 +518,9 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     targets of one fold are left out at a time while its points stay, unlabeled. The score is minus the mean error
     of held-out targets: the squared error for squared losses, the pinball loss for quantiles, the absolute error
     for other losses and for lists of different kinds.
+
+    Above 10,000 targets of at most three features f is a map: four kernels of different smoothness are compared by the
+    evidence of a sample, and all targets are learned on a `FourierGrid`, if `rkhs[maps]` is installed.
 
     Parameters
     ----------

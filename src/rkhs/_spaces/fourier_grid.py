@@ -47,10 +47,7 @@ from rkhs.kernels._base import Kernel
 Grid = np.ndarray[Any, Any]
 ACCURACY = 1e-4  # default accuracy of the kernel, relative to k(0)
 DERIVATIVES = 100.0  # factor on the default accuracy for derivatives
-FEWEST_MODES, MODES = (
-    2**16,
-    2**22,
-)  # default largest number of frequencies: twice that of functionals, but in this range
+FEWEST_MODES, MODES = 2**16, 2**22  # the range of the default limit, which is twice the number of functionals
 COARSEST = 0.1  # accuracy above which a grid of MODES frequencies is refused
 BYTES = 200  # memory for each frequency: a dozen grids, and FFTs of twice the size along each axis
 
