@@ -586,3 +586,26 @@ def test_norms():
     solution = rkhs.Problem(KERNELS[2], terms, approximation=GRID).solve(tol=1e-9)
     losses = 20.0 * np.sum((solution.function(X) - target(X)) ** 2)
     assert solution.primal == pytest.approx(solution.function.norm() ** 2 / 2 + losses, rel=1e-9)
+
+
+@pytest.mark.parametrize("count", [1, 120])  # exact variances, and sampled ones
+def test_far_from_the_data_the_variance_is_that_of_the_prior(count):
+    X = np.random.default_rng(0).uniform(size=(200, 2))
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(5 * X[:, 0]), weight=50.0)
+    problem = rkhs.Problem(rkhs.Gaussian(0.3), [term], approximation=rkhs.FourierGrid())
+    posterior = problem.solve().posterior
+    far = np.full((count, 2), 100.0)
+    np.testing.assert_allclose(posterior.std(rkhs.Evaluation(far)), posterior.amplitude, rtol=1e-3)
+    slopes = posterior.std(rkhs.Gradient(far[:1]))
+    np.testing.assert_allclose(slopes, posterior.amplitude / 0.3, rtol=1e-3)
+    assert posterior.std(rkhs.Evaluation(X[:1]))[0] < 0.3 * posterior.amplitude
+
+
+def test_samples_know_the_box_of_the_user(monkeypatch):
+    monkeypatch.setattr("rkhs.solvers._spectral_covariance.COARSE", 200)
+    X = np.random.default_rng(0).uniform(size=(200, 2))
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(5 * X[:, 0]), weight=50.0)
+    grid = rkhs.FourierGrid(box=([-3.0, -3.0], [4.0, 4.0]))
+    posterior = rkhs.Problem(rkhs.Gaussian(0.5), [term], approximation=grid).solve().posterior
+    away = np.full((150, 2), 3.5)  # inside of the box, but far from the data
+    np.testing.assert_allclose(posterior.std(rkhs.Evaluation(away)), posterior.amplitude, rtol=0.4)

@@ -16,7 +16,7 @@ from rkhs._finite.function import FeatureFunction
 from rkhs._finite.monitor import SUMMING, Monitor
 from rkhs._finite.problem import check_range
 from rkhs._finite.representers import outputs_of
-from rkhs._finite.solution import Solution
+from rkhs._finite.solution import INTERRUPTED, TIME_LIMIT, Solution
 from rkhs._finite.term import Term
 from rkhs._gram.blocks import check_bounded
 from rkhs._learning.posterior import PosteriorSource
@@ -82,13 +82,15 @@ class SpectralProblem:
 
     def grid(self, cells: WeightGrid, monitor: Monitor) -> np.ndarray[Any, Any]:
         """Return the solutions of all cells of a grid in one space."""
-        solutions = np.empty(len(cells.weightings()), dtype=object)
+        solutions, status = np.empty(len(cells.weightings()), dtype=object), None
         for k, factors in enumerate(cells.weightings()):
             rows = [
                 replace(one, block=replace(one.block, weight=one.block.weight * np.reshape(factor, (-1, 1))))
                 for one, factor in zip(self.rows, factors, strict=True)
             ]
-            solutions[k] = self._solution(rows, monitor)
+            solutions[k] = self._solution(rows, monitor) if status is None else self._zero(rows, monitor, status)
+            if solutions[k].status in (INTERRUPTED, TIME_LIMIT):  # the other cells are not begun
+                status = solutions[k].status
         return solutions.reshape(cells.shape)
 
     def _solution(self, rows: Sequence[Rows], monitor: Monitor, posterior: bool = False) -> Solution:

@@ -260,6 +260,12 @@ class FourierGridSpace(FiniteSpace):
     def gram(self) -> Identity:
         return Identity(self.size)
 
+    @property
+    def box(self) -> tuple[Vector, Vector]:
+        """The corners of the box of all points, a little larger because of rounding."""
+        half = 0.5 * (1 + 1e-9) * self.extent + 8 * EPS * np.abs(self.center)
+        return self.center - half, self.center + half
+
     @cached_property
     def frequencies(self) -> list[Vector]:
         """The frequencies h_a j along each axis, in cycles."""
@@ -348,8 +354,9 @@ class FourierGridSpace(FiniteSpace):
     def missing(self, functional: Functional) -> Vector:
         """Return the squared norms (N,) of the parts of functionals outside of the space, as far as they are constant.
 
-        They are the same at all points for values and for derivatives in directions that all points share, and are
-        returned as zero for other families.
+        They are the same at all points for values and for derivatives in directions that all points share, except at
+        points that are far from the box, where f is zero and all of the norm is missing.  They are returned as zero for
+        other families.
         """
         part = functional.parts[0]
         atoms = part.atoms
@@ -360,7 +367,10 @@ class FourierGridSpace(FiniteSpace):
             part.weight**2 * float(np.sum(self.amplitudes**2 * np.abs(self.multiplier(u, atoms.blur)) ** 2))
             for u in to_numpy(atoms.directions).astype(np.float64)
         ]
-        return np.tile(np.clip(norms - np.array(inside), 0.0, None), functional.size // atoms.per_point)
+        near = self.near(atoms.points)
+        kept = 1.0 if near is None else np.repeat(near, atoms.per_point)
+        count = functional.size // atoms.per_point
+        return np.clip(np.tile(norms, count) - kept * np.tile(inside, count), 0.0, None)
 
     def phases(self, points: Array) -> Matrix:
         """Return 2 pi h (x - center), (t, d)."""

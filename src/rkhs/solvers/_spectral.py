@@ -79,7 +79,6 @@ class QuadraticSums:
     Pb: Matrix  # (r, c)
     Eb: Grid  # (c, ..) grids
     bb: Vector  # (c,)
-    count: int
 
     @classmethod
     def of(cls, space: FourierGridSpace, rows: Sequence[Rows]) -> QuadraticSums:
@@ -98,7 +97,7 @@ class QuadraticSums:
             parts = (P.T @ (weight[:, None] * P), joined[:r], P.T @ weighted, joined[r:], np.sum(weighted * target, 0))
             total = parts if total is None else tuple(a + b for a, b in zip(total, parts, strict=True))
         assert total is not None
-        return cls(tuple(toeplitz), tuple(others), *total, sum(int(np.sum(one.block.weight > 0)) for one in rows))
+        return cls(tuple(toeplitz), tuple(others), *total)
 
     def __add__(self, other: QuadraticSums) -> QuadraticSums:
         if self.others or other.others:
@@ -107,7 +106,7 @@ class QuadraticSums:
                 "or rkhs.Landmarks."
             )
         toeplitz = tuple(a + b for a, b in zip(self.toeplitz, other.toeplitz, strict=True))
-        names = ("PP", "EP", "Pb", "Eb", "bb", "count")
+        names = ("PP", "EP", "Pb", "Eb", "bb")
         return QuadraticSums(toeplitz, (), *(getattr(self, name) + getattr(other, name) for name in names))
 
 
@@ -236,8 +235,10 @@ class QuadraticSolver:
         if self.rows:
             losses, rounding = _losses(space, self.rows, c, tau), 1e3 * EPS * sums.bb
         primal = _dots(tau, tau) / 2 + np.clip(losses, 0.0, None)
-        nothing = NOTHING * EPS * sums.bb
-        certificate = Certificate(primal, _dots(gradient, gradient) / 2, rounding * EPS, rounding, nothing, EPS)
+        sizes = [np.sqrt(_dots(grids, grids)) for grids in (gradient, tau, image, sums.Eb)]
+        error = space.transform_error * (sizes[1] + 2 * sizes[2] + 2 * sizes[3])  # of the gradient
+        gaps, nothing = sizes[0] ** 2 / 2, NOTHING * EPS * sums.bb
+        certificate = Certificate(primal, gaps, error * (sizes[0] + error / 2), rounding, nothing, EPS)
         return SpectralSolution(c, space.columns(tau), certificate, self.curvature)
 
 
@@ -378,14 +379,16 @@ class NewtonSolver:
         self, slopes: Sequence[Matrix], bends: Sequence[Matrix], gradient: Grid, PP: Matrix
     ) -> Certificate:
         """Return the certificate for the original losses with alpha = -slopes, corrected such that P'alpha = 0."""
-        P, alphas, force = [one.P for one in self.rows], [-g for g in slopes], gradient
+        P, alphas = [one.P for one in self.rows], [-g for g in slopes]
+        force: Grid = gradient
         unbalanced = sum(p.T @ alpha for p, alpha in zip(P, alphas, strict=True))
         gap = 0.0
         if np.any(unbalanced):
             move = np.linalg.lstsq(PP, unbalanced, rcond=1e-13)[0]
             shifts = [h * (p @ move) for h, p in zip(bends, P, strict=True)]
             alphas = [alpha - shift for alpha, shift in zip(alphas, shifts, strict=True)]
-            force = gradient + sum(self.space.adjoint(o.functional, s) for o, s in zip(self.rows, shifts, strict=True))
+            for one, shift in zip(self.rows, shifts, strict=True):
+                force = force + self.space.adjoint(one.functional, shift)
             rest = sum(p.T @ alpha for p, alpha in zip(P, alphas, strict=True))
             sizes = sum(np.abs(p).T @ np.abs(alpha) for p, alpha in zip(P, alphas, strict=True))
             gap = inf if np.any(np.abs(rest) > FEASIBLE * EPS * sizes) else gap
@@ -397,9 +400,11 @@ class NewtonSolver:
                 break
             gap += float(excess(one.block, u, alpha, np.zeros_like(u))[0][0])
         primal = np.array([self._objective([one.block for one in self.rows])])
-        rounding = np.array([1e3 * EPS * self.at_zero])
-        nothing = np.array([NOTHING * EPS * self.at_zero])
-        return Certificate(primal, np.array([gap]), rounding * EPS, rounding, nothing, EPS)
+        norms = [float(np.linalg.norm(grids)) for grids in (force, self.tau, force - self.tau)]
+        error = self.space.transform_error * (norms[1] + norms[2])  # of the gradient
+        rounding = np.array([error * (norms[0] + error / 2)])
+        shift, nothing = np.array([1e3 * EPS * self.at_zero]), np.array([NOTHING * EPS * self.at_zero])
+        return Certificate(primal, np.array([gap]), rounding, shift, nothing, EPS)
 
 
 def _is_better(one: Certificate, other: Certificate) -> bool:

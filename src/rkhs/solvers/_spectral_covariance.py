@@ -86,7 +86,8 @@ class SpectralCovariance:
         """A space, and samples c (r, s) and tau (s, ..) of f minus its mean in it."""
         space, random = self.space, np.random.default_rng(0)
         if space.size > COARSE:
-            space = FourierGrid(modes=COARSE).choose(space.kernel, [one.functional for one in self.rows])
+            coarse = FourierGrid(modes=COARSE, box=space.box)
+            space = coarse.choose(space.kernel, [one.functional for one in self.rows])
         rows = [with_missing_variance(space, one) for one in self.rows]
         curvature = Curvature(space, QuadraticSums.of(space, rows), 2.0)
         found = []

@@ -109,6 +109,11 @@ class StreamedProblem:
 
     def _solve_on_grid(self, grid: FourierGrid, look: Blocks, learn: Blocks, monitor: Monitor) -> Solution:
         """Return the minimizer on a Fourier grid, from one pass over the rows if the box of the points is given."""
+        if self.device not in (None, "cpu"):
+            raise ValueError(
+                f"A FourierGrid is computed on the CPU, and device is {self.device!r}: leave `device` out, or use "
+                "rkhs.Landmarks."
+            )
         if grid.box is not None and isinstance(look, LocalBlocks):
             block = next(iter(look))
         elif not learn.replays:
