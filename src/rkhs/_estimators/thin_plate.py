@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
 from rkhs._estimators.classifier import Classifier
+from rkhs._estimators.options import check_in_span
 from rkhs._estimators.regressor import Regressor
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate
 
 
-def thin_plate_problem(labels: Term, null_space: str, explained: bool) -> Problem:
-    """Return the problem of the labels; "auto" drops the null space if that alone explains the labels (`explained`).
+def thin_plate_problem(
+    labels: Term, null_space: str, explained: bool, power: float | None = None, approximation: Any = None
+) -> Problem:
+    """Return the problem of the labels; "auto" drops linear functions if they alone explain the labels (`explained`).
 
-    The kernel is the thin plate of order 2, or r^2 log r in four dimensions and more, where that does not exist.  The
-    null space of both is the linear functions; in the plane they are equal.
+    Without a power the kernel is the thin plate of order 2, or r^2 log r in four dimensions and more, where that does
+    not exist.  The null space of all these kernels is the linear functions.  A constant is kept even if the null space
+    is dropped: in other units r^2 log r differs by a multiple of r^2, and the functions of the problem by a constant.
     """
     if null_space not in ("kept", "dropped", "auto"):
         raise ValueError(f'null_space must be "kept", "dropped" or "auto", got {null_space!r}.')
     kernel: Kernel = ThinPlate(order=2) if labels.functional.dimension < 4 else Polyharmonic(power=2)
+    if power is not None:
+        if not (isinstance(power, Real) and 2 <= power < 4):
+            raise ValueError(f"power must be None or a number from 2 up to, but not including, 4, got {power!r}.")
+        kernel = Polyharmonic(power)
     dropped = null_space == "dropped" or (null_space == "auto" and explained)
-    return Problem(kernel, [labels], null_space="dropped" if dropped else "kept")
+    settings: dict[str, Any] = {"null_space": "dropped", "basis": Constant()} if dropped else {}
+    return Problem(kernel, [labels], approximation=approximation, **settings)
 
 
 def linearly_separable(X: Matrix, target: Vector) -> bool:
@@ -45,11 +56,13 @@ class ThinPlateClassifier(Classifier):
 
         1/2 |f|^2 + C sum_i loss(f(x_i); y_i)
 
-    with the thin-plate norm: for up to three features, the integral of the squared second derivatives of f.  It is zero
-    for linear functions.  Rotations and translations of the points do not change it, and dilations multiply it by a
-    factor, so there is no length scale to choose.  If linear functions alone separate the classes, they would explain
-    the labels at no cost, and are left out of f (Walder and Chapelle 2007, sections 6.2 and 7).  Several classes are
-    learned one against the rest.
+    with the thin-plate norm: for up to three features, a multiple of the integral of the squared second derivatives of
+    f.  It is zero for linear functions.  Rotations and translations of the points do not change it, and in units that
+    are s times smaller, so that the points are multiplied by s, C / s^p gives the same function, where p is the power
+    of the distance in the kernel: C is the only parameter to choose.  The features must have comparable units.  If
+    linear functions alone separate the classes, they would explain the labels at no cost, and are left out of f except
+    for its constant (Walder and Chapelle 2007, sections 6.2 and 7, leave out the constant as well).  Several classes
+    are learned one against the rest.
 
     Parameters
     ----------
@@ -59,7 +72,14 @@ class ThinPlateClassifier(Classifier):
         As in `InvariantClassifier`.
     null_space : {"auto", "kept", "dropped"}, default="auto"
         Whether f has a linear part, which is not penalized; "auto" drops it if linear functions separate a class from
-        the rest.
+        the rest.  The constant is always kept.
+    power : float, optional
+        The power of the distance r in the kernel, at least 2 and below 4: r^2 log r for 2, otherwise r^power.  By
+        default the kernel is the thin plate of order 2 (r^3, r^2 log r or r for one, two or three features) and
+        r^2 log r for more features.  Larger powers make f smoother; cross-validation can choose between 2 and 3.
+    approximation : Landmarks or None, default=None
+        With `rkhs.Landmarks(p)` f is a combination of the kernel at p points, learned in time linear in the number of
+        points.  It excludes `solver`.
     class_weight, solver, tol, verbose : object
         As in `InvariantClassifier`.
 
@@ -68,7 +88,7 @@ class ThinPlateClassifier(Classifier):
     function_, solution_, classes_, labeled_, n_features_in_, feature_names_in_ : object
         As in `InvariantClassifier`.
     problem_ : Problem
-        The problem that was solved; `problem_.null_space` is "dropped" if f has no linear part.
+        The problem that was solved; `problem_.null_space` is "dropped" if f has no linear part beside its constant.
 
     Examples
     --------
@@ -77,12 +97,17 @@ class ThinPlateClassifier(Classifier):
     >>> X, y = make_moons(100, noise=0.1, random_state=0)
     >>> rkhs.ThinPlateClassifier(C=10.0).fit(X, y).score(X, y)
     1.0
+    >>> model = rkhs.ThinPlateClassifier(C=10.0, approximation=rkhs.Landmarks(30)).fit(X, y)
+    >>> model.score(X, y), model.solution_.span
+    (1.0, 'Landmarks: 30 functions of numerical rank 27')
     """
 
     C: float = 1.0
     _: KW_ONLY
     loss: Any = "squared_hinge"
     null_space: str = "auto"
+    power: float | None = None
+    approximation: Any = None
     class_weight: Any = None
     solver: Any = "auto"
     tol: float = 1e-4
@@ -106,12 +131,15 @@ class ThinPlateClassifier(Classifier):
         ThinPlateClassifier
             The fitted estimator.
         """
+        if self.approximation is not None:
+            check_in_span(self.approximation, self.solver)
         sample = self._sample(X, y, sample_weight)
         labels = self._config().label_term(sample)
         points, target = to_numpy(sample.X), to_numpy(labels.target)
         outputs = target.T if target.ndim == 2 else [target]
         explained = self.null_space == "auto" and any(linearly_separable(points, signs) for signs in outputs)
-        self._learn(thin_plate_problem(labels, self.null_space, explained), sample)
+        problem = thin_plate_problem(labels, self.null_space, explained, self.power, self.approximation)
+        self._learn(problem, sample)
         return self
 
 
@@ -123,8 +151,9 @@ class ThinPlateRegressor(Regressor):
 
         1/2 |f|^2 + C sum_i loss(f(x_i); y_i)
 
-    with the thin-plate norm: for up to three features, the integral of the squared second derivatives of f.  It is zero
-    for linear functions, and there is no length scale to choose.
+    with the thin-plate norm: for up to three features, a multiple of the integral of the squared second derivatives of
+    f.  It is zero for linear functions.  There is no length scale to choose: other units of the points only change C,
+    as in `ThinPlateClassifier`.
 
     Parameters
     ----------
@@ -134,7 +163,9 @@ class ThinPlateRegressor(Regressor):
         As in `InvariantRegressor`.
     null_space : {"auto", "kept", "dropped"}, default="auto"
         Whether f has a linear part, which is not penalized; "auto" drops it if linear functions interpolate any targets
-        at these points.
+        at these points.  The constant is always kept.
+    power, approximation : object
+        As in `ThinPlateClassifier`.
     solver, tol, verbose : object
         As in `InvariantRegressor`.
 
@@ -156,6 +187,8 @@ class ThinPlateRegressor(Regressor):
     _: KW_ONLY
     loss: Any = "squared"
     null_space: str = "auto"
+    power: float | None = None
+    approximation: Any = None
     solver: Any = "auto"
     tol: float = 1e-4
     verbose: bool = False
@@ -178,9 +211,12 @@ class ThinPlateRegressor(Regressor):
         ThinPlateRegressor
             The fitted estimator.
         """
+        if self.approximation is not None:
+            check_in_span(self.approximation, self.solver)
         sample = self._sample(X, y, sample_weight)
         labels = self._config().label_term(sample)
         basis = np.column_stack([np.ones(sample.size), to_numpy(sample.X)])
         explained = int(np.linalg.matrix_rank(basis)) == sample.size
-        self._learn(thin_plate_problem(labels, self.null_space, explained), sample)
+        problem = thin_plate_problem(labels, self.null_space, explained, self.power, self.approximation)
+        self._learn(problem, sample)
         return self

@@ -16,6 +16,7 @@ from rkhs._finite.function import Function
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
 from rkhs._finite.term import Term
 from rkhs._gram import gram
+from rkhs._gram.matrix import GramMatrix
 from rkhs._gram.operator import has_graph, magnitudes
 from rkhs._linalg.saddle import Saddle
 from rkhs.functionals._base import Functional, stack
@@ -26,7 +27,8 @@ from rkhs.kernels._base import Kernel
 class RepresenterProblem:
     """The functionals of all terms, whose representers span the solution together with the basis, and their losses.
 
-    Functionals of weight zero are omitted.  `dropped` omits the null space too (Walder and Chapelle 2007, 6.2).
+    Functionals of weight zero are omitted.  The basis includes the null space of the kernel, unless that is `dropped`
+    (Walder and Chapelle 2007, 6.2).
     """
 
     kernel: Kernel
@@ -63,7 +65,7 @@ class RepresenterProblem:
             rows.append(LossBlock(slice(start, start + family.size), term.loss, wide, weight))
             start += family.size
         together = stack(families)
-        values = Basis.of(together, joined(basis, kernel.null_space))
+        values = Basis.of(together, basis if dropped else joined(basis, kernel.null_space))
         return cls(kernel, together, values, tuple(rows), outputs, precision, dropped)
 
     @property
@@ -82,14 +84,16 @@ class RepresenterProblem:
             else gram(self.kernel, self.functionals, precision=self.precision)
         )
         definite, basis = self.kernel.order == 0, self.basis
+        if self.dropped:
+            basis = Basis.of(self.functionals, joined(None, self.kernel.null_space))
         geometry = Geometry(fast, exact, basis.Q, definite, lambda: self._magnitudes, basis.sizes)
         system = FiniteProblem(geometry, self.rows, self.outputs)
-        return without_null_space(system) if self.dropped else (system, None)
+        return without_null_space(system, self.basis) if self.dropped else (system, None)
 
     def hidden(self, system: FiniteProblem) -> int:
         """Return `Basis.hidden` on the rows of a finite problem that have a positive weight."""
         space = self.basis.space
-        if self.dropped or space is None or (isinstance(space, Polynomials) and space.degree == 0):
+        if space is None or (isinstance(space, Polynomials) and space.degree == 0):
             return 0
         rows = np.flatnonzero(to_numpy(system.weight).max(axis=1, initial=0.0) > 0)
         key = rows.tobytes()  # cached, because the cells of a grid share their folds
@@ -115,7 +119,7 @@ class RepresenterProblem:
         def flat(columns: Array) -> Array:
             return columns if self.outputs is not None else columns[:, 0]
 
-        if self.basis.space is None or self.dropped:
+        if self.basis.space is None:
             return Function(self.kernel, self.functionals, flat(a))
         coefficients = like(self.basis.back, a) @ iterate.basis
         return Function(self.kernel, self.functionals, flat(a), self.basis.space, flat(coefficients))
@@ -129,7 +133,7 @@ class RepresenterProblem:
             )
         a = f.coefficients if f.coefficients.ndim == 2 else f.coefficients[:, None]
         basis = self.system.start().basis
-        if f.basis is not None and f.basis_coefficients is not None and not self.dropped:
+        if f.basis is not None and f.basis_coefficients is not None:
             c = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
             basis = self.basis.Q.T @ like(self.functionals.assemble(f.basis.on) @ c, a)
         return Iterate(a, basis)
@@ -167,7 +171,7 @@ class Restriction:
         return alpha - self.excess @ (self.Q.T @ alpha)
 
 
-def without_null_space(system: FiniteProblem) -> tuple[FiniteProblem, Restriction]:
+def without_null_space(system: FiniteProblem, kept: Basis) -> tuple[FiniteProblem, Restriction]:
     """Drop the null space of a conditionally positive definite kernel (Walder and Chapelle 2007, 6.2).
 
     Its polynomials are not penalized: if they separate the data, the minimizer ignores the kernel.  Without them
@@ -176,9 +180,10 @@ def without_null_space(system: FiniteProblem) -> tuple[FiniteProblem, Restrictio
 
         K = G Z (Z'GZ)^-1 Z'G,         Z an orthonormal basis of {P'a = 0}
 
-    which is positive semidefinite.  So the problem is an ordinary one with K instead of G and without a basis, and its
-    coefficients alpha define f = sum a_i z_i with a = Z (Z'GZ)^-1 Z'G alpha.  Neither needs Z: with an orthonormal
-    basis Q of the columns of P and the saddle point system  GW + QT = GQ, Q'W = 0,  which takes one factorization,
+    which is positive semidefinite.  So the problem is an ordinary one with K instead of G and the basis `kept` instead
+    of P, and its coefficients alpha define f = sum a_i z_i with a = Z (Z'GZ)^-1 Z'G alpha.  Neither needs Z: with an
+    orthonormal basis Q of the columns of P and the saddle point system  GW + QT = GQ, Q'W = 0,  which takes one
+    factorization,
 
         K = G - Q T Q',                a = alpha - (Q - W) Q'alpha
     """
@@ -186,5 +191,6 @@ def without_null_space(system: FiniteProblem) -> tuple[FiniteProblem, Restrictio
     Q = to_numpy(system.Q).astype(np.float64)
     W, T = Saddle(G, np.zeros(len(G)), Q).solve(G @ Q)
     K = G - Q @ ((T + T.T) / 2) @ Q.T
-    plain = FiniteProblem.stored(like(K, system.Q), system.Q[:, :0], system.terms, system.outputs)
+    stored = GramMatrix(like(K, system.Q))
+    plain = FiniteProblem(Geometry(stored, stored, kept.Q, of_basis=kept.sizes), system.terms, system.outputs)
     return plain, Restriction(system.Q, like(Q - W, system.Q))

@@ -54,7 +54,9 @@ class Problem:
         Functions that are not penalized: `rkhs.Constant`, `rkhs.Polynomials` or `rkhs.Functions`.
     null_space : {"kept", "dropped"}, default="kept"
         Whether f includes the polynomials in the null space of a conditionally positive definite kernel, which are not
-        penalized.  Drop them if polynomials alone separate the data (Walder and Chapelle 2007, section 6.2).
+        penalized.  Drop them if polynomials alone separate the data (Walder and Chapelle 2007, section 6.2); f then is
+        a combination of representers, of all functionals or of those of an approximation, plus the `basis`.  Without
+        `basis=rkhs.Constant()` the function of r^2 log r depends on the units of the points.
     device : str, optional
         A device of PyTorch such as "cuda", on which the problem is solved.  If it is not available, a warning is given
         and the problem is solved where the data are.
@@ -113,15 +115,9 @@ class Problem:
             )
         if self.null_space not in ("kept", "dropped"):
             raise ValueError(f'null_space must be "kept" or "dropped", got {self.null_space!r}.')
-        if self.null_space == "dropped" and self.basis is not None:
-            raise ValueError('null_space="dropped" and basis are mutually exclusive: leave `basis` out.')
         check_precision(self.precision)
         if self.approximation is not None:
             check_approximation(self.approximation)
-            if self.null_space == "dropped":
-                raise ValueError(
-                    'null_space="dropped" and approximation are mutually exclusive: leave one of them out.'
-                )
             check_sums(self.precision)
         object.__setattr__(self, "terms", terms)
 
@@ -134,7 +130,7 @@ class Problem:
             self.kernel, self.terms, self.basis, prototype, self.precision, dropped=self.null_space == "dropped"
         )
         check_range(represented.rows)
-        for output in range(0 if represented.dropped else represented.system.columns):
+        for output in range(represented.system.columns):
             if is_unbounded_below(represented.system, output):
                 raise UnattainedError(
                     f"The basis {represented.basis.space!r} separates the data by itself and is not penalized: the "
@@ -451,7 +447,8 @@ class Problem:
                     "rkhs.Landmarks."
                 )
             return SpectralProblem(self.kernel, self.terms, self.basis, approximation)
-        return SubspaceProblem(self.kernel, self.terms, self.basis, approximation, self.device)
+        dropped = self.null_space == "dropped"
+        return SubspaceProblem(self.kernel, self.terms, self.basis, approximation, self.device, dropped)
 
     def _check_no_iterations(self, *options: Any) -> None:
         """Raise an error if options of iterative solvers are given together with an approximation."""

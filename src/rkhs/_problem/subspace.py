@@ -35,18 +35,23 @@ from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 
 @dataclass(frozen=True, eq=False)
 class SubspaceProblem:
-    """A problem in the finite-dimensional space that an approximation chooses, with sums computed on a device."""
+    """A problem in the finite-dimensional space that an approximation chooses, with sums computed on a device.
+
+    The functions of the space satisfy its constraints whether or not the null space of the kernel is `dropped`.
+    """
 
     kernel: Kernel
     terms: Sequence[Term]
     basis: FunctionSpace | None
     approximation: Approximation
     device: str | None = None
+    dropped: bool = False
 
     @cached_property
     def full_basis(self) -> FunctionSpace | None:
-        """The basis and the kernel's null space, in coordinates whose origin is the mean of the points."""
-        return centered(joined(self.basis, self.kernel.null_space), [term.functional for term in self.terms])
+        """The basis and the kernel's null space if it is kept, in coordinates centered on the points."""
+        space = self.basis if self.dropped else joined(self.basis, self.kernel.null_space)
+        return centered(space, [term.functional for term in self.terms])
 
     @cached_property
     def space(self) -> DenseSpace:
@@ -111,7 +116,8 @@ class SubspaceProblem:
             solved.update(solve_weightings(projected, cells.weightings(factors), monitor, rows, cells.count or 1))
 
         status = run_until_stopped(monitor, work)
-        single = not (cells.axes or cells.folds)  # the weights are those of the problem, which has a posterior
+        # With the weights of the problem, and with its null space, there is a posterior.
+        single = not (cells.axes or cells.folds or self.dropped)
         solutions = np.empty(len(cells.weightings()), dtype=object)
         for k, factors_of_cell in enumerate(cells.weightings()):
             if k in solved:

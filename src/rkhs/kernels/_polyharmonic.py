@@ -13,13 +13,14 @@ from rkhs.kernels._base import FormKernel
 
 @dataclass(frozen=True)
 class Polyharmonic(FormKernel):
-    """The polyharmonic kernel: a power of the distance, without a length scale.
+    """The polyharmonic kernel: a power of the distance, without a length scale: other units only scale its norm.
 
         k(x, y) = +-r^power, or +-r^power log r for an even power;  r = |x - y|
 
     The sign makes it conditionally positive definite in every dimension: of order ceil(power / 2), or power/2 + 1 for
     an even power.  Power 2 is the r^2 log r of thin-plate splines.  Derivatives of order m are bounded functionals iff
-    2m < power.
+    2m < power.  If the null space of an even power is dropped from a problem, its functions depend on the units of the
+    points by polynomials of degree below power / 2, unless these are in the basis.
 
     Parameters
     ----------
@@ -101,12 +102,13 @@ def _half_power(s: Array, twice: int) -> Array:
 
 @dataclass(frozen=True)
 class ThinPlate(FormKernel):
-    """The thin-plate spline kernel, without a length scale.
+    """The thin-plate spline kernel, without a length scale: other units only scale its norm.
 
         k(x, y) = +-r^(2m-d), or +-r^(2m-d) log r for even d, of order m in R^d, d < 2m;  r = |x - y|
 
-    Its squared norm is the integral of all squared m-th derivatives.  It is conditionally positive definite of order m,
-    and its null space is the polynomials of degree below m.  In higher dimensions use `Polyharmonic`, which has another
+    The integral of all squared m-th derivatives is its squared norm times a constant, which is 12 for m = 2 and d = 1,
+    and 8 pi for m = 2 and d = 2 or 3.  The kernel is conditionally positive definite of order m, and its null space is
+    the polynomials of degree below m.  In higher dimensions use `Polyharmonic`, which has another
     norm but whose order does not grow with the dimension.
 
     Parameters
