@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import product
 from time import perf_counter
 from typing import Any
 
@@ -34,11 +33,12 @@ from sklearn.svm import SVC
 import rkhs
 from papers.conditional_kernels import conditional_kernels
 from papers.experiment import Array, Cell, Experiment, Record, Result
-from papers.few_labels_page import DEFAULT, MODELS, PRINTED, draw, page
+from papers.few_labels_page import DEFAULT, draw, page
+from papers.printed_deviations import LABELS, MODELS, PRINTED
 
 SETS = tuple(PRINTED)
-LABELS = (30, 60, 90)
 DRAWS = 10
+FOLDS = 5
 CS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 NUS: tuple[float, ...] = (0.001, 0.01, 0.1, 1.0, 10.0)  # of graphs and averages, besides 0
 GRADIENT_NUS: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)  # of gradients, where columns are standardized
@@ -150,22 +150,39 @@ def predict_with_best(found: Sequence[Candidate], y: Array, labeled: Array) -> t
     The best mean accuracy wins; among equal ones the least hinge loss, as in `InvariantClassifierCV`.
     """
     known, columns = y[labeled], np.searchsorted(ever_labeled_rows(y), labeled)
-    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(known[:, None], known))
     tried = [(C, candidate) for C in CS for candidate in found]
-    accuracies, losses = np.empty((2, len(tried), len(folds)))
-    for (i, (C, candidate)), (j, (a, b)) in product(enumerate(tried), enumerate(folds)):
-        K = candidate.matrix[np.ix_(labeled, columns)]
-        model = _fit_svm(K[np.ix_(a, a)], known[a], C)
-        margins = known[b] * model.decision_function(K[np.ix_(b, a)])
-        accuracies[i, j], losses[i, j] = np.mean(margins > 0), np.mean(np.maximum(0, 1 - margins))
-    accuracy = accuracies.mean(axis=1)
-    tied = np.flatnonzero(accuracy >= accuracy.max() - 1e-12)
-    C, best = tried[tied[np.argmin(losses.mean(axis=1)[tied])]]
-    model = _fit_svm(best.matrix[np.ix_(labeled, columns)], known, C)
+    accuracies, losses = np.empty((2, len(tried), FOLDS))
+    for i, (C, candidate) in enumerate(tried):
+        accuracies[i], losses[i] = fold_scores(candidate.matrix[np.ix_(labeled, columns)], known, C)
+    C, best = tried[best_index(accuracies.mean(axis=1), losses.mean(axis=1))]
+    model = fit_svm(best.matrix[np.ix_(labeled, columns)], known, C)
     return model.predict(best.matrix[:, columns]), {"C": C, "nu": best.nu, **best.options}
 
 
-def _fit_svm(K: Array, y: Array, C: float) -> Any:
+def fold_scores(K: Array, y: Array, C: float) -> tuple[Array, Array]:
+    """Return the accuracy and the mean hinge loss of the held-out labels of each fold; K has all labels."""
+    accuracies, losses = np.empty((2, FOLDS))
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(y[:, None], y)
+    for j, (a, b) in enumerate(folds):
+        margins = y[b] * fit_svm(K[np.ix_(a, a)], y[a], C).decision_function(K[np.ix_(b, a)])
+        accuracies[j], losses[j] = np.mean(margins > 0), np.mean(np.maximum(0, 1 - margins))
+    return accuracies, losses
+
+
+def best_index(accuracies: Array, losses: Array) -> int:
+    """Return the index of the largest accuracy, among equal ones that of the smallest loss.
+
+    Examples
+    --------
+    >>> best_index(np.array([0.8, 0.9, 0.9]), np.array([0.1, 0.5, 0.4]))
+    2
+    """
+    tied = np.flatnonzero(accuracies >= accuracies.max() - 1e-12)
+    return int(tied[np.argmin(losses[tied])])
+
+
+def fit_svm(K: Array, y: Array, C: float) -> Any:
+    """Fit an SVM with a constant to labels y, given the kernel matrix of their points."""
     return SVC(C=C, kernel="precomputed", tol=1e-4).fit(K, y)
 
 

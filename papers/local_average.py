@@ -22,7 +22,8 @@ from papers.experiment import (
     select,
     table,
 )
-from papers.few_labels import DRAWS, LABELS, SETS, cells, compute, load_points
+from papers.few_labels import DRAWS, SETS, cells, compute, load_points
+from papers.printed_deviations import LABELS
 
 MODELS = ("SVM", "local average")
 OTHERS = {"InvSVM": "gradient", "LapSVM": "graph"}  # in the results of table1, if they are in the same folder

@@ -27,6 +27,7 @@ import joblib
 from threadpoolctl import threadpool_limits
 
 import rkhs
+from papers.choice_rules import CHOICE_RULES
 from papers.digits import DIGITS
 from papers.experiment import Cell, Experiment, Record, Result
 from papers.few_labels import TABLE1, TABLE1_ROWS
@@ -38,7 +39,18 @@ from papers.usps import USPS
 from rkhs._files import replacing
 from rkhs._progress import interrupts_raised
 
-_ALL = (TWO_MOONS, TWO_MOONS_2006, TABLE1, TABLE1_ROWS, DIGITS, THIN_PLATE, USPS, LOCAL_AVERAGE, THEOREMS)
+_ALL = (
+    TWO_MOONS,
+    TWO_MOONS_2006,
+    TABLE1,
+    TABLE1_ROWS,
+    CHOICE_RULES,
+    DIGITS,
+    THIN_PLATE,
+    USPS,
+    LOCAL_AVERAGE,
+    THEOREMS,
+)
 # joblib's tracker warns of semaphores that a run which is stopped leaves to it, and then removes them.
 _QUIET = "ignore::UserWarning:joblib.externals.loky.backend.resource_tracker"
 Outcome = tuple[

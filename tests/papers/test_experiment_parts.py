@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 import rkhs
 from papers import digits, few_labels, thin_plate, usps
 from papers.experiment import Record, compare
-from papers.few_labels_page import PRINTED
+from papers.printed_deviations import PRINTED
 from papers.thin_plate import gaussian_problem, thin_plate_problem, values_at
 from rkhs._progress import interrupts_raised
 from rkhs.invariances._graph import nearest, neighbor_weights

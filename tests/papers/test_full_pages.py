@@ -6,6 +6,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
+from papers.choice_rules import SCORES
 from papers.experiment import Record, finished_records
 from papers.few_labels import Points
 from papers.local_average import effective_dimension, page
@@ -23,8 +24,18 @@ def made_up(cell, rng):
         return {"errors": {"1": [0.2] * 10, "10": [0.1] * 10}}
     if "variant" in cell:
         return {"errors": 86, "of": 2007, "training": 300.0, "straight": 9 * ("with basis" in cell["variant"])}
+    if "draws" in cell:
+        return made_up_scores(cell)
     better = 5.0 if cell.get("model") == "InvSVM" else 0.0
     return {"error": 20.0 - better + rng.random(), "chosen": CHOSEN, "relative gap": 1e-4, "not zero": 50.0}
+
+
+def made_up_scores(cell):
+    """Scores in which the folds prefer the first C and nu, and the test points and the losses the last ones."""
+    grid = np.arange(25.0).reshape(5, 5)
+    tests = [(40 - grid + draw).tolist() for draw in range(cell["draws"])]
+    scores = dict.fromkeys(SCORES, [(40 - grid).tolist()] * cell["draws"])
+    return {**scores, "test error": tests, "fold accuracy": [(-grid).tolist()] * cell["draws"]}
 
 
 def records_of(name):
@@ -43,14 +54,28 @@ def records_of(name):
         (
             "table1",
             9 * 3 * 10 * 4 + 4,
-            ["15.4 ± 4.02", "27 wins, 0 ties, 0 losses", "0 wins, 0 ties, 27 losses", "> 2.1", "of 27 cells"],
+            [
+                "15.4 ± 4.02",
+                "27 wins, 0 ties, 0 losses",
+                "0 wins, 0 ties, 27 losses",
+                "> 2.1",
+                "of 27 cells",
+                "45 printed cells of the five smaller sets 30 are",
+                "with 245 rows 1 of its cells",
+                "LapSVM of the paper, printed",
+            ],
         ),
-        ("table1-rows", 9 * 3 * 10 * 4 + 4, ["usps_ssl"]),
+        ("table1-rows", 9 * 3 * 10 * 4 + 4, ["usps_ssl", "page of [`table1`]"]),
+        (
+            "choice-rules",
+            9 * 3,
+            ["| loss of the folds | 20.50 | 100 % | 27 / 0 / 0 |", "| sonar | 90 | 44.5 | 44.5 | 20.5 |"],
+        ),
         ("digits", 4 * 3 * 20, ["on 4 of 4 pairs", "20 of 20"]),
         ("thin-plate", 12 * 2 * 5, ["8.333 (0.378)", "1.867 (0.254)", "On 4 of 12 sets"]),
         ("usps", 4 * 5 + 5 + 3, ["86 of 2007 (4.29 %)", "85 (4.25 %)", "~17 min", "for 9 of the 10 digits"]),
         ("two-moons", 20 * 2 * 4, ["20 data sets"]),
-        ("two-moons-2006", 6 * 2 * 2 * 10, ["| 10 | 74.1 |"]),
+        ("two-moons-2006", 6 * 4 * 10, ["| 10 | 74.1 |", "radius 1.7"]),
     ],
 )
 def test_page_of_a_full_run(name, cells, shown, tmp_path):
