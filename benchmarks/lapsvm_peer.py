@@ -33,7 +33,7 @@ def installed() -> bool:
 
 
 def laplacian_svm(n_neighbors: int = 10, power: int = 2, **options: Any) -> rkhs.InvariantClassifier:
-    """Our Laplacian SVM."""
+    """Return our normalized Laplacian SVM, which is not the LapSVM of Table 1 in `papers/few_labels.py`."""
     graph = rkhs.invariances.Graph(n_neighbors, power)
     given = {"loss": "hinge", "invariance": graph, "C": 100.0, "nu": 1000.0, "tol": 1e-3, **options}
     return rkhs.InvariantClassifier(**given)

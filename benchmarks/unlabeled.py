@@ -5,8 +5,8 @@
 Errors at the unlabeled rows, in percent, means over draws of the labels.  Peers, in the same run: SVC over
 5 C x 5 gamma, on features as they are and divided by their deviations; LabelSpreading on the graph of
 5, 10 or 30 neighbors, whichever predicts held-out labels best; SelfTraining of the best SVC on features as they are;
-LapRLS, the textbook's, with a choice by folds (`benchmarks.laprls`); and our Laplacian SVM with fixed settings, which
-chooses nothing: for those who believe in the graph.
+LapRLS, the textbook's, with a choice by folds (`benchmarks.laprls`); and our normalized Laplacian SVM with fixed
+settings, which chooses nothing: for those who believe in the graph.
 
 Each result is added to a journal, DIR/unlabeled.jsonl, and not computed again: it can be stopped and goes on.
 """
@@ -97,7 +97,7 @@ def ours(X: Vector, y: Vector, rows: Vector) -> Vector:
 
 
 def laplacian(X: Vector, y: Vector, rows: Vector) -> Vector:
-    """Those of the Laplacian SVM with fixed settings."""
+    """Return the predictions of the normalized Laplacian SVM with fixed settings."""
     few = np.full(len(y), -1)
     few[rows] = y[rows]
     return laplacian_svm().fit(X, few).predict(X)

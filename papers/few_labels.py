@@ -1,5 +1,8 @@
 """Zhang et al. 2013, Table 1: few labels, nine sets, SVM, LapSVM and InvSVM (hinge, squared gradients everywhere).
 
+"LapSVM" is the LapSVM of the paper, with a graph of weights 0 and 1, power 1 and a hinge loss.  The Laplacian SVM of
+the estimators, `InvariantClassifier(invariance=rkhs.invariances.Graph())`, has a normalized graph and power 2.
+
 And what `InvariantClassifierCV()` makes of the same draws, nothing set.
 
 The protocol (6.2): l labels are drawn at random; the rest has no labels and is the test set.  The Gaussian kernel has

@@ -26,7 +26,7 @@ from papers.few_labels import DRAWS, SETS, cells, compute, load_points
 from papers.printed_deviations import LABELS
 
 MODELS = ("SVM", "local average")
-OTHERS = {"InvSVM": "gradient", "LapSVM": "graph"}  # in the results of table1, if they are in the same folder
+OTHERS = {"InvSVM": "gradient", "LapSVM": "graph (0/1)"}  # in the results of table1, if they are in the same folder
 
 
 def plan(quick: bool, _: list[Record]) -> list[Cell]:
@@ -52,8 +52,10 @@ def page(records: list[Record], out: Path) -> str:
             rows.append([name, str(labels), *(mean_and_deviation(own[m]) for m in models), said or "none"])
             won += [(name, m, who) for m, who in against.items()]
     headings = ["set", "l", *(OTHERS.get(m, m) for m in models), "differs from the SVM (p < 0.05)"]
-    text = "Test error in percent, mean and standard deviation over the draws of `table1`.\n\n" + table(headings, rows)
-    return text + _when(won, distinct(records, "set"), models[1:])
+    text = "Test error in percent, mean and standard deviation over the draws of `table1`."
+    if present:
+        text += f" {' and '.join(OTHERS[m] for m in present)}: {' and '.join(present)} of that table."
+    return text + "\n\n" + table(headings, rows) + _when(won, distinct(records, "set"), models[1:])
 
 
 def _when(won: list[tuple[str, str, str]], names: list[str], models: list[str]) -> str:
