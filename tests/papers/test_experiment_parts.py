@@ -99,7 +99,7 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
     y, Cs = moons.y.astype(float), [0.1, 1.0, 10.0]
     folds = [b for _, b in thin_plate.splits(y, 3, seed=0)]
     found = thin_plate.fold_errors(thin_plate_problem(moons.X, y), Cs, moons.X, y, folds)
-    weight = 1 / rkhs.kernels.median_scale(moons.X) ** 2
+    weight = 1 / rkhs.kernels.median_scale(moons.X) ** 2  # the kernel is r^2 log r in the plane
     for C, error in zip(Cs, found, strict=True):
         wrong = []
         for b in folds:
@@ -110,32 +110,60 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
         assert error == pytest.approx(np.mean(wrong), abs=0.5 / 60)  # a point near the boundary may change sides
 
 
-@pytest.mark.parametrize("name", digits.MODELS)
-def test_a_machine_of_the_digits_chooses_by_the_held_out_loss(name, monkeypatch):
-    """Beside models of their own for each fold, without its images and their copies."""
+@pytest.mark.parametrize(
+    ("variant", "kernel"),
+    [
+        *((v, "Gaussian") for v in digits.VARIANTS),
+        *(("InvSVM, central derivatives", k) for k in ("polynomial", "linear")),
+    ],
+)
+def test_a_model_of_the_digits_chooses_by_the_held_out_loss(variant, kernel, monkeypatch):
+    """Beside models of their own for each fold, without its images, their copies and their functionals."""
     rng = np.random.default_rng(0)
     y = np.where(np.arange(15) < 10, 1, -1)
     X = np.clip(rng.random((15, 784)) + 0.15 * (y == 1)[:, None], 0, 1)
-    monkeypatch.setattr(digits, "CS", (1.0, 1e4))
-    monkeypatch.setattr(digits, "NUS", (1.0,))
-    monkeypatch.setattr(digits, "SCALES", (1.0,))
-    model = digits.Model(name, X, y)
-    options, accuracy = model.choose()
-    losses = {}
-    for C in digits.CS:
+    monkeypatch.setattr(digits, "FOLD_TOL", 1e-4)
+    model = digits.Model(variant, kernel, X, y)
+    shape = 2.0
+    Cs, nu = (10.0, 1e4), 1.0 if model.invariance is not None else 0.0
+    epsilon = 0.1 if model.invariance is not None else 0.0
+    model.try_options(Cs, (nu,), shape, epsilon)
+    each = 0 if model.invariance is None else model.invariance.size // 15
+    for C in Cs:
         own = []
         for a, b in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
-            labels, *others = model.terms
+            labels, *others = model.problem(shape, epsilon).terms
             kept = np.tile(np.isin(np.arange(15), a), model.copies)
-            labels = rkhs.Term(labels.functional, labels.loss, labels.target, C * labels.weight * kept)
-            kernel = rkhs.Gaussian(rkhs.kernels.median_scale(X))
-            f = rkhs.Problem(kernel, [labels, *others], rkhs.Constant()).solve(tol=1e-4).function
-            loss = np.log1p(np.exp(-y[b] * f(X[b])))
+            terms = [rkhs.Term(labels.functional, labels.loss, labels.target, C * labels.weight * kept)]
+            for other in others:
+                rows = np.flatnonzero(np.repeat(np.isin(np.arange(15), a), each))
+                size = other.functional.size
+                ones = np.isin(np.arange(size), rows).astype(float).reshape(other.functional.shape)
+                terms.append(rkhs.Term(other.functional, other.loss, weight=nu * ones))
+            f = rkhs.Problem(model.problem(shape, epsilon).kernel, terms, rkhs.Constant()).solve(tol=1e-5).function
+            loss = np.log1p(np.exp(-y[b] * f(X[b] / model.unit)))
             own.append((loss[y[b] > 0].mean() + loss[y[b] < 0].mean()) / 2)
-        losses[C] = np.mean(own)
-    assert options["C"] == min(losses, key=losses.get)
-    assert 0.5 <= accuracy <= 1
-    assert np.mean(np.sign(model.function(**options)(X)) == y) > 0.9
+        assert model.found[C, nu, shape, epsilon][0] == pytest.approx(np.mean(own), rel=0.05)
+    C, *_ = model.best
+    assert model.found[model.best][0] == min(loss for loss, _ in model.found.values())
+    assert np.mean(np.sign(model.function(C, nu, shape, epsilon)(X / model.unit)) == y) > 0.9
+
+
+def test_the_search_of_the_digits_refines_around_the_best(monkeypatch):
+    """With a loss that is known: it finds the best power of ten, one step beyond the coarse grid too."""
+    y = np.where(np.arange(15) < 10, 1, -1)
+    model = digits.Model("InvSVM, central derivatives", "Gaussian", np.random.default_rng(0).random((15, 784)), y)
+
+    def known(Cs, nus, shape, epsilon):
+        for C in Cs:
+            for nu in nus:
+                away = np.log10([C / 1e7, nu / 1e3, shape / 4, epsilon / 0.01])
+                model.found[C, nu, shape, epsilon] = float(away @ away), 1.0
+
+    monkeypatch.setattr(model, "try_options", known)
+    options, loss, accuracy = model.choose()
+    assert options == {"C": 1e7, "nu": 1e3, "shape": 4.0, "epsilon": 0.01}
+    assert (loss, accuracy) == (0.0, 1.0)
 
 
 def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again():
@@ -144,11 +172,31 @@ def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again
     down, up, right, left = digits.moved(X)[:4]
     assert np.allclose(down.reshape(2, 28, 28)[:, 3:], X.reshape(2, 28, 28)[:, 1:-2], atol=1e-12)
     assert np.allclose(left.reshape(2, 28, 28)[:, :, :-3], X.reshape(2, 28, 28)[:, :, 2:-1], atol=1e-12)
-    differences = digits.unchanged(X)(f).reshape(2, 12, 2)  # once and twice, transformations, images
-    assert np.allclose(differences[0, 1], f(up) - f(X))
-    assert np.allclose(differences[1, 1], f(digits.moved(up)[3]) - f(up))
-    assert np.allclose(differences[1, 11], f(digits.moved(digits.moved(X)[11])[1]) - f(digits.moved(X)[11]))
+    differences = digits.functionals("InvSVM, 24 differences", X)(f).reshape(2, 2, 12)  # images, once and twice
+    assert np.allclose(differences[:, 0, 1], f(up) - f(X))
+    assert np.allclose(differences[:, 1, 1], f(digits.moved(up)[3]) - f(up))
+    assert np.allclose(differences[:, 1, 11], f(digits.moved(digits.moved(X)[11])[1]) - f(digits.moved(X)[11]))
     assert not np.allclose(f(right), f(left))
+
+
+def test_derivatives_along_motions_of_digits():
+    X = np.random.default_rng(0).random((2, 784))
+    f = rkhs.Function(rkhs.Gaussian(5.0), rkhs.Evaluation(X), [1.0, -2.0])
+    moved, h = digits.moved(X), 1e-5
+    one_sided = digits.functionals("InvSVM, one-sided derivatives", X)(f)
+    central = digits.functionals("InvSVM, central derivatives", X)(f)
+    assert one_sided.shape == (2, 12)
+    assert central.shape == (2, 6)
+    assert np.allclose(one_sided[:, 3], (f(X + h * (moved[3] - X)) - f(X - h * (moved[3] - X))) / (2 * h))
+    half = (moved[4] - moved[5]) / 2
+    assert np.allclose(central[:, 2], (f(X + h * half) - f(X - h * half)) / (2 * h))
+
+
+def test_folds_choose_among_the_variants_of_the_digits():
+    cells = [{"repeat": r, "variant": v} for r in (300, 301) for v in digits.MODELS["VirSVM"]]
+    results = [{"loss": loss, "error": error} for loss, error in ((0.5, 1.0), (0.4, 2.0), (0.3, 3.0), (0.4, 0.0))]
+    records = [Record(cell, result, 0.0) for cell, result in zip(cells, results, strict=True)]
+    assert [r.result["error"] for r in digits.by_folds(records, digits.MODELS["VirSVM"])] == [2.0, 3.0]
 
 
 def test_draws_are_nested_and_have_classes_in_proportion():
@@ -176,29 +224,46 @@ def test_usps_chooses_for_each_digit_and_plans_the_last_machines_then():
     assert all("fold" in cell for cell in cells)
     records = []
     for cell in cells:
-        errors = {"1": [0.2] * 10, "10": [0.1] * 5 + [0.3] * 5}
+        better = 0.05 if cell.get("power") == 3 else 0.0  # of the first five digits
+        errors = {"1": [0.2] * 10, "10": [0.1 - better] * 5 + [0.3] * 5}
         records.append(Record(cell, {"errors": errors}, 1.0))
-    last = [cell for cell in usps.plan(True, records) if "chosen" in cell]
-    assert [own["C"] for own in last[0]["chosen"]] == [10.0] * 5 + [1.0] * 5
-    assert {own["scale"] for own in last[0]["chosen"]} == {0.5}
-    assert "scale" not in last[1]["chosen"][0]
+    last = {cell["variant"]: cell for cell in usps.plan(True, records) if "chosen" in cell}
+    assert [own["C"] for own in last["Gaussian"]["chosen"]] == [10.0] * 5 + [1.0] * 5
+    assert {own["scale"] for own in last["Gaussian"]["chosen"]} == {0.5}
+    assert {own["power"] for own in last["thin plate, r^2 log r"]["chosen"]} == {2.0}
+    assert [own["power"] for own in last[usps.CHOSEN]["chosen"]] == [3.0] * 10  # ties go to the smoother kernel
+    few = last[f"{usps.CHOSEN}, {usps.FEW}"]
+    assert few["chosen"] == last[usps.CHOSEN]["chosen"]
+    assert few["landmarks"] == usps.QUICK_LANDMARKS
 
 
-@pytest.mark.parametrize("variant", usps.VARIANTS)
-def test_ten_machines_of_usps_are_each_their_own_problem(variant, monkeypatch):
-    monkeypatch.setattr(usps, "TOL", 1e-8)
+USPS_VARIANTS = {
+    usps.GAUSSIAN: {"scale": 0.5},
+    usps.PLATE: {"power": 2},
+    "thin plate, r^3": {"power": 3},
+    usps.BARE: {"power": 2},
+    usps.STRAIGHT: {"power": 2},
+    f"{usps.CHOSEN}, {usps.FEW}": {"power": 3},
+}
+
+
+@pytest.mark.parametrize("variant", USPS_VARIANTS)
+def test_ten_machines_of_usps_are_each_their_own_problem(variant):
     rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((80, 2)), np.arange(80) % 10
-    found = values_at(usps.path(variant, X, usps.one_against_rest(y), 0.5, [0.5, 2.0]), X[:7])[1]
+    X, y = rng.standard_normal((80, 5)), np.arange(80) % 10
+    option = USPS_VARIANTS[variant]
+    cell = {"variant": variant} | ({"landmarks": 80, "draw": 0} if usps.FEW in variant else {})
+    problem = usps.problem_of(cell, X, usps.one_against_rest(y), option)
+    found = values_at(problem.path(0, [0.5, 2.0], tol=1e-8), X[:7])[1]
     median = rkhs.kernels.median_scale(X)
     target = np.where(y == 3, 1.0, -1.0)
-    gaussian = variant == "Gaussian"
-    weight = 2.0 if gaussian else 2.0 / median**2
+    gaussian, power = variant == usps.GAUSSIAN, option.get("power")
+    weight = 2.0 if gaussian else 2.0 / median**power
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), target=target, weight=weight)
-    kernel = rkhs.Gaussian(0.5 * median) if gaussian else rkhs.ThinPlate(order=2)
-    null_space = "dropped" if variant == "thin plate without basis" else "kept"
-    problem = rkhs.Problem(kernel, [labels], rkhs.Constant() if gaussian else None, null_space)
-    expected = problem.solve(tol=1e-10).function(X[:7])
+    kernel = rkhs.Gaussian(0.5 * median) if gaussian else rkhs.kernels.Polyharmonic(power)
+    null_space = "kept" if variant in (usps.GAUSSIAN, usps.STRAIGHT) else "dropped"
+    basis = None if variant in (usps.BARE, usps.STRAIGHT) else rkhs.Constant()
+    expected = rkhs.Problem(kernel, [labels], basis, null_space).solve(tol=1e-10).function(X[:7])
     assert found.shape == (7, 10)
     assert np.allclose(found[:, 3], expected, atol=1e-3)
 
@@ -216,6 +281,31 @@ def test_the_last_machines_of_usps_take_each_digit_from_its_own_parameters(monke
         values[:, digit] = by_libsvm(X[:90], target, own["scale"] * rkhs.kernels.median_scale(X[:90]), own["C"], X[90:])
     assert found["of"] == 30
     assert abs(found["errors"] - np.sum(values.argmax(axis=1) != y[90:])) <= 1
+
+
+def test_the_search_of_the_thin_plate_widens_its_grid_until_the_best_is_inside():
+    def known(best_scale, best_C, flat=0.0):
+        def evaluate(scale, Cs):
+            return [max(abs(np.log10(C / best_C)), flat) + abs(np.log2(scale / best_scale)) for C in Cs]
+
+        return evaluate
+
+    assert thin_plate.search(known(1.0, 1e-7), [1.0], thin_plate.CS)[1::2] == (pytest.approx(1e-7), True)
+    scale, C, _, inside = thin_plate.search(known(32.0, 1e6), thin_plate.SCALES, thin_plate.GAUSSIAN_CS)
+    assert (scale, C, inside) == (32.0, 1e6, True)
+    # Below 1e-4 all errors are equal: the smallest C that is not at the end is chosen, after at most one step.
+    _, C, Cs, inside = thin_plate.search(known(1.0, 1e-9, flat=5.0), [1.0], thin_plate.CS)
+    assert (C, Cs[0], inside) == (pytest.approx(1e-4), pytest.approx(1e-5), True)
+    *_, inside = thin_plate.search(known(1.0, 1e-30), [1.0], thin_plate.CS)
+    assert not inside
+
+
+def test_splice_in_columns_of_0_and_1():
+    assert thin_plate.printed(thin_plate.CODED) == thin_plate.PRINTED["splice"]
+    X = np.array([[1.0, 4.0], [3.0, 4.0], [2.0, 1.0]])
+    coded = thin_plate.one_hot(X)
+    assert coded.shape == (3, 8)
+    assert np.array_equal(coded.reshape(3, 2, 4).argmax(axis=2) + 1, X)
 
 
 def test_the_printed_table_is_complete():

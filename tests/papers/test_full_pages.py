@@ -1,17 +1,22 @@
 """The pages and pictures of full runs, from made-up results: every set, model and printed number is there."""
 
 import json
+import re
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from papers.choice_rules import SCORES
-from papers.experiment import Record, finished_records
+from papers.experiment import Record, finished_records, select
 from papers.few_labels import Points
 from papers.local_average import effective_dimension, page
-from papers.run import experiment_of
+from papers.run import EXPERIMENTS, experiment_of
+from papers.two_moons import LOSSES, NONZERO_PRINTED, SIZE
 
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "measurements" / "papers"
 CHOSEN = {"nu": 0.1, "C": 1.0, "prior": "graph"}
 
 
@@ -22,12 +27,13 @@ def made_up(cell, rng):
         return {"ours": 0.5, "our gap": 1e-4, "L-BFGS": 60.0, "its gap": 1e-2, "reached": reached}
     if "fold" in cell:
         return {"errors": {"1": [0.2] * 10, "10": [0.1] * 10}}
-    if "variant" in cell:
-        return {"errors": 86, "of": 2007, "training": 300.0, "straight": 9 * ("with basis" in cell["variant"])}
+    if "chosen" in cell:  # of USPS
+        return {"errors": 86, "of": 2007, "training": 300.0, "straight": 9 * ("linear functions" in cell["variant"])}
     if "draws" in cell:
         return made_up_scores(cell)
-    better = 5.0 if cell.get("model") == "InvSVM" else 0.0
-    return {"error": 20.0 - better + rng.random(), "chosen": CHOSEN, "relative gap": 1e-4, "not zero": 50.0}
+    better = 5.0 if "InvSVM" in cell.get("model", cell.get("variant", "")) else 0.0
+    found = {"error": 20.0 - better + rng.random(), "chosen": CHOSEN, "relative gap": 1e-4, "not zero": 50.0}
+    return {**found, "loss": float(rng.random()), "inside": True}
 
 
 def made_up_scores(cell):
@@ -69,11 +75,22 @@ def records_of(name):
         (
             "choice-rules",
             9 * 3,
-            ["| loss of the folds | 20.50 | 100 % | 27 / 0 / 0 |", "| sonar | 90 | 44.5 | 44.5 | 20.5 |"],
+            [
+                "| loss of the folds | 20.50 | -24.00 ± 0.00 | 100 % | 27 / 0 / 0 |",
+                "| sonar | 90 | 44.5 | 44.5 | 20.5 |",
+            ],
         ),
-        ("digits", 4 * 3 * 20, ["on 4 of 4 pairs", "20 of 20"]),
-        ("thin-plate", 12 * 2 * 5, ["8.333 (0.378)", "1.867 (0.254)", "On 4 of 12 sets"]),
-        ("usps", 4 * 5 + 5 + 3, ["86 of 2007 (4.29 %)", "85 (4.25 %)", "~17 min", "for 9 of the 10 digits"]),
+        (
+            "digits",
+            4 * 20 * (6 + 6 + 6 + 4),
+            ["better on 4 of 4 pairs", "worse on 0", "20 of 20", "blurred by 1 pixel"],
+        ),
+        ("thin-plate", 13 * 2 * 5, ["8.333 (0.378)", "1.867 (0.254)", "On 4 of 12 sets", "splice, 0 and 1"]),
+        (
+            "usps",
+            7 * 5 + 11,
+            ["86 of 2007 (4.29 %)", "86, 86, 86, 86, 86 of 2007", "85 (4.25 %)", "~17 min", "for 9 of the 10 digits"],
+        ),
         ("two-moons", 20 * 2 * 4, ["20 data sets"]),
         ("two-moons-2006", 6 * 4 * 10, ["| 10 | 74.1 |", "radius 1.7"]),
     ],
@@ -109,3 +126,42 @@ def test_a_broken_page_of_results_is_named(tmp_path):
         with pytest.raises(ValueError, match=r"table1\.json holds no results"):
             finished_records(tmp_path, "table1")
     assert finished_records(tmp_path, "nothing") == []
+
+
+def test_moons_have_the_printed_shares():
+    """Of the committed run: all printed shares are within a standard deviation of ours, with the radius of the page."""
+    records = finished_records(RESULTS, "two-moons-2006")
+    for rho, printed in NONZERO_PRINTED.items():
+        shares = [r.result["not zero"] for r in select(records, rho_2=rho, size=SIZE)]
+        assert len(shares) == 10
+        assert abs(np.mean(shares) - printed) <= np.std(shares, ddof=1) + 0.05  # the rounding of what is printed
+
+
+def test_both_pairs_of_losses_separate_the_moons():
+    records = finished_records(RESULTS, "two-moons")
+    for losses in LOSSES:
+        for nu in (0.1, 1.0):
+            assert np.mean([r.result["error"] for r in select(records, losses=losses, nu=nu)]) < 1
+    cell = {"losses": "hinge + epsilon-insensitive", "nu": 1.0, "seed": 0}
+    assert experiment_of("two-moons").compute(cell)["error"] < 1
+
+
+def test_a_share_of_the_moons_can_be_repeated():
+    cell = {"rho_2": 0.001, "size": SIZE, "seed": 0}
+    (before,) = select(finished_records(RESULTS, "two-moons-2006"), **cell)
+    assert experiment_of("two-moons-2006").compute(cell)["not zero"] == pytest.approx(before.result["not zero"], abs=1)
+
+
+def test_the_list_of_experiments_has_the_cells_of_the_results():
+    rows = re.findall(r"^\| \[`([\w-]+)`\].*\| ([\d,]+) \| [^|]+ \|$", (ROOT / "docs/reproduce.md").read_text(), re.M)
+    assert [name for name, _ in rows] == list(EXPERIMENTS)
+    for name, cells in rows:
+        assert int(cells.replace(",", "")) == len(finished_records(RESULTS, name)), name
+
+
+def test_pages_state_what_table1_has():
+    """The counts on the page of differences and in the list of experiments are those of the generated page."""
+    for name, count in (("table1", 4), ("table1-rows", 10)):
+        assert f"At 5 percent {count} of 27 cells differ" in (RESULTS / f"{name}.md").read_text()
+        assert re.search(rf"`{name}`.*differs .*in {count} of 27 cells", (ROOT / "docs/reproduce.md").read_text())
+        assert f"printed one in {count} of 27 cells" in (RESULTS / "differences.md").read_text()

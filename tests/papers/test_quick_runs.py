@@ -52,7 +52,8 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_quick_run(name, folder, monkeypatch):
     if name == "digits":  # what a model chooses among is tested by `test_experiment_parts`
-        monkeypatch.setattr(digits, "CS", digits.CS[-1:])
+        monkeypatch.setattr(digits, "CS", digits.CS[1:2])
+        monkeypatch.setattr(digits, "NUS", digits.NUS[1:2])
         monkeypatch.setattr(digits, "SCALES", digits.SCALES[:1])
     monkeypatch.setattr(thin_plate, "SCALES", (1.0, 2.0))  # what the thin plate and the Gaussian choose among, too
     facts = quick(name, folder)
