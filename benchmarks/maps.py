@@ -1,6 +1,6 @@
 """Maps from many scattered points: a Fourier grid, and the packages that people use for maps.
 
-    python -m benchmarks.maps [satellite | growth | outliers | blocks] [--out DIR]
+    python -m benchmarks.maps [satellite | growth | space | outliers | blocks] [--out DIR]
 
 satellite: 105,569 surface temperatures of a satellite, 42,740 others under clouds to predict (data set
     heaton_satellite; Heaton et al. 2019, A case study competition among methods for analyzing large spatial data, whose
@@ -8,6 +8,7 @@ satellite: 105,569 surface temperatures of a satellite, 42,740 others under clou
     SciPy's RBFInterpolator with 100 neighbors, and the mean of ten neighbors of verde, if it is installed.  Kriging of
     PyKrige computes the distances of all pairs even for windows of 50 neighbors, and runs out of memory (83 GiB).
 growth: noisy values and gradients at 10^5, 10^6 and 10^7 points of the plane, each in a process of its own.
+space: noisy values and gradients at 10^6 points in space (--count).
 outliers: 100,000 noisy values, 1 % of them moved by ten deviations, with squared and Huber losses.
 blocks: values in the plane in Parquet files of 10^6 rows each, 10^8 rows in all (--rows), read once.
 """
@@ -76,13 +77,20 @@ def satellite() -> Iterator[list[str]]:
         yield row("verde, 10 neighbors", predicted, perf_counter() - start)
 
 
-def growth(count: int) -> str:
-    """Return a line about values and gradients at `count` points."""
+def growth(count: int, dimension: int = 2) -> str:
+    """Return a line about values and gradients at `count` points; in space the function has the same third slope."""
     random = np.random.default_rng(0)
-    X = random.uniform(size=(count, 2))
-    values, gradients = surface(X)
+
+    def truth(X: Matrix) -> tuple[Matrix, Matrix]:
+        values, gradients = surface(X[:, :2])
+        if dimension == 3:
+            values, gradients = values + X[:, 2], np.column_stack([gradients, np.ones(len(X))])
+        return values, gradients
+
+    X = random.uniform(size=(count, dimension))
+    values, gradients = truth(X)
     values += 0.5 * random.standard_normal(count)
-    gradients += 2.0 * random.standard_normal((count, 2))
+    gradients += 2.0 * random.standard_normal(gradients.shape)
     start = perf_counter()
     terms = [
         rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=values, weight=1 / (2 * 0.5**2)),
@@ -90,9 +98,9 @@ def growth(count: int) -> str:
     ]
     solution = rkhs.Problem(rkhs.Matern(2.5, scale=0.2), terms, approximation=rkhs.FourierGrid()).solve(tol=1e-4)
     seconds = perf_counter() - start
-    Z = random.uniform(size=(10_000, 2))
-    error = float(np.sqrt(np.mean((solution.function(Z) - surface(Z)[0]) ** 2)))
-    return f"{count:,}|{3 * count:,}|{seconds:.1f}|{peak():.2f}|{error:.5f}|{solution.status}|{solution.span}"
+    Z = random.uniform(size=(10_000, dimension))
+    error = float(np.sqrt(np.mean((solution.function(Z) - truth(Z)[0]) ** 2)))
+    return f"{count:,}|{(1 + dimension) * count:,}|{seconds:.1f}|{peak():.2f}|{error:.5f}|{solution.status}|{solution.span}"
 
 
 def outliers() -> Iterator[list[str]]:
@@ -148,24 +156,24 @@ def blocks(rows: int) -> list[str]:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", default="satellite", choices=["satellite", "growth", "outliers", "blocks"])
+    parser.add_argument(
+        "what", nargs="?", default="satellite", choices=["satellite", "growth", "space", "outliers", "blocks"]
+    )
     parser.add_argument("--count", type=int, help="points of one process of `growth`")
     parser.add_argument("--rows", type=int, default=10**8, help="rows of `blocks`")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
     if options.count:
-        print(growth(options.count))
+        print(growth(options.count, 3 if options.what == "space" else 2))
         return
     if options.what == "satellite":
         headings = ["model", "mean absolute error", "root mean square", "within 95 % intervals", "seconds", ""]
         rows = list(satellite())
-    elif options.what == "growth":
+    elif options.what in ("growth", "space"):
         headings = ["points", "functionals", "seconds", "GiB", "error", "status", "grid"]
-        command = [sys.executable, "-m", "benchmarks.maps", "--count"]
-        runs = [
-            subprocess.run([*command, str(n)], capture_output=True, text=True, check=True)
-            for n in (10**5, 10**6, 10**7)
-        ]
+        command = [sys.executable, "-m", "benchmarks.maps", options.what, "--count"]
+        counts = (10**5, 10**6, 10**7) if options.what == "growth" else (10**5, 10**6)
+        runs = [subprocess.run([*command, str(n)], capture_output=True, text=True, check=True) for n in counts]
         rows = [run.stdout.strip().split("|") for run in runs]
     elif options.what == "outliers":
         headings, rows = ["loss", "error, clean", "seconds", "error, outliers", "seconds"], list(outliers())

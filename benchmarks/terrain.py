@@ -7,6 +7,8 @@ taken at a finer scale and disagree with the heights here and there.  The error 
 the other nine tenths, in percent of their spread.  The power of the polyharmonic kernel, the weight of slopes and the
 width of Huber's loss on them are chosen by a fifth of the training heights, left out.  The peer is
 `scipy.interpolate.RBFInterpolator` with its thin plate (r^2 log r) on the same heights: slopes are not for it.
+On a Fourier grid the kernel is a Matern kernel whose order, length scale and weights are those with the largest
+evidence; the grid would take all 14,040 heights in the same time.
 """
 
 from __future__ import annotations
@@ -45,6 +47,20 @@ def fitted(X: Matrix, h: Matrix, slopes: Matrix | None, power: float, weight: fl
     return rkhs.Problem(rkhs.kernels.Polyharmonic(power), terms).solve(tol=1e-3).function
 
 
+def on_grid(X: Matrix, h: Matrix, slopes: Matrix) -> Any:
+    """f from heights and slopes on a Fourier grid, with the evidence of a sample; nothing is left out."""
+    unit, learn = float(h.std()), rkhs.Tunable
+    terms = [
+        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), (h - h.mean()) / unit, learn()),
+        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), slopes / unit, learn()),
+    ]
+    kernels = [learn() * rkhs.Matern(nu, learn()) for nu in (1.5, 2.5)]
+    tuned = [rkhs.Problem(k, terms, approximation=rkhs.FourierGrid()).tune(functionals=1500, starts=1) for k in kernels]
+    best = max(tuned, key=lambda one: one.tuning.value)
+    f = best.solve(tol=1e-3).function
+    return lambda Z: h.mean() + unit * f(Z)
+
+
 def chosen(X: Matrix, h: Matrix, slopes: Matrix) -> tuple[float, float, float | None]:
     """Settings by a fifth of the heights that is left out: power and weight first, then the width."""
     out, kept = np.arange(0, len(X), 5), np.setdiff1d(np.arange(len(X)), np.arange(0, len(X), 5))
@@ -75,10 +91,13 @@ def main() -> None:
         searching, start = time.process_time() - start, time.process_time()
         f = fitted(X[train], h[train], slopes[train], *settings)
         fitting, start = time.process_time() - start, time.process_time()
+        grid = on_grid(X[train], h[train], slopes[train])(X[test])
+        with_grid, start = time.process_time() - start, time.process_time()
         peer = RBFInterpolator(X[train], h[train], kernel="thin_plate_spline")
         theirs = peer(X[test])
         found = {
             f"rkhs, heights and slopes {settings}": (f(X[test]), fitting),
+            "rkhs, heights and slopes on a Fourier grid": (grid, with_grid),
             "rkhs, heights": (fitted(X[train], h[train], None, settings[0], 0.0, None)(X[test]), 0.0),
             "scipy thin plate, heights": (theirs, time.process_time() - start),
         }

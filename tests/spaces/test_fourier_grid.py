@@ -136,7 +136,7 @@ def test_products_without_matrices(d, name, weights):
     """`apply`, `adjoint` and `normal` against the matrix `rows`, for one and for several columns."""
     L, rng = FAMILIES[name](POINTS[d]), np.random.default_rng(3)
     space = small(rkhs.Gaussian(1.5), 1e-3, [L])
-    space = replace(space, accuracy=1e-11)  # transforms to 1e-14
+    space = replace(space, transform_error=1e-14)
     E, tau, alpha = space.rows(L), rng.normal(size=(space.size, 3)), rng.normal(size=(L.size, 3))
     w = {"equal": np.full(L.size, 2.0), "unequal": rng.random(L.size), "some zero": np.arange(L.size) % 2.0}[weights]
     scale = np.abs(E).sum(axis=1).max()
@@ -180,9 +180,9 @@ def test_sums_of_blocks():
 def test_laws_of_spaces(kernel, d):
     box = (-4 * np.ones(d), 4 * np.ones(d))
     space = rkhs.FourierGrid(1e-2, box=box).choose(kernel, [rkhs.Gradient(POINTS[d])])
-    check_space(replace(space, accuracy=1e-11))  # transforms to 1e-14
+    check_space(replace(space, transform_error=1e-14))
     other = [rkhs.Laplacian(POINTS[d]), rkhs.LocalAverage(POINTS[d], 0.5), rkhs.Difference(POINTS[d], -POINTS[d])]
-    check_space(replace(space, accuracy=1e-11), other)
+    check_space(replace(space, transform_error=1e-14), other)
 
 
 def test_tensors_and_single_precision():
@@ -275,3 +275,67 @@ def test_copies():
     np.testing.assert_array_equal(copy.rows(rkhs.Gradient(POINTS[2])), space.rows(rkhs.Gradient(POINTS[2])))
     assert len(pickle.dumps(space)) < 10_000  # without cached arrays
     assert rkhs.FourierGrid(1e-3) == pickle.loads(pickle.dumps(rkhs.FourierGrid(1e-3)))
+
+
+FIELDS = {
+    "curl-free": (rkhs.kernels.CurlFree(rkhs.Gaussian(0.5)), 1e-7),
+    "curl-free, Matern": (2.0 * rkhs.kernels.CurlFree(rkhs.Matern(4.5, 1.0)), 1e-3),
+    "divergence-free": (rkhs.kernels.DivergenceFree(rkhs.Gaussian((0.5, 0.7))), 1e-7),
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("family", ["components", "derivatives", "differences"])
+def test_fields_with_one_potential(name, family):
+    (kernel, accuracy), X = FIELDS[name], POINTS[2]
+    E = np.hstack([X, directions(X, 1)[:, 0]])
+    families = {
+        "components": rkhs.functionals.Components(X),
+        "derivatives": rkhs.Gradient(E),
+        "differences": rkhs.Difference(E[:3], E[3:]),
+    }
+    functional = families[family]
+    space = rkhs.FourierGrid(accuracy).choose(kernel, [functional])
+    rows, exact = space.rows(functional), rkhs.gram(kernel, functional).dense()
+    assert space.dimension == 4
+    assert len(space.limits) == 2
+    assert np.allclose(rows @ rows.T, exact, atol=100 * accuracy * np.max(exact))
+    coefficients = np.random.default_rng(3).normal(size=space.size)
+    assert np.allclose(space.apply(functional, coefficients), rows @ coefficients)
+    weights = np.random.default_rng(4).uniform(1, 2, functional.size)
+    normal = space.normal(functional, weights) @ coefficients
+    assert np.allclose(normal, rows.T @ (weights * (rows @ coefficients)), atol=1e-6 * np.max(np.abs(normal)))
+
+
+def test_fields_in_space():
+    X = POINTS[3]
+    kernel = rkhs.kernels.CurlFree(rkhs.Gaussian(1.0))
+    functional = rkhs.functionals.Components(X)
+    rows = rkhs.FourierGrid(1e-6).choose(kernel, [functional]).rows(functional)
+    assert np.allclose(rows @ rows.T, rkhs.gram(kernel, functional).dense(), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "d"),
+    [
+        (rkhs.kernels.DivergenceFree(rkhs.Gaussian()), 3),
+        (rkhs.kernels.DivergenceFree(rkhs.Gaussian()) + rkhs.kernels.CurlFree(rkhs.Gaussian()), 2),
+    ],
+)
+def test_fields_with_several_potentials_are_refused(kernel, d):
+    with pytest.raises(ValueError, match="several potentials"):
+        rkhs.FourierGrid().choose(kernel, [rkhs.functionals.Components(POINTS[d])])
+
+
+@pytest.mark.parametrize("name", ["values", "gradients", "several slopes"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_blocks_of_normal_matrices(name, d):
+    """Blocks for preconditioners are those of products, for all frequencies and for a part of them."""
+    functional = FAMILIES[name](POINTS[d])
+    space = rkhs.FourierGrid(1e-2).choose(rkhs.Gaussian(1.5), [functional])
+    normal = space.normal(functional, np.linspace(1, 2, functional.size))
+    matrix = normal @ np.eye(space.size)
+    scale = np.max(np.abs(matrix))
+    assert np.allclose(normal.block(np.arange(space.size)), matrix, atol=1e-7 * scale)
+    middle = np.arange(space.size // 2 - 1, space.size // 2 + 2)
+    assert np.allclose(normal.block(middle), matrix[np.ix_(middle, middle)], atol=1e-7 * scale)

@@ -25,15 +25,9 @@ from rkhs._problem.solving import run_until_stopped
 from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace
 from rkhs.functionals._points import centered
 from rkhs.kernels._base import Kernel
-from rkhs.solvers._spectral import (
-    NewtonSolver,
-    QuadraticSolver,
-    QuadraticSums,
-    Rows,
-    SpectralSolution,
-    with_missing_variance,
-)
+from rkhs.solvers._spectral import NewtonSolver, QuadraticSolver, SpectralSolution
 from rkhs.solvers._spectral_covariance import SpectralCovariance
+from rkhs.solvers._spectral_equations import QuadraticSums, Rows, with_missing_variance
 
 
 @dataclass(frozen=True, eq=False)

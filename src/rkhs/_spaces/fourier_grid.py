@@ -18,6 +18,9 @@ with |f|^2 = |tau|^2.  Their complex coefficients are c_j = D_j ((tau_j + tau_-j
 
     d/dx_a  is  2 pi i h_a j_a,        a Gaussian average  exp(-2 pi^2 w'Cw)  with w = h j
 
+A field with one potential is such a function too: its components are derivatives of the potential, so that functionals
+of the field are pushed to the potential before anything else (`pushed_parts`).
+
 `rkhs._spaces.toeplitz` multiplies with normal matrices.
 """
 
@@ -40,9 +43,11 @@ from rkhs._calculus.atoms import Atoms
 from rkhs._gram.blocks import check_bounded
 from rkhs._gram.operator import gram
 from rkhs._spaces.base import Approximation, FiniteSpace, Pilot
-from rkhs._spaces.spectral import spectra
-from rkhs.functionals._base import Functional
+from rkhs._spaces.spectral import RadialSpectrum, spectra
+from rkhs.functionals._base import Functional, Part
+from rkhs.kernels._algebra import Push
 from rkhs.kernels._base import Kernel
+from rkhs.kernels._fields import DivergenceFree, FieldKernel
 
 Grid = np.ndarray[Any, Any]
 ACCURACY = 1e-4  # default accuracy of the kernel, relative to k(0)
@@ -56,7 +61,8 @@ BYTES = 200  # memory for each frequency: a dozen grids, and FFTs of twice the s
 class FourierGrid(Approximation):
     """Approximation by a grid of frequencies: millions of points in one to three dimensions.
 
-    For Gaussian, Matern and rational quadratic kernels, with one scale per feature, linear changes of input, and sums.
+    For Gaussian, Matern and rational quadratic kernels, with one scale per feature, linear changes of input, and sums,
+    and for fields with one potential of such a kernel: `CurlFree`, and `DivergenceFree` in the plane.
     The kernel is approximated up to a stated error, and any functional and loss is supported.  Squared losses of
     millions of values and derivatives take seconds, since their normal matrix is a Toeplitz matrix.  It needs ducc0 or
     finufft: ``pip install 'rkhs[maps]'``.
@@ -113,15 +119,17 @@ class FourierGrid(Approximation):
             The space of functions on the grid of frequencies.
         """
         package()
-        dimension = families[0].dimension
+        scalar, push = potential(kernel, families[0].dimension)
+        atoms = [part.atoms for family in families for part in pushed_parts(family, push)]
+        dimension = atoms[0].dimension
         if dimension > 3:
             raise ValueError(f"A FourierGrid is for at most three features, got {dimension}: use rkhs.Landmarks.")
-        parts = spectra(kernel, dimension)
-        low, high = self.corners(families)
+        parts = spectra(scalar, dimension)
+        low, high = _corners(atoms)
         if self.box is not None:
             low, high = self._checked_box(low, high)
         center, extent = (low + high) / 2, high - low
-        order, blur = max(family.order for family in families), _widths(families)
+        order, blur = max(one.order for one in atoms), _widths(atoms)
 
         def grid(accuracy: float) -> tuple[Vector, Vector]:
             """Return the spacings and the limits m."""
@@ -152,7 +160,9 @@ class FourierGrid(Approximation):
                 "`accuracy`, or rkhs.Landmarks."
             )
         spacing, limits = grid(reached)
-        return FourierGridSpace(kernel, center, extent, spacing, tuple(int(m) for m in limits), reached)
+        return FourierGridSpace(
+            kernel, center, extent, spacing, tuple(int(m) for m in limits), reached, min(1e-9, 1e-3 * reached)
+        )
 
     def _checked_box(self, low: Vector, high: Vector) -> tuple[Vector, Vector]:
         """Return the corners of `box`, which has to contain the points between `low` and `high`."""
@@ -174,14 +184,43 @@ class FourierGrid(Approximation):
     @staticmethod
     def corners(families: Sequence[Functional]) -> tuple[Vector, Vector]:
         """Return the corners of the box that contains the points of all functionals."""
-        points = [part.atoms.points for family in families for part in family.parts if part.atoms.points.shape[0]]
-        low = np.min([to_numpy(array).min(axis=0) for array in points], axis=0).astype(np.float64)
-        return low, np.max([to_numpy(array).max(axis=0) for array in points], axis=0).astype(np.float64)
+        return _corners([part.atoms for family in families for part in family.parts])
 
 
-def _widths(families: Sequence[Functional]) -> Any:
+def potential(kernel: Kernel, dimension: int) -> tuple[Kernel, Push | None]:
+    """Return the kernel of the potential of a kernel of fields, and how functionals are pushed to it.
+
+    Other kernels are returned as they are, without a push-forward.
+    """
+    parts = kernel.summands()
+    fields = [part for _, part in parts if isinstance(part, FieldKernel)]
+    if not fields:
+        return kernel, None
+    pushes = [push for _, push, _ in fields[0].pushes() if push is not None]
+    if len(parts) > 1 or (isinstance(fields[0], DivergenceFree) and dimension > 4):
+        raise ValueError(
+            f"The fields of {kernel!r} have several potentials: a FourierGrid supports CurlFree, and DivergenceFree in "
+            "the plane, one at a time. Use rkhs.Landmarks."
+        )
+    return parts[0][0] * fields[0].kernel, pushes[0]
+
+
+def pushed_parts(functional: Functional, push: Push | None) -> tuple[Part, ...]:
+    """Return the parts of a functional, as functionals of the potential where the functions are fields."""
+    if push is None:
+        return functional.parts
+    return tuple(replace(part, atoms=atoms) for part in functional.parts for atoms in push(part.atoms))
+
+
+def _corners(atoms: Sequence[Atoms]) -> tuple[Vector, Vector]:
+    points = [one.points for one in atoms if one.points.shape[0]]
+    low = np.min([to_numpy(array).min(axis=0) for array in points], axis=0).astype(np.float64)
+    return low, np.max([to_numpy(array).max(axis=0) for array in points], axis=0).astype(np.float64)
+
+
+def _widths(atoms: Sequence[Atoms]) -> Any:
     """Return the largest standard deviations (d,) of Gaussian averages, 0.0 if there are none."""
-    blurs = [part.atoms.blur for family in families for part in family.parts if part.atoms.blur is not None]
+    blurs = [one.blur for one in atoms if one.blur is not None]
     return np.max([np.sqrt(C if C.ndim == 1 else np.diag(C)) for C in blurs], axis=0, initial=0.0)
 
 
@@ -219,6 +258,8 @@ class FourierGridSpace(FiniteSpace):
         The largest index m of a frequency along each axis.
     accuracy : float
         The accuracy for which the grid was chosen.
+    transform_error : float
+        The relative error of non-uniform Fourier transforms.
 
     Examples
     --------
@@ -234,6 +275,7 @@ class FourierGridSpace(FiniteSpace):
     spacing: Vector
     limits: tuple[int, ...]
     accuracy: float
+    transform_error: float
     place: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
@@ -247,7 +289,24 @@ class FourierGridSpace(FiniteSpace):
 
     @property
     def dimension(self) -> int:
-        return len(self.limits)
+        return len(self.limits) if self._push is None else 2 * len(self.limits)
+
+    @cached_property
+    def _spectra(self) -> list[RadialSpectrum]:
+        return spectra(self._potential[0], len(self.limits))
+
+    @cached_property
+    def _potential(self) -> tuple[Kernel, Push | None]:
+        fields = any(isinstance(part, FieldKernel) for _, part in self.kernel.summands())
+        return potential(self.kernel, (2 if fields else 1) * len(self.limits))
+
+    @property
+    def _push(self) -> Push | None:
+        return self._potential[1]
+
+    def parts(self, functional: Functional) -> tuple[Part, ...]:
+        """Return the parts of a functional on the function of the grid, which is the potential of a field."""
+        return pushed_parts(functional, self._push)
 
     @property
     def prototype(self) -> Array:
@@ -274,23 +333,18 @@ class FourierGridSpace(FiniteSpace):
     @cached_property
     def amplitudes(self) -> Grid:
         """The square roots D of the spectral density times the volume of a cell."""
-        density = sum(part.density(self.frequencies) for part in spectra(self.kernel, self.dimension))
+        density = sum(part.density(self.frequencies) for part in self._spectra)
         return np.sqrt(np.prod(self.spacing) * density)
 
     @cached_property
     def kernel_error(self) -> float:
-        """A bound on |k - approximation| for all pairs of points in the box, relative to k(x, x)."""
-        parts, periods = spectra(self.kernel, self.dimension), 1 / self.spacing
+        """A bound on |k - approximation| for all pairs of points in the box, relative to k(x, x); of the potential."""
+        parts, periods = self._spectra, 1 / self.spacing
         total = sum(part.weight for part in parts)
         aliasing = sum(part.images(periods - self.extent, periods) for part in parts)
         at_zero = sum(part.images(periods, periods) for part in parts)
         truncation = max(total + at_zero - float(np.sum(self.amplitudes**2)), 0.0)
         return (aliasing + truncation) / total + 8 * EPS
-
-    @property
-    def transform_error(self) -> float:
-        """The relative error of non-uniform Fourier transforms."""
-        return min(1e-9, 1e-3 * self.accuracy)
 
     # Hartley and complex coefficients: real grids (.., 2m + 1, ..) with any leading axes.
 
@@ -325,7 +379,7 @@ class FourierGridSpace(FiniteSpace):
         check_bounded(self.kernel, functional)
         coefficients = self._complex(self.grids(np.asarray(tau).reshape(self.size, -1)))
         result = np.zeros((functional.size, len(coefficients)))
-        for part in functional.parts:
+        for part in self.parts(functional):
             channels = Channels.of(self, part.atoms)
             values = np.stack([channels.values(c) for c in coefficients], axis=1)
             result[part.rows] += part.forward(values)
@@ -334,7 +388,7 @@ class FourierGridSpace(FiniteSpace):
     def adjoint(self, functional: Functional, alpha: Matrix) -> Grid:
         """Return the coefficients, as grids (c, ..), of the functions sum_i alpha_i z_i for columns alpha (N, c)."""
         result = np.zeros((alpha.shape[1], *self.shape))
-        for part in functional.parts:
+        for part in self.parts(functional):
             channels, on_atoms = Channels.of(self, part.atoms), part.adjoint(alpha)
             for k, column in enumerate(on_atoms.T):
                 result[k] += self._hartley(channels.sums(column))
@@ -358,9 +412,9 @@ class FourierGridSpace(FiniteSpace):
         points that are far from the box, where f is zero and all of the norm is missing.  They are returned as zero for
         other families.
         """
-        part = functional.parts[0]
-        atoms = part.atoms
-        if len(functional.parts) > 1 or part.matrix is not None or not atoms.shared or not functional.size:
+        parts = self.parts(functional)
+        part, atoms = parts[0], parts[0].atoms
+        if len(parts) > 1 or part.matrix is not None or not atoms.shared or not functional.size:
             return np.zeros(functional.size)
         norms = to_numpy(gram(self.kernel, functional.take(np.arange(atoms.per_point))).diagonal())
         inside = [

@@ -89,7 +89,7 @@ class ToeplitzSums:
 def _pointwise(space: FourierGridSpace, functional: Functional) -> Channels | None:
     """Return the channels of a family whose functionals depend on one point each; None for other families."""
     merged: Channels | None = None
-    for part in functional.parts:
+    for part in space.parts(functional):
         row = _repeated_row(part)
         if row is None or part.start or part.size != functional.size:
             return None
@@ -151,7 +151,7 @@ class Normal:
 
     @cached_property
     def _axes(self) -> tuple[int, ...]:
-        return tuple(range(-self.space.dimension, 0))
+        return tuple(range(-len(self.space.limits), 0))
 
     def _corners(self, limits: Sequence[int]) -> list[tuple[tuple[Any, ...], tuple[Any, ...]]]:
         """Return pairs of slices, of arrays with the frequency zero in the middle and in the layout of FFTs."""
@@ -169,7 +169,7 @@ class Normal:
     def _function(self, half: Grid, limits: Sequence[int]) -> Grid:
         """Return the values of real functions on the grid of points, from their coefficients with j_d >= 0."""
         *lengths, final = self.lengths
-        padded = np.zeros((*half.shape[: -self.space.dimension], *lengths, final // 2 + 1), dtype=np.complex128)
+        padded = np.zeros((*half.shape[: -len(self.space.limits)], *lengths, final // 2 + 1), dtype=np.complex128)
         for middle, ends in self._corners(limits):
             padded[ends] = half[middle]
         workers = cores(np.zeros(0))
@@ -229,3 +229,26 @@ class Normal:
                 if q == s:
                     total = total + abs(one.multipliers[q]) ** 2 * float(generator[middle].real)
         return self.space.amplitudes**2 * total
+
+    def block(self, indices: Vector) -> Matrix:
+        """Return the block of the Toeplitz part on some frequencies: indices of flattened grids, with -j for every j.
+
+        Complex coefficients are c = D ((1 - i) tau + (1 + i) tau_-) / 2, and Hartley coefficients D (Re - Im).
+        """
+        space = self.space
+        j = np.stack(np.unravel_index(indices, space.shape), axis=1)
+        mirror = np.searchsorted(indices, space.size - 1 - indices)
+        lags = tuple(np.subtract.outer(j[:, a], j[:, a]) + 2 * m for a, m in enumerate(space.limits))
+        D = space.amplitudes.ravel()[indices]
+        total = np.zeros((len(indices), len(indices)), dtype=np.complex128)
+        for one in self.sums:
+            multipliers = [np.broadcast_to(m, space.shape).ravel()[indices] for m in one.multipliers]
+            for (q, s), generator in one.generators.items():
+                T = generator[lags]
+                total += np.conj(multipliers[q])[:, None] * T * multipliers[s]
+                if q != s:
+                    total += np.conj(multipliers[s])[:, None] * T * multipliers[q]
+        total *= D
+        total = (1 - 1j) / 2 * total + (1 + 1j) / 2 * total[:, mirror]
+        result: Matrix = D[:, None] * (total.real - total.imag)
+        return (result + result.T) / 2

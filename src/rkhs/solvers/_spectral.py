@@ -4,10 +4,10 @@ With theta = (c, tau), u = Pc + E tau for basis functions P and waves E, and any
 
     J(theta) = 1/2 |tau|^2 + sum_i w_i loss_i(u_i; b_i)
 
-A Newton step solves  (diag(0, I) + [P E]'H[P E]) step = -gradient  with H = diag(w loss''), whose products are FFTs
-(`Normal`).  For squared losses H = 2w, and one step from zero is the solution: the rows enter by their sums alone,
-which can be added up over blocks (`QuadraticSums`).  Losses that are not smooth are replaced by their Moreau envelopes,
-whose width falls until the gap of the original losses is within the tolerance.
+A Newton step solves  (diag(0, I) + [P E]'H[P E]) step = -gradient  with H = diag(w loss'') (`Curvature`).  For squared
+losses H = 2w, and one step from zero is the solution: the rows enter by their sums alone, which can be added up over
+blocks (`QuadraticSums`).  Losses that are not smooth are replaced by their Moreau envelopes, whose width falls until
+the gap of the original losses is within the tolerance.
 
 The gap of theta is that to alpha = -w loss'(u), made feasible:
 
@@ -18,175 +18,25 @@ over all functions of the grid; for squared losses it is 1/2 |gradient|^2, becau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
-from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import EPS, Matrix, Vector, to_numpy
-from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._backend.arrays import EPS, Matrix, Vector
 from rkhs._finite.certificate import FEASIBLE, NOTHING, Certificate, excess
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import LossBlock
-from rkhs._finite.term import Term
 from rkhs._spaces.fourier_grid import FourierGridSpace, Grid
-from rkhs._spaces.toeplitz import Normal, ToeplitzSums
-from rkhs.functionals._base import Functional
 from rkhs.losses import Squared
+from rkhs.solvers._spectral_equations import Curvature, QuadraticSums, Rows, dots, inner
 
-ITERATIONS, INNER = 20_000, 500  # of conjugate gradients, and of those within a step of Newton's method
+INNER = 500  # iterations of conjugate gradients within a step of Newton's method
+FINEST = 1e-14  # smallest relative error of non-uniform Fourier transforms
 STEPS = 200  # of Newton's method for one width
 NARROWER = 0.1  # factor from one width of the envelopes to the next
 WIDTHS = 13  # the first one is that of the residuals of f = 0
-RANK_TOL = 1e-13  # relative size of eigenvalues of P'WP that belong to undetermined basis functions
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The functionals of a term in memory, with their losses, and their values P (N, r) on the basis functions."""
-
-    functional: Functional
-    block: LossBlock
-    P: Matrix
-
-    @classmethod
-    def of(cls, term: Term, basis: FunctionSpace | None, outputs: int | None) -> Rows:
-        """Return the rows of a term."""
-        target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
-        target = np.broadcast_to(target, (term.size, outputs or 1))
-        weight = to_numpy(term.weights()).astype(np.float64).reshape(-1, 1)
-        P = np.zeros((term.size, 0)) if basis is None else to_numpy(term.functional.assemble(basis.on))
-        return cls(term.functional, LossBlock(slice(0, term.size), term.loss, target, weight), P.astype(np.float64))
-
-
-def with_missing_variance(space: FourierGridSpace, rows: Rows) -> Rows:
-    """Return the rows of a squared loss with the variance of missing frequencies added to the noise 1 / (2 w)."""
-    missing, weight = space.missing(rows.functional)[:, None], rows.block.weight
-    return replace(rows, block=replace(rows.block, weight=weight / (1 + 2 * weight * missing)))
-
-
-@dataclass(frozen=True, eq=False)
-class QuadraticSums:
-    """Sums over the rows of quadratic losses: [P E]'W[P E], [P E]'Wb and b'Wb; `+` adds two blocks of data."""
-
-    toeplitz: tuple[ToeplitzSums, ...]
-    others: tuple[tuple[Functional, Vector], ...]  # families that combine several points, which are kept
-    PP: Matrix  # (r, r)
-    EP: Grid  # (r, ..) grids
-    Pb: Matrix  # (r, c)
-    Eb: Grid  # (c, ..) grids
-    bb: Vector  # (c,)
-
-    @classmethod
-    def of(cls, space: FourierGridSpace, rows: Sequence[Rows]) -> QuadraticSums:
-        """Return the sums of terms in memory."""
-        known: list[Any] = []
-        toeplitz, others, total = [], [], None
-        for one in rows:
-            weight, target, P = one.block.weight[:, 0], one.block.target, one.P
-            sums = ToeplitzSums.of(space, one.functional, weight, known)
-            if sums is None:
-                others.append((one.functional, weight))
-            else:
-                toeplitz.append(sums)
-            joined = space.adjoint(one.functional, np.concatenate([P, target], axis=1) * weight[:, None])
-            r, weighted = P.shape[1], weight[:, None] * target
-            parts = (P.T @ (weight[:, None] * P), joined[:r], P.T @ weighted, joined[r:], np.sum(weighted * target, 0))
-            total = parts if total is None else tuple(a + b for a, b in zip(total, parts, strict=True))
-        assert total is not None
-        return cls(tuple(toeplitz), tuple(others), *total)
-
-    def __add__(self, other: QuadraticSums) -> QuadraticSums:
-        if self.others or other.others:
-            raise ValueError(
-                "Functionals that combine several points cannot be added up over blocks on a Fourier grid: use arrays, "
-                "or rkhs.Landmarks."
-            )
-        toeplitz = tuple(a + b for a, b in zip(self.toeplitz, other.toeplitz, strict=True))
-        names = ("PP", "EP", "Pb", "Eb", "bb")
-        return QuadraticSums(toeplitz, (), *(getattr(self, name) + getattr(other, name) for name in names))
-
-
-class Curvature:
-    """The matrix diag(0, I) + factor [P E]'W[P E] of theta = (c, tau), and the solution of its equations.
-
-    Eliminating c leaves  I + factor (E'WE - E'WP (P'WP)^-1 P'WE)  for tau, whose eigenvalues are at least one.
-    """
-
-    def __init__(self, space: FourierGridSpace, sums: QuadraticSums, factor: float) -> None:
-        self.space, self.sums, self.factor = space, sums, factor
-        self.normal = Normal(space, sums.toeplitz, sums.others)
-        self.inverse_diagonal = 1 / (1 + factor * self.normal.diagonal)
-
-    @cached_property
-    def basis_inverse(self) -> Matrix:
-        """The inverse (r, r) of P'WP, on the basis functions that the rows determine."""
-        size = np.sqrt(np.maximum(np.diag(self.sums.PP), np.finfo(float).tiny))
-        return np.linalg.pinv(self.sums.PP / np.outer(size, size), rcond=RANK_TOL, hermitian=True) / np.outer(
-            size, size
-        )
-
-    def product(self, tau: Grid) -> Grid:
-        """Return the product with grids, after c is eliminated."""
-        image = self.normal.on_grids(tau)
-        if len(self.basis_inverse):
-            image = image - self._mixed(self.basis_inverse @ _inner(self.sums.EP, tau))
-        return tau + self.factor * image
-
-    def _mixed(self, c: Matrix) -> Grid:
-        """Return E'WP c for coefficients (r, k)."""
-        return np.tensordot(c.T, self.sums.EP, axes=1)
-
-    def basis_given(self, Pb: Matrix, tau: Grid) -> Matrix:
-        """Return the c of the equations with the right-hand side Pb (r, k), given tau."""
-        return self.basis_inverse @ (Pb / self.factor - _inner(self.sums.EP, tau))
-
-    def solve(
-        self, Pb: Matrix, Eb: Grid, tol: float, check: Callable[[], None] = lambda: None, iterations: int = ITERATIONS
-    ) -> tuple[Matrix, Grid]:
-        """Return the solution (c, tau) for right-hand sides (r, k) and (k, ..), to a relative residual."""
-        right = Eb - self._mixed(self.basis_inverse @ Pb) if len(Pb) else Eb
-        tau = self._conjugate_gradients(right, tol, check, iterations)
-        return self.basis_given(Pb, tau), tau
-
-    def _conjugate_gradients(self, b: Grid, tol: float, check: Callable[[], None], iterations: int) -> Grid:
-        """Return the solution of product(x) = b for grids b (k, ..), each to a relative residual."""
-        x, r = np.zeros_like(b), b.copy()
-        z = self.inverse_diagonal * r
-        p, size = z.copy(), _dots(r, z)
-        enough = tol**2 * np.maximum(_dots(b, b), np.finfo(float).tiny)
-        for _ in range(iterations if len(b) else 0):
-            active = _dots(r, r) > enough
-            if not np.any(active):
-                break
-            check()
-            image = self.product(p)
-            length = _spread(np.where(active, size / np.maximum(_dots(p, image), np.finfo(float).tiny), 0.0), b)
-            x += length * p
-            r -= length * image
-            z = self.inverse_diagonal * r
-            new = _dots(r, z)
-            p = z + _spread(new / np.maximum(size, np.finfo(float).tiny), b) * p
-            size = new
-        return x
-
-
-def _dots(a: Grid, b: Grid) -> Vector:
-    """Return the inner products of grids (k, ..) with the same index."""
-    return np.array([np.vdot(x, y) for x, y in zip(a, b, strict=True)]) if len(a) else np.zeros(0)
-
-
-def _inner(a: Grid, b: Grid) -> Matrix:
-    """Return the inner products of all pairs of grids (r, ..) and (k, ..)."""
-    return np.tensordot(a, b, axes=(range(1, a.ndim), range(1, b.ndim)))
-
-
-def _spread(values: Vector, grids: Grid) -> Grid:
-    """Return one number for each grid in a shape that broadcasts."""
-    return values.reshape(-1, *(1 for _ in grids.shape[1:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,33 +63,51 @@ class QuadraticSolver:
         self.tau = np.zeros_like(sums.Eb)
 
     def solve(self) -> SpectralSolution:
-        """Solve to the tolerance of the monitor, or as accurately as rounding permits."""
-        tol, accuracy = self.monitor.tol, 1e-2 * max(self.monitor.tol, 1e-12) ** 0.5
+        """Solve to the tolerance of the monitor, or as accurately as rounding permits, by corrections."""
+        tol, previous = self.monitor.tol, inf
+        right, accuracy = 2 * self.sums.Eb, 1e-2 * max(tol, 1e-12) ** 0.5
+        basis = 2 * self.sums.Pb
         while True:
-            self.tau = self.curvature.solve(2 * self.sums.Pb, 2 * self.sums.Eb, accuracy, self.monitor.check)[1]
-            solution = self.certified()
-            self.monitor.report(None, float(solution.certificate.primal.sum()), solution.certificate.relative)
-            if solution.certificate.within(tol) or accuracy < 1e-13:
+            self.tau = self.tau + self.curvature.solve(basis, right, accuracy, self.monitor.check)[1]
+            solution, gradient = self._state()
+            relative = solution.certificate.relative
+            self.monitor.report(None, float(solution.certificate.primal.sum()), relative)
+            if solution.certificate.within(tol):
                 return solution
-            ratio = tol / max(solution.certificate.relative, np.finfo(float).tiny)
-            accuracy = max(1e-14, accuracy * min(0.1, 0.3 * ratio**0.5))
+            if self.rows and self.space.transform_error > FINEST and solution.certificate.uncertain > 0.5 * tol:
+                self._transform_again()
+                solution, gradient = self._state()
+            elif not relative < 0.5 * previous:
+                return solution
+            right, basis, previous = -gradient, np.zeros_like(self.sums.Pb), relative
+            accuracy = max(1e-8, min(0.1, 0.3 * (tol / max(relative, np.finfo(float).tiny)) ** 0.5))
+
+    def _transform_again(self) -> None:
+        """Compute the sums with the most accurate transforms, for close fits of many values."""
+        self.space = replace(self.space, transform_error=FINEST)
+        self.sums = QuadraticSums.of(self.space, self.rows)
+        self.curvature = Curvature(self.space, self.sums, self.curvature.factor)
 
     def certified(self) -> SpectralSolution:
         """Return the current waves, with the coefficients of the basis functions that are optimal for them."""
+        return self._state()[0]
+
+    def _state(self) -> tuple[SpectralSolution, Grid]:
+        """Return the current iterate and its gradient."""
         sums, space, tau = self.sums, self.space, self.tau
         image, c = self.curvature.normal.on_grids(tau), self.curvature.basis_given(2 * sums.Pb, tau)
         gradient = tau + 2 * (image + np.tensordot(c.T, sums.EP, axes=1) - sums.Eb)
-        linear = np.einsum("rk,rk->k", c, sums.PP @ c + 2 * (_inner(sums.EP, tau) - sums.Pb))
-        losses = sums.bb + _dots(tau, image) - 2 * _dots(tau, sums.Eb) + linear
+        linear = np.einsum("rk,rk->k", c, sums.PP @ c + 2 * (inner(sums.EP, tau) - sums.Pb))
+        losses = sums.bb + dots(tau, image) - 2 * dots(tau, sums.Eb) + linear
         rounding = 10 * space.transform_error * sums.bb
         if self.rows:
             losses, rounding = _losses(space, self.rows, c, tau), 1e3 * EPS * sums.bb
-        primal = _dots(tau, tau) / 2 + np.clip(losses, 0.0, None)
-        sizes = [np.sqrt(_dots(grids, grids)) for grids in (gradient, tau, image, sums.Eb)]
+        primal = dots(tau, tau) / 2 + np.clip(losses, 0.0, None)
+        sizes = [np.sqrt(dots(grids, grids)) for grids in (gradient, tau, image, sums.Eb)]
         error = space.transform_error * (sizes[1] + 2 * sizes[2] + 2 * sizes[3])  # of the gradient
         gaps, nothing = sizes[0] ** 2 / 2, NOTHING * EPS * sums.bb
         certificate = Certificate(primal, gaps, error * (sizes[0] + error / 2), rounding, nothing, EPS)
-        return SpectralSolution(c, space.columns(tau), certificate, self.curvature)
+        return SpectralSolution(c, space.columns(tau), certificate, self.curvature), gradient
 
 
 def _losses(space: FourierGridSpace, rows: Sequence[Rows], c: Matrix, tau: Grid) -> Vector:
@@ -327,7 +195,7 @@ class NewtonSolver:
         for _ in range(STEPS):
             solution, gradient, basis_gradient = self._state()
             self.monitor.report(None, float(solution.certificate.primal.sum()), solution.certificate.relative)
-            objective, gap = self._objective(self.blocks), float(_dots(gradient, gradient)[0]) / 2
+            objective, gap = self._objective(self.blocks), float(dots(gradient, gradient)[0]) / 2
             if solution.certificate.within(tol) or objective >= previous:
                 break
             allowed, decrement = (
@@ -392,7 +260,7 @@ class NewtonSolver:
             rest = sum(p.T @ alpha for p, alpha in zip(P, alphas, strict=True))
             sizes = sum(np.abs(p).T @ np.abs(alpha) for p, alpha in zip(P, alphas, strict=True))
             gap = inf if np.any(np.abs(rest) > FEASIBLE * EPS * sizes) else gap
-        gap += float(_dots(force, force)[0]) / 2
+        gap += float(dots(force, force)[0]) / 2
         for one, u, alpha in zip(self.rows, self.u, alphas, strict=True):
             low, high = one.block.box
             if np.any(alpha < low - 8 * EPS * np.abs(low)) or np.any(alpha > high + 8 * EPS * np.abs(high)):

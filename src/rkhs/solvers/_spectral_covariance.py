@@ -14,7 +14,8 @@ from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._progress import report_progress
 from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace, Grid
 from rkhs.functionals._base import Functional
-from rkhs.solvers._spectral import Curvature, QuadraticSums, Rows, SpectralSolution, with_missing_variance
+from rkhs.solvers._spectral import SpectralSolution
+from rkhs.solvers._spectral_equations import Curvature, QuadraticSums, Rows, with_missing_variance
 
 EXACT = 100  # functionals whose variances are computed by solving equations; more have sampled variances
 SAMPLES = 50  # samples for variances: standard deviations to 10 %

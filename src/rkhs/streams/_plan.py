@@ -24,7 +24,7 @@ from rkhs._finite.term import Term
 from rkhs._spaces.base import DenseSpace, Orthonormal
 from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace
 from rkhs.exceptions import BlockError
-from rkhs.solvers._spectral import QuadraticSums, Rows as GridRows, with_missing_variance
+from rkhs.solvers._spectral_equations import QuadraticSums, Rows as GridRows, with_missing_variance
 from rkhs.streams._blocks import Block, Blocks
 
 TermsOf = Callable[[Block], Sequence[Term]]

@@ -1,0 +1,228 @@
+"""Sums over the rows of squared losses on a Fourier grid, and the solution of their equations.
+
+With theta = (c, tau), and u = Pc + E tau for basis functions P and waves E, the equations of a Newton step are
+
+    (diag(0, I) + [P E]'H[P E]) theta = right-hand side,        H = diag(w loss'')
+
+They are solved by conjugate gradients.  If these are slow, the frequencies with the largest entries on the diagonal,
+which cause the ill-conditioning because all others hardly differ from the identity, are solved exactly within the
+preconditioner (`LeadingBlock`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._finite.problem import LossBlock
+from rkhs._finite.term import Term
+from rkhs._spaces.fourier_grid import FourierGridSpace, Grid
+from rkhs._spaces.toeplitz import Normal, ToeplitzSums
+from rkhs.functionals._base import Functional
+
+ITERATIONS = 5_000  # of conjugate gradients
+PLAIN = 100  # iterations after which the preconditioner gets a leading block
+BLOCK = 2_000  # frequencies of the leading block: 32 MB, and half a second on one core
+STAGNATION = 500  # iterations without a smaller residual after which conjugate gradients stop
+RANK_TOL = 1e-13  # relative size of eigenvalues of P'WP that belong to undetermined basis functions
+
+
+TINY = np.finfo(float).tiny
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The functionals of a term in memory, with their losses, and their values P (N, r) on the basis functions."""
+
+    functional: Functional
+    block: LossBlock
+    P: Matrix
+
+    @classmethod
+    def of(cls, term: Term, basis: FunctionSpace | None, outputs: int | None) -> Rows:
+        """Return the rows of a term."""
+        target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
+        target = np.broadcast_to(target, (term.size, outputs or 1))
+        weight = to_numpy(term.weights()).astype(np.float64).reshape(-1, 1)
+        P = np.zeros((term.size, 0)) if basis is None else to_numpy(term.functional.assemble(basis.on))
+        return cls(term.functional, LossBlock(slice(0, term.size), term.loss, target, weight), P.astype(np.float64))
+
+
+def with_missing_variance(space: FourierGridSpace, rows: Rows) -> Rows:
+    """Return the rows of a squared loss with the variance of missing frequencies added to the noise 1 / (2 w)."""
+    missing, weight = space.missing(rows.functional)[:, None], rows.block.weight
+    return replace(rows, block=replace(rows.block, weight=weight / (1 + 2 * weight * missing)))
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticSums:
+    """Sums over the rows of quadratic losses: [P E]'W[P E], [P E]'Wb and b'Wb; `+` adds two blocks of data."""
+
+    toeplitz: tuple[ToeplitzSums, ...]
+    others: tuple[tuple[Functional, Vector], ...]  # families that combine several points, which are kept
+    PP: Matrix  # (r, r)
+    EP: Grid  # (r, ..) grids
+    Pb: Matrix  # (r, c)
+    Eb: Grid  # (c, ..) grids
+    bb: Vector  # (c,)
+
+    @classmethod
+    def of(cls, space: FourierGridSpace, rows: Sequence[Rows]) -> QuadraticSums:
+        """Return the sums of terms in memory."""
+        known: list[Any] = []
+        toeplitz, others, total = [], [], None
+        for one in rows:
+            weight, target, P = one.block.weight[:, 0], one.block.target, one.P
+            sums = ToeplitzSums.of(space, one.functional, weight, known)
+            if sums is None:
+                others.append((one.functional, weight))
+            else:
+                toeplitz.append(sums)
+            joined = space.adjoint(one.functional, np.concatenate([P, target], axis=1) * weight[:, None])
+            r, weighted = P.shape[1], weight[:, None] * target
+            parts = (P.T @ (weight[:, None] * P), joined[:r], P.T @ weighted, joined[r:], np.sum(weighted * target, 0))
+            total = parts if total is None else tuple(a + b for a, b in zip(total, parts, strict=True))
+        assert total is not None
+        return cls(tuple(toeplitz), tuple(others), *total)
+
+    def __add__(self, other: QuadraticSums) -> QuadraticSums:
+        if self.others or other.others:
+            raise ValueError(
+                "Functionals that combine several points cannot be added up over blocks on a Fourier grid: use arrays, "
+                "or rkhs.Landmarks."
+            )
+        toeplitz = tuple(a + b for a, b in zip(self.toeplitz, other.toeplitz, strict=True))
+        names = ("PP", "EP", "Pb", "Eb", "bb")
+        return QuadraticSums(toeplitz, (), *(getattr(self, name) + getattr(other, name) for name in names))
+
+
+class Curvature:
+    """The matrix diag(0, I) + factor [P E]'W[P E] of theta = (c, tau), and the solution of its equations.
+
+    Eliminating c leaves  I + factor (E'WE - E'WP (P'WP)^-1 P'WE)  for tau, whose eigenvalues are at least one.
+    """
+
+    def __init__(self, space: FourierGridSpace, sums: QuadraticSums, factor: float) -> None:
+        self.space, self.sums, self.factor = space, sums, factor
+        self.normal = Normal(space, sums.toeplitz, sums.others)
+        self.inverse_diagonal = 1 / (1 + factor * self.normal.diagonal)
+
+    @cached_property
+    def basis_inverse(self) -> Matrix:
+        """The inverse (r, r) of P'WP, on the basis functions that the rows determine."""
+        size = np.sqrt(np.maximum(np.diag(self.sums.PP), TINY))
+        return np.linalg.pinv(self.sums.PP / np.outer(size, size), rcond=RANK_TOL, hermitian=True) / np.outer(
+            size, size
+        )
+
+    def product(self, tau: Grid) -> Grid:
+        """Return the product with grids, after c is eliminated."""
+        image = self.normal.on_grids(tau)
+        if len(self.basis_inverse):
+            image = image - self._mixed(self.basis_inverse @ inner(self.sums.EP, tau))
+        return tau + self.factor * image
+
+    def _mixed(self, c: Matrix) -> Grid:
+        """Return E'WP c for coefficients (r, k)."""
+        return np.tensordot(c.T, self.sums.EP, axes=1)
+
+    def basis_given(self, Pb: Matrix, tau: Grid) -> Matrix:
+        """Return the c of the equations with the right-hand side Pb (r, k), given tau."""
+        return self.basis_inverse @ (Pb / self.factor - inner(self.sums.EP, tau))
+
+    def solve(
+        self, Pb: Matrix, Eb: Grid, tol: float, check: Callable[[], None] = lambda: None, iterations: int = ITERATIONS
+    ) -> tuple[Matrix, Grid]:
+        """Return the solution (c, tau) for right-hand sides (r, k) and (k, ..), to a relative residual."""
+        right = Eb - self._mixed(self.basis_inverse @ Pb) if len(Pb) else Eb
+        tau = self._conjugate_gradients(right, tol, check, iterations)
+        return self.basis_given(Pb, tau), tau
+
+    @cached_property
+    def leading_block(self) -> LeadingBlock:
+        """The block of the matrix on the frequencies with the largest entries on the diagonal."""
+        return LeadingBlock.of(self)
+
+    def _conjugate_gradients(self, b: Grid, tol: float, check: Callable[[], None], iterations: int) -> Grid:
+        """Return the solution of product(x) = b for grids b (k, ..), each to a relative residual."""
+        x, r = np.zeros_like(b), b.copy()
+        z = self._preconditioned(r, 0)
+        p, size = z.copy(), dots(r, z)
+        enough = tol**2 * np.maximum(dots(b, b), TINY)
+        smallest, since = np.full(len(b), np.inf), 0
+        for k in range(iterations if len(b) else 0):
+            residual = dots(r, r)
+            active = residual > enough
+            since = 0 if np.any(residual < 0.5 * smallest) else since + 1
+            smallest = np.where(residual < 0.5 * smallest, residual, smallest)
+            if not np.any(active) or since > STAGNATION:
+                break
+            check()
+            image = self.product(p)
+            length = _spread(np.where(active, size / np.maximum(dots(p, image), TINY), 0.0), b)
+            x += length * p
+            r -= length * image
+            z = self._preconditioned(r, k + 1)
+            new = dots(r, z)
+            # A new preconditioner starts the method again.
+            p = z if k + 1 == PLAIN else z + _spread(new / np.maximum(size, TINY), b) * p
+            size = new
+        return x
+
+    def _preconditioned(self, r: Grid, iteration: int) -> Grid:
+        z = self.inverse_diagonal * r
+        return z if iteration < PLAIN or not self.sums.toeplitz else self.leading_block.solve(r, z)
+
+
+@dataclass(frozen=True, eq=False)
+class LeadingBlock:
+    """The Cholesky factor of the block of a `Curvature` on some frequencies, as indices of flattened grids."""
+
+    indices: Vector
+    factor: Matrix
+
+    @classmethod
+    def of(cls, curvature: Curvature) -> LeadingBlock:
+        """Return the block of at most `BLOCK` frequencies, which contains -j with every j."""
+        size = curvature.normal.diagonal.ravel()
+        size = np.maximum(size, size[::-1])
+        indices = (
+            np.arange(len(size)) if len(size) <= BLOCK else np.flatnonzero(size > np.partition(size, -BLOCK)[-BLOCK])
+        )
+        block = np.eye(len(indices)) + curvature.factor * curvature.normal.block(indices)
+        if len(curvature.basis_inverse) and not curvature.sums.others:  # otherwise it might be indefinite
+            EP = curvature.sums.EP.reshape(len(curvature.sums.EP), -1)[:, indices]
+            block -= curvature.factor * EP.T @ (curvature.basis_inverse @ EP)
+        diagonal = np.arange(len(indices))
+        block[diagonal, diagonal] += 1e-12 * np.trace(block) / max(len(indices), 1)  # transforms have errors
+        return cls(indices, scipy.linalg.cholesky(block, lower=True, overwrite_a=True, check_finite=False))
+
+    def solve(self, r: Grid, z: Grid) -> Grid:
+        """Return z with the solutions for the residuals r in place of its values at the frequencies of the block."""
+        flat = r.reshape(len(r), -1)
+        z.reshape(len(r), -1)[:, self.indices] = scipy.linalg.cho_solve(
+            (self.factor, True), flat[:, self.indices].T, check_finite=False
+        ).T
+        return z
+
+
+def dots(a: Grid, b: Grid) -> Vector:
+    """Return the inner products of grids (k, ..) with the same index."""
+    return np.array([np.vdot(x, y) for x, y in zip(a, b, strict=True)]) if len(a) else np.zeros(0)
+
+
+def inner(a: Grid, b: Grid) -> Matrix:
+    """Return the inner products of all pairs of grids (r, ..) and (k, ..)."""
+    return np.tensordot(a, b, axes=(range(1, a.ndim), range(1, b.ndim)))
+
+
+def _spread(values: Vector, grids: Grid) -> Grid:
+    """Return one number for each grid in a shape that broadcasts."""
+    return values.reshape(-1, *(1 for _ in grids.shape[1:]))
