@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, namespace, to_numpy
+from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, like, namespace, to_numpy
 from rkhs._estimators.calibration import Calibration
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
 from rkhs._estimators.options import ModelConfig, SolverOptions, check_number
@@ -28,6 +28,7 @@ from rkhs._progress import interrupts_raised, with_time_limit
 from rkhs._shapes.fitting import shape_of, solve_with_shape
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Functional
+from rkhs.kernels import Precomputed
 from rkhs.streams._blocks import Blocks
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -63,6 +64,7 @@ class BaseKernelEstimator(BaseEstimator):
     solution_: Solution
     function_: Function
     classes_: Vector  # only classifiers have them
+    _matrix: Precomputed  # only with kernel="precomputed"
     _held_out: Any  # an object whose `labels` are HeldOutPredictions
     _calibration: Calibration  # only classifiers have one
     _sums: Any  # the sums over all rows that `partial_fit` has seen
@@ -81,11 +83,19 @@ class BaseKernelEstimator(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self._is_precomputed
         tags.array_api_support = getattr(self, "approximation", None) is None
         return tags
 
+    @property
+    def _is_precomputed(self) -> bool:
+        """Whether X is a kernel matrix."""
+        kernel = getattr(self, "kernel", None)
+        return isinstance(kernel, str) and kernel == "precomputed"
+
     def _config(self, **changes: Any) -> ModelConfig:
-        return ModelConfig.of(self, **changes)
+        config = ModelConfig.of(self, **changes)
+        return replace(config, kernel=self._matrix) if self._is_precomputed else config
 
     def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
         """Validate X and y; return the training points, the validated X, y in NumPy, and the mask of missing targets.
@@ -105,8 +115,31 @@ class BaseKernelEstimator(BaseEstimator):
         if is_classifier(self):
             check_classification_targets(y)
         self._kind = _kind(X)
+        if self._is_precomputed:
+            self._matrix = self._as_matrix(X)
+            return frozen(like(self._matrix.points, X[:0])), X, y, missing
         points = dense(X)
         return frozen(points) if own else points, X, y, missing
+
+    def _as_matrix(self, X: Array) -> Precomputed:
+        """Return the kernel of the training objects for ``kernel="precomputed"``, for which X is its matrix."""
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                'With kernel="precomputed", fit needs the square kernel matrix of the training objects as X, got '
+                f"shape {tuple(X.shape)}."
+            )
+        prior = getattr(self, "invariance", None)
+        if isinstance(prior, str) and prior == "gradient" and getattr(self, "nu", None) != 0:
+            raise ValueError(
+                'invariance="gradient" needs derivatives, and kernel="precomputed" has values only: pass '
+                "invariance=None."
+            )
+        if getattr(self, "approximation", None) is not None:
+            raise ValueError(
+                f'approximation={self.approximation!r} does not apply to kernel="precomputed", whose matrix is known: '
+                "leave it out."
+            )
+        return Precomputed(dense(X))
 
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
         return fill_missing(y, getattr(self, "unlabeled", None), classes=is_classifier(self))
@@ -165,10 +198,22 @@ class BaseKernelEstimator(BaseEstimator):
             )
         return validated
 
+    def _check_known_among_new(self, what: str) -> None:
+        """Raise ValueError if `what` needs kernel values of new objects among themselves, which X does not contain."""
+        if self._is_precomputed:
+            raise ValueError(
+                f'{what} needs the kernel values of new objects among themselves, which kernel="precomputed" does not '
+                "have: use kernel=rkhs.kernels.Precomputed(K) with the matrix of all objects, and their indices as X."
+            )
+
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
         """Return the values of f, or of another family of functionals, at the rows of X, and the validated X."""
         X = self._validated_input(X, method)
-        return check_finite(family(dense(X))(self.function_)), X
+        if not self._is_precomputed:
+            return check_finite(family(dense(X))(self.function_)), X
+        kernel = self._matrix.extended(dense(X))
+        new = like(kernel.points[self._matrix.size :], X[:0])
+        return check_finite(family(new)(replace(self.function_, kernel=kernel))), X
 
 
 def check_finite(values: Array) -> Array:

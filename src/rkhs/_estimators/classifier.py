@@ -168,7 +168,8 @@ class InvariantClassifier(Classifier, InvariantEstimator):
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or a kernel object.
+        "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or a kernel object.  With
+        "precomputed", X is a kernel matrix: (t, t) in `fit`, and (s, t) of new and training objects in `predict`.
     scale : float, array-like of shape (n,) or str, default="median"
         The length scale of a kernel given by name: a number, or one per feature; "median", the median distance between
         training points; "evidence" or "loo", one per feature, learned from the labels as by `Problem.tune`; "cv", the

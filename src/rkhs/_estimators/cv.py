@@ -168,7 +168,7 @@ class CrossValidated(BaseKernelEstimator):
         nus = as_grid(2 if self.nus is None else self.nus, "nus", GRAPH_RANGE, with_zero=True)
         labeled, mean = self._scored_by(sample)
         named = isinstance(self.kernel, str)
-        kernels: list[Any] = [self.kernel]
+        kernels: list[Any] = [self._config().kernel]
         if named and self.kernel == "auto":  # there are no Fourier features of the second
             kernels = list(KERNEL_NAMES[:1] if isinstance(self.approximation, FourierFeatures) else KERNEL_NAMES)
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")

@@ -15,6 +15,7 @@ from rkhs.kernels._gaussian import Gaussian, Periodic
 from rkhs.kernels._graph import GraphKernel
 from rkhs.kernels._laplace import Laplace
 from rkhs.kernels._matern import Matern
+from rkhs.kernels._objects import ObjectKernel, Precomputed
 from rkhs.kernels._polyharmonic import Polyharmonic, ThinPlate
 from rkhs.kernels._polynomial import ConstantKernel, Linear, Polynomial
 from rkhs.kernels._rational_quadratic import RationalQuadratic
@@ -39,9 +40,11 @@ __all__ = [
     "Matern",
     "Multiple",
     "NeighborGraph",
+    "ObjectKernel",
     "Periodic",
     "Polyharmonic",
     "Polynomial",
+    "Precomputed",
     "Product",
     "RationalQuadratic",
     "Sum",

@@ -1,0 +1,317 @@
+"""Kernels of objects such as strings, graphs and sets: the points are the indices of the objects in a list."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, Matrix, Vector, as_array, frozen, immutable_copy, like, to_numpy
+from rkhs._calculus.atoms import AllPairs, Pairing
+from rkhs.kernels._base import Kernel
+
+ROUNDING = 1e-8  # relative differences of kernel values below this are rounding errors of whoever computed them
+COMPARED = 32  # pairs of each computation for which symmetry and definiteness are checked
+
+
+class IndexKernel(Kernel):
+    """A kernel of the objects of a list; a point is the index of an object, so that points have shape (t, 1).
+
+    Functionals that take values at objects, differences and averages of them are bounded, and derivatives are not.
+    """
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number of objects."""
+
+    @abstractmethod
+    def entries(self, i: Vector, j: Vector) -> Matrix:
+        """Return the values k(object i, object j) for arrays of indices that broadcast.
+
+        Parameters
+        ----------
+        i, j : ndarray of int
+            The indices.
+
+        Returns
+        -------
+        ndarray
+            The values, in the shape to which i and j broadcast.
+        """
+
+    @property
+    def points(self) -> Matrix:
+        """The points of all objects: the indices 0, 1, ... as an array (size, 1), the X of estimators."""
+        return np.arange(self.size, dtype=np.float64)[:, None]
+
+    def smoothness(self, dimension: int) -> float:
+        return 1.0  # values are bounded functionals, and there are no derivatives
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self  # immutable: the clones of an estimator share the objects and the values computed so far
+
+    def pair(self, pairing: Pairing) -> Array:
+        i, j = (self._indices(side.points) for side in (pairing.left, pairing.right))
+        values = self.entries(i[:, None], j[None, :]) if isinstance(pairing, AllPairs) else self.entries(i, j)
+        return like(values, pairing.left.points)
+
+    def _indices(self, points: Array) -> Vector:
+        """Validate points and return them as integer indices."""
+        rows = to_numpy(points)
+        if rows.shape[1] != 1:
+            raise ValueError(
+                f"The points of {self!r} are indices of its objects, of shape (t, 1), got shape {rows.shape}: pass "
+                "kernel.points, or some of its rows."
+            )
+        indices = rows[:, 0].astype(np.intp)
+        wrong = np.flatnonzero((indices != rows[:, 0]) | (indices < 0) | (indices >= self.size))
+        if len(wrong):
+            raise ValueError(
+                f"{rows[wrong[0], 0]:g} is not the index of one of the {self.size} objects of {self!r}: the points are "
+                "whole numbers, from 0 on."
+            )
+        return indices
+
+
+@dataclass(frozen=True, eq=False)
+class Precomputed(IndexKernel):
+    """The kernel of a list of objects, given by the matrix of its values.
+
+        k(i, j) = K_ij,  the points being the indices i = 0, 1, .. of the objects
+
+    Values, differences and averages are bounded functionals; there are no derivatives.  The estimators also take
+    ``kernel="precomputed"``, with kernel matrices as X, as `sklearn.svm.SVC` does.
+
+    Parameters
+    ----------
+    K : array-like of shape (t, t) or (s, t) with s > t
+        The symmetric positive semidefinite matrix of t objects.  Rows below it are the values of s - t new objects, at
+        which functions of the first t can be evaluated.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> sets = [{1, 2}, {2, 3}, {7}, {7, 8}]
+    >>> K = np.array([[len(a & b) / len(a | b) for b in sets] for a in sets])  # Jaccard's index
+    >>> kernel = rkhs.kernels.Precomputed(K)
+    >>> labels = rkhs.Term(rkhs.Evaluation([[0], [2]]), rkhs.Squared(), target=[1.0, -1.0], weight=100.0)
+    >>> same = rkhs.Term(rkhs.Difference([[2]], [[3]]), rkhs.Squared(), weight=100.0)  # f(set 2) = f(set 3)
+    >>> rkhs.Problem(kernel, [labels, same]).solve().function(kernel.points).round(2)
+    array([ 1.  ,  0.33, -0.99, -0.99])
+    """
+
+    K: Array
+
+    def __post_init__(self) -> None:
+        K = np.asarray(to_numpy(as_array(self.K, "K")), dtype=np.float64)
+        if K.ndim != 2 or K.shape[0] < K.shape[1] or K.shape[1] == 0:
+            raise ValueError(
+                f"K must be a square kernel matrix, with or without rows of new objects below it, got shape {K.shape}."
+            )
+        square = K[: K.shape[1]]
+        largest = float(np.abs(square).max())
+        asymmetry = np.abs(square - square.T)
+        if asymmetry.max() > ROUNDING * largest:
+            i, j = np.unravel_index(int(asymmetry.argmax()), square.shape)
+            raise ValueError(
+                f"K is not symmetric: K[{i}, {j}] = {K[i, j]:g} and K[{j}, {i}] = {K[j, i]:g}. A kernel matrix is; "
+                "(K + K.T) / 2 is one if the difference is noise."
+            )
+        check_cauchy_schwarz(square, "K")
+        if np.array_equal(square, square.T):
+            object.__setattr__(self, "K", immutable_copy(K))
+            return
+        symmetric = K.copy()
+        symmetric[: len(square)] = (square + square.T) / 2
+        object.__setattr__(self, "K", frozen(symmetric))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Precomputed) and np.array_equal(self.K, other.K)
+
+    def __hash__(self) -> int:
+        return hash((self.K.shape, self.K[0].tobytes()))
+
+    def __repr__(self) -> str:
+        t, new = self.K.shape[1], self.K.shape[0] - self.K.shape[1]
+        return f"Precomputed({t} objects{f' and {new} new ones' if new else ''})"
+
+    @property
+    def size(self) -> int:
+        return int(self.K.shape[0])
+
+    def entries(self, i: Vector, j: Vector) -> Matrix:
+        old = self.K.shape[1]
+        if np.any(np.minimum(i, j) >= old):
+            raise ValueError(
+                f"{self!r} has no values of new objects among themselves, which this computation needs (standard "
+                "deviations do, for example): pass the square matrix of all objects."
+            )
+        return np.asarray(self.K[np.maximum(i, j), np.minimum(i, j)])
+
+    def extended(self, rows: Array) -> Precomputed:
+        """Return the kernel with new objects, which get the next indices.
+
+        Parameters
+        ----------
+        rows : array-like of shape (s, t)
+            The kernel values of the new objects with the first t objects.
+
+        Returns
+        -------
+        Precomputed
+            The kernel, under which a function of the old objects has values at the new ones.
+        """
+        added = np.asarray(to_numpy(as_array(rows, "rows")), dtype=np.float64)
+        if added.ndim != 2 or added.shape[1] != self.K.shape[1]:
+            raise ValueError(
+                f"rows must have one column for each of the {self.K.shape[1]} objects of {self!r}, got shape "
+                f"{added.shape}."
+            )
+        extended = object.__new__(Precomputed)  # the square matrix has been validated
+        object.__setattr__(extended, "K", frozen(np.concatenate([self.K, added])))
+        return extended
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectKernel(IndexKernel):
+    """The kernel of a list of objects, given by a function of two objects.
+
+        k(i, j) = function(objects[i], objects[j]),  the points being the indices i = 0, 1, .. of the objects
+
+    Entries are computed when they are needed, and kept.  The function must be symmetric and positive semidefinite: a
+    count of common substrings is, and a similarity of another kind need not be.  A value that is not finite raises an
+    error.  So does a violation of k(a, b) = k(b, a) or of k(a, b)^2 <= k(a, a) k(b, b), checked for some of the pairs.
+
+    Parameters
+    ----------
+    function : callable
+        A function of two objects that returns a number.  To pickle a model, use a function of a module, not a lambda.
+    objects : iterable
+        The objects: labeled ones, unlabeled ones, and those to predict if they are known already.
+
+    Examples
+    --------
+    The spectrum kernel of Leslie, Eskin and Noble (2002), which counts common substrings of length 2:
+
+    >>> import rkhs
+    >>> from collections import Counter
+    >>> def spectrum(a, b, length=2):
+    ...     p, q = (Counter(s[i : i + length] for i in range(len(s) - length + 1)) for s in (a, b))
+    ...     return sum(p[part] * q[part] for part in p)
+    >>> kernel = rkhs.kernels.ObjectKernel(spectrum, ["banana", "bandana", "cherry", "berry", "ananas", "sherry"])
+    >>> X = kernel.points  # the indices of the words
+    >>> model = rkhs.InvariantClassifier(kernel, invariance=None).fit(X[:4], [1, 1, 0, 0])
+    >>> model.predict(X[4:])
+    array([1, 0])
+
+    A word that was not in the list:
+
+    >>> from dataclasses import replace
+    >>> longer = kernel.extended(["merry"])
+    >>> bool(replace(model.function_, kernel=longer)(longer.points[-1:]) < 0)
+    True
+    """
+
+    function: Callable[[Any, Any], float]
+    objects: Iterable[Any]
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"ObjectKernel needs a function of two objects, got {self.function!r}.")
+        objects = tuple(self.objects)
+        if not objects:
+            raise ValueError("ObjectKernel needs at least one object, got an empty list.")
+        object.__setattr__(self, "objects", objects)
+
+    def __repr__(self) -> str:
+        return f"ObjectKernel({getattr(self.function, '__name__', repr(self.function))}, {self.size} objects)"
+
+    @property
+    def size(self) -> int:
+        objects: Any = self.objects
+        return len(objects)
+
+    @cached_property
+    def _known(self) -> Matrix:
+        """The values computed so far, (t, t), NaN elsewhere; for an extended kernel, those of the first t objects."""
+        return np.full((self.size, self.size), np.nan)
+
+    def entries(self, i: Vector, j: Vector) -> Matrix:
+        low, high = np.broadcast_arrays(np.minimum(i, j), np.maximum(i, j))
+        kept = high < len(self._known)
+        missing = np.array(~kept)
+        missing[kept] = np.isnan(self._known[low[kept], high[kept]])
+        values = np.empty(low.shape)
+        if np.any(missing):
+            pairs, where = np.unique(low[missing] * self.size + high[missing], return_inverse=True)
+            computed = self._computed(pairs // self.size, pairs % self.size)
+            values[missing] = computed[where.reshape(-1)]
+            a, b, old = pairs // self.size, pairs % self.size, pairs % self.size < len(self._known)
+            self._known[a[old], b[old]] = self._known[b[old], a[old]] = computed[old]
+        found = ~missing
+        values[found] = self._known[low[found], high[found]]
+        return values
+
+    def _computed(self, i: Vector, j: Vector) -> Vector:
+        """Return the values of pairs of objects, after checks."""
+        values = np.array([self._value(a, b) for a, b in zip(i.tolist(), j.tolist(), strict=True)])
+        for k in np.unique(np.linspace(0, len(i) - 1, COMPARED).round().astype(int)).tolist():
+            a, b, value = int(i[k]), int(j[k]), float(values[k])
+            exchanged = self._value(b, a)
+            if abs(exchanged - value) > ROUNDING * max(abs(exchanged), abs(value)):
+                raise ValueError(
+                    f"{self!r} is not symmetric: the function returns {value:g} for objects {a} and {b}, and "
+                    f"{exchanged:g} for these in the other order."
+                )
+            square = np.array([[self._value(a, a), value], [value, self._value(b, b)]])
+            check_cauchy_schwarz(square, repr(self), (a, b))
+        return values
+
+    def _value(self, i: int, j: int) -> float:
+        objects: Any = self.objects
+        value = self.function(objects[i], objects[j])
+        if not isinstance(value, Real) or not isfinite(float(value)):
+            raise ValueError(f"The function of {self!r} returned {value!r} for objects {i} and {j}, not a number.")
+        return float(value)
+
+    def extended(self, more: Iterable[Any]) -> ObjectKernel:
+        """Return the kernel with new objects, which get the next indices; computed values are shared.
+
+        Parameters
+        ----------
+        more : iterable
+            The new objects.
+
+        Returns
+        -------
+        ObjectKernel
+            The kernel, under which a function of the old objects has values at the new ones.
+        """
+        objects: Any = self.objects
+        extended = ObjectKernel(self.function, (*objects, *more))
+        vars(extended)["_known"] = self._known  # the cached property: values of new objects are not kept
+        return extended
+
+
+def check_cauchy_schwarz(K: Matrix, name: str, objects: Sequence[int] | None = None) -> None:
+    """Raise ValueError if a kernel matrix (t, t) of `objects` violates |K_ij|^2 <= K_ii K_jj, so that it is indefinite.
+
+    It is a necessary condition that takes no factorization.
+    """
+    diagonal = np.sqrt(np.maximum(np.diag(K), 0.0))
+    bound = diagonal[:, None] * diagonal
+    excess = np.abs(K) - (1 + ROUNDING) * bound
+    if np.any(excess > 0):
+        i, j = (int(index) for index in np.unravel_index(int(excess.argmax()), K.shape))
+        a, b = (i, j) if objects is None else (objects[i], objects[j])
+        raise ValueError(
+            f"{name} is not positive semidefinite: the value {K[i, j]:g} of objects {a} and {b} exceeds the root of "
+            f"{K[i, i]:g} times {K[j, j]:g}, their values with themselves. Use an inner product of features."
+        )
