@@ -1,5 +1,8 @@
 """Rules of choice: their scores against models trained by hand, and what each rule prefers."""
 
+from itertools import combinations
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -7,8 +10,11 @@ from sklearn.svm import SVC
 
 from papers import choice_rules
 from papers.choice_rules import Grid, fast_svm, leave_one_out_margins, squared_residuals
+from papers.experiment import errors_by_draw, finished_records
 from papers.few_labels import CS
+from papers.printed_deviations import printed_error
 
+RESULTS = Path(__file__).resolve().parents[2] / "docs" / "measurements" / "papers"
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 2))
 Y = np.where(X[:, 0] + 0.7 * RNG.standard_normal(30) > 0, 1, -1)
@@ -76,3 +82,36 @@ def test_one_pair_has_the_smallest_mean_error_over_the_draws():
     first.test[2, 3] = -0.9
     assert choice_rules.best_pair(first, [first, second], list(range(5))) == (2, 3)
     assert choice_rules.best_of_draw(first, [first, second], list(range(5))) == (0, 1)
+
+
+@pytest.fixture(scope="module")
+def grids():
+    return choice_rules.read_grids(finished_records(RESULTS, "choice-rules"))
+
+
+def test_the_first_rule_is_that_of_table1(grids):
+    """On all draws of the committed results, with and without gradients."""
+    table1 = finished_records(RESULTS, "table1")
+    for model, nus in (("InvSVM", list(range(5))), ("SVM", [0])):
+        found = choice_rules.errors_of(choice_rules.fold_errors, grids, nus)
+        assert len(found) == 27
+        for (name, labels), errors in found.items():
+            expected = errors_by_draw(table1, set=name, labels=labels, model=model)
+            assert errors == pytest.approx([expected[draw] for draw in range(10)], abs=1e-5)
+
+
+def test_no_rule_recovers_the_step_to_the_oracle(grids):
+    nus = list(range(5))
+    present, oracle = (
+        choice_rules.overall_mean(choice_rules.errors_of(rule, grids, nus))
+        for rule in (choice_rules.fold_errors, choice_rules.best_pair)
+    )
+    assert (present, oracle) == pytest.approx((24.01, 22.70), abs=0.01)
+    for rule in choice_rules.RULES.values():
+        assert choice_rules.overall_mean(choice_rules.errors_of(rule, grids, nus)) > present - 0.1
+
+
+def test_the_printed_error_on_ionosphere_is_out_of_reach(grids):
+    best = choice_rules.errors_of(choice_rules.best_of_draw, grids, list(range(5)))["ionosphere", 30]
+    assert np.mean(best) == pytest.approx(11.2, abs=0.1)
+    assert min(map(np.mean, combinations(best, 3))) > printed_error("ionosphere", "InvSVM", 30)[0]
