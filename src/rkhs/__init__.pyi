@@ -72,6 +72,7 @@ from rkhs.losses import (
     Huber as Huber,
     Logistic as Logistic,
     OneSided as OneSided,
+    Poisson as Poisson,
     Quantile as Quantile,
     Squared as Squared,
     SquaredHinge as SquaredHinge,

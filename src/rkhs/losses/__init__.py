@@ -2,6 +2,7 @@
 
 from rkhs.losses._base import Loss, Smoothed
 from rkhs.losses._classification import Hinge, Logistic, SmoothedHinge, SquaredHinge
+from rkhs.losses._counts import Poisson
 from rkhs.losses._regression import (
     Absolute,
     EpsilonInsensitive,
@@ -21,6 +22,7 @@ __all__ = [
     "Logistic",
     "Loss",
     "OneSided",
+    "Poisson",
     "Quantile",
     "Smoothed",
     "SmoothedHinge",

@@ -1,0 +1,113 @@
+"""The Poisson loss: the laws, extreme values, and solutions that agree with other packages."""
+
+import cvxpy
+import mpmath
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import PoissonRegressor
+from sklearn.metrics import mean_poisson_deviance
+
+import rkhs
+from rkhs.testing import check_loss
+
+LOSS = rkhs.Poisson()
+
+
+def test_it_obeys():
+    check_loss(LOSS)
+
+
+def test_it_is_half_of_the_deviance():
+    rng = np.random.default_rng(0)
+    b, u = rng.poisson(3.0, 50).astype(float), rng.standard_normal(50)
+    assert np.mean(LOSS.value(u, b)) == pytest.approx(mean_poisson_deviance(b, np.exp(u)) / 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("step", [1e-12, 1e-3, 1.0, 1e6, 1e12])
+def test_prox_by_thirty_digits(dtype, step):
+    u = np.array([-1e3, -30.0, -1.0, 0.0, 0.5, 20.0, 60.0, 1e3], dtype=dtype)[:, None]
+    b = np.array([0.0, 1e-3, 1.0, 1e3], dtype=dtype)
+    v = LOSS.prox(u, b, step)
+    assert v.dtype == dtype
+    eps = float(np.finfo(dtype).eps)
+    with mpmath.workdps(40):
+        for i, k in np.ndindex(v.shape):
+            total, h = mpmath.mpf(float(u[i, 0])) + mpmath.mpf(float(dtype(step))) * float(b[k]), float(dtype(step))
+            if total - 64 - h * mpmath.exp(64) > 0:
+                exact = 64 + (total - 64 - h * mpmath.exp(64)) / (1 + h * mpmath.exp(64))
+            else:
+                exact = total - mpmath.lambertw(h * mpmath.exp(total)).real if total < 1e4 else None
+            if exact is None:  # W(exp(total)) by its equation
+                y = mpmath.findroot(lambda y: y + mpmath.exp(y) - total - mpmath.log(h), mpmath.log(total))  # noqa: B023
+                exact = y - mpmath.log(h)
+            size = 1 + abs(float(exact)) + abs(np.log(step)) + (abs(float(total)) if exact < 0 else 0.0)
+            assert abs(float(v[i, k]) - float(exact)) <= 16 * eps * size
+    tensor = LOSS.prox(torch.asarray(u), torch.asarray(b), step).numpy()
+    assert tensor == pytest.approx(v, rel=64 * eps, abs=64 * eps * (1 + abs(np.log(step))))
+
+
+def test_nothing_overflows():
+    u = np.array([-1e150, -1e3, 0.0, 64.0, 1e3, 1e6])
+    for b in (0.0, 1.0, 1e6):
+        for values in (LOSS.value(u, b + 0 * u), LOSS.gradient(u, b + 0 * u), LOSS.curvature(u, b + 0 * u)):
+            assert np.all(np.isfinite(values))
+
+
+def test_small_losses_are_accurate():
+    """Near its minimum the loss is b d^2 / 2 for u = log(b) + d, far below the rounding errors of its terms."""
+    b = np.array([1.0, 1e6])
+    value = LOSS.value(np.log(b) + 1e-6, b)
+    assert value == pytest.approx(b * 1e-12 / 2, rel=1e-5)
+    s = 1e-6 * b
+    assert LOSS.excess(np.log(b) + 1e-6, b, s) == pytest.approx(b * 1e-24 / 8, abs=1e-20 * b[-1])
+
+
+@pytest.mark.parametrize("highest", [3, 1000])
+@pytest.mark.parametrize("weight", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()])
+def test_problems_converge(highest, weight, basis):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (80, 2))
+    rate = np.exp(np.log(highest) * (0.5 + 0.5 * np.sin(2 * X[:, 0]) * np.cos(X[:, 1])))
+    term = rkhs.Term(rkhs.Evaluation(X), LOSS, target=rng.poisson(rate).astype(float), weight=weight)
+    solution = rkhs.Problem(rkhs.Gaussian(scale=1.0), [term], basis).solve(tol=1e-8)
+    assert solution.status == "converged"
+    assert solution.relative_gap <= 1e-8
+
+
+def test_same_minimum_as_cvxpy():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2, 2, (30, 2))
+    y, exposure = rng.poisson(3 * np.exp(X[:, 0])), rng.uniform(0.5, 2.0, 30)
+    kernel = rkhs.Gaussian(scale=1.0)
+    term = rkhs.Term(rkhs.Evaluation(X), LOSS, target=y / exposure, weight=exposure)
+    solution = rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-10)
+    root = np.linalg.cholesky(rkhs.gram(kernel, rkhs.Evaluation(X)).dense() + 1e-12 * np.eye(30))
+    z, c = cvxpy.Variable(30), cvxpy.Variable()
+    u, b = root @ z + c, y / exposure
+    shift = np.where(b > 0, b * np.log(np.where(b > 0, b, 1.0)) - b, 0.0)
+    losses = cvxpy.multiply(exposure, cvxpy.exp(u) - cvxpy.multiply(b, u) + shift)
+    problem = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(z) / 2 + cvxpy.sum(losses)))
+    problem.solve(cvxpy.CLARABEL)
+    assert solution.primal == pytest.approx(problem.value, rel=1e-6)
+
+
+def test_linear_kernel_is_the_regressor_of_scikit_learn():
+    """Exposures are weights, and the targets are counts divided by exposures."""
+    rng = np.random.default_rng(2)
+    X, exposure = rng.standard_normal((100, 3)), rng.uniform(0.5, 5.0, 100)
+    y = rng.poisson(exposure * np.exp(X @ [0.5, -0.3, 0.1] + 0.7))
+    alpha = 0.1
+    theirs = PoissonRegressor(alpha=alpha, tol=1e-10, max_iter=1000).fit(X, y / exposure, sample_weight=exposure)
+    term = rkhs.Term(rkhs.Evaluation(X), LOSS, target=y / exposure, weight=exposure / exposure.sum() / alpha)
+    ours = rkhs.Problem(rkhs.kernels.Linear(), [term], rkhs.Constant()).solve(tol=1e-12).function
+    assert np.exp(ours(X)) == pytest.approx(theirs.predict(X), rel=1e-5)
+
+
+def test_zeros_alone_have_no_minimum_with_a_constant():
+    term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), LOSS, target=0.0)
+    with pytest.raises(rkhs.exceptions.UnattainedError):
+        rkhs.Problem(rkhs.Gaussian(), [term], rkhs.Constant()).solve()
+    assert rkhs.Problem(rkhs.Gaussian(), [term]).solve().status == "converged"
