@@ -90,10 +90,30 @@ def test_complex_points(take, points):
         take(points)
 
 
-@everywhere
-def test_sparse_points(take):
-    with pytest.raises(TypeError, match=r"sparse matrix; dense points are needed: pass \w+\.toarray\(\)"):
-        take(scipy.sparse.csr_array(X))
+SPARSE = ("Evaluation", "DirectionalDerivative", "Difference", "GraphDifference", "kernel", "median_scale")
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in SPARSE])
+def test_sparse_points(name):
+    dense, mixed = (
+        r"sparse matrix; dense points are needed: pass \w+\.toarray\(\)",
+        r"sparse.*pass scipy\.sparse\.csr_array",
+    )
+    with pytest.raises(TypeError, match=f"{dense}|{mixed}"):
+        FAMILIES[name](scipy.sparse.csr_array(X))
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_points_that_are_not_numbers(name):
+    thin = scipy.sparse.csr_array(X)
+    FAMILIES[name](thin)  # tests/gram/test_sparse.py compares the values
+    thin.data[-1] = np.nan
+    with pytest.raises(ValueError, match=r"contains NaN or infinity \(first at row 5\): impute or drop"):
+        FAMILIES[name](thin)
+    with pytest.raises(TypeError, match="complex"):
+        FAMILIES[name](scipy.sparse.csr_array(X + 1j))
+    with pytest.raises(ValueError, match=r"must have shape \(points, features\)"):
+        FAMILIES[name](scipy.sparse.csr_array((6, 0)))
 
 
 @everywhere

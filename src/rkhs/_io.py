@@ -45,8 +45,9 @@ _TRUSTED_PACKAGES = (  # packages and modules of rkhs whose classes a file may c
     *("_calculus", "_estimators", "_finite", "_gram", "_graphs", "_learning", "_linalg", "_problem", "_shapes"),
     *("_spaces", "functionals", "invariances", "kernels", "losses", "preprocessing", "solvers", "streams"),
 )
-_TRUSTED_TYPES = (  # of other libraries, in addition to those that skops trusts
+_TRUSTED_TYPES = (  # single types, in addition to those that skops trusts
     "numpy.dtype",
+    "rkhs._backend.sparse.SparseVectors",
     "scipy.sparse._coo.coo_array",
     "scipy.sparse._csc.csc_array",
     "scipy.sparse._csr.csr_array",

@@ -17,6 +17,8 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import array_namespace, device, is_array_api_obj, is_torch_array
 
+from rkhs._backend.sparse import SparseVectors
+
 # NumPy and PyTorch share no static type, and the array API standard does not define one yet.
 Array = Any
 
@@ -52,6 +54,7 @@ def namespace(*arrays: Array) -> Any:
     """
     if set(map(type, arrays)) == {np.ndarray}:  # ten times as fast as the general lookup below
         return array_api_compat.numpy
+    arrays = tuple(np.empty(0) if isinstance(a, SparseVectors) else a for a in arrays)
     try:
         return array_namespace(*arrays)
     except TypeError:
@@ -112,8 +115,13 @@ def check_unmasked(values: Any, name: str) -> None:
         raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
 
 
-def as_points(points: Any, name: str = "X") -> Array:
-    """Validate points of R^n like `as_array` and return them as the rows of a (t, n) array."""
+def as_points(points: Any, name: str = "X", *, sparse: bool = False) -> Array:
+    """Validate points of R^n like `as_array` and return them as the rows of a (t, n) array.
+
+    With `sparse`, a SciPy sparse matrix stays sparse, as `SparseVectors`.
+    """
+    if sparse and (scipy.sparse.issparse(points) or isinstance(points, SparseVectors)):
+        return _as_sparse_points(points, name)
     array = as_array(points, name)
     if array.ndim != 2:
         hint = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one point"
@@ -121,6 +129,20 @@ def as_points(points: Any, name: str = "X") -> Array:
     if array.shape[1] == 0:
         raise ValueError(f"{name} has {array.shape[0]} points but no features.")
     return array
+
+
+def _as_sparse_points(points: Any, name: str) -> SparseVectors:
+    """Validate a sparse matrix and return its rows."""
+    vectors = points if isinstance(points, SparseVectors) else SparseVectors.of(points)
+    if vectors.ndim != 2 or vectors.shape[1] == 0:
+        raise ValueError(f"{name} must have shape (points, features), got {vectors.shape}.")
+    if vectors.dtype.kind not in "biuf":
+        raise TypeError(f"{name} has dtype {vectors.dtype}; pass real numbers.")
+    data = vectors.matrix.data
+    if not np.all(np.isfinite(data)):
+        row = np.searchsorted(vectors.matrix.indptr, np.argmin(np.isfinite(data)), side="right") - 1
+        raise ValueError(f"{name} contains NaN or infinity (first at row {row}): impute or drop those rows first.")
+    return vectors if vectors.dtype in (np.float32, np.float64) else vectors.astype(np.float64)
 
 
 def as_column(values: Any) -> Vector:
@@ -156,6 +178,8 @@ def immutable_copy(array: Array) -> Array:
     >>> copy.sum(), immutable_copy(copy) is copy, immutable_copy(copy[:1]).base is copy
     (np.float64(0.0), True, True)
     """
+    if isinstance(array, SparseVectors):
+        return array.immutable_copy()
     if is_torch_array(array):
         return array if getattr(array, "_rkhs_owned", False) else frozen(array.clone())
     memory = array
@@ -168,6 +192,8 @@ def immutable_copy(array: Array) -> Array:
 
 def frozen(array: Array) -> Array:
     """Mark an array to which there is no other reference as immutable (see `immutable_copy`), without a copy."""
+    if isinstance(array, SparseVectors):
+        return array.frozen()
     if is_torch_array(array):
         array._rkhs_owned = True
     else:
@@ -177,6 +203,10 @@ def frozen(array: Array) -> Array:
 
 def like(values: Any, array: Array) -> Array:
     """Return the values as an array of the namespace, dtype and device of `array`."""
+    if isinstance(values, SparseVectors):
+        if is_torch_array(array):
+            raise TypeError("Sparse points stay on the CPU: pass X.toarray(), or leave the device out.")
+        return values.astype(array.dtype)
     if isinstance(values, np.ndarray) and is_torch_array(array):
         values = np.require(values, requirements=["C", "W"])  # PyTorch wants no read-only arrays or negative strides
     elif isinstance(array, np.ndarray) and is_torch_array(values):
@@ -206,10 +236,12 @@ def indices(rows: Vector, array: Array) -> Array:
 
 def take_rows(array: Array, rows: Vector) -> Array:
     """Return array[rows] for integer indices `rows`."""
+    if isinstance(array, SparseVectors):
+        return array[rows]
     return namespace(array).take(array, indices(rows, array), axis=0)
 
 
-def row_keys(rows: Matrix) -> Vector:
+def row_keys(rows: Array) -> Vector:
     """Return a 64-bit hash of each row, equal for equal rows; two of a million rows collide with chance 3e-8.
 
     Examples
@@ -218,8 +250,11 @@ def row_keys(rows: Matrix) -> Vector:
     >>> keys[0] == keys[1], keys[0] == keys[2]
     (np.True_, np.False_)
     """
-    plain = np.ascontiguousarray(rows + 0.0)  # the sum replaces -0 by 0
-    digests = b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in plain)
+    if isinstance(rows, SparseVectors):
+        contents = rows.row_bytes()
+    else:
+        contents = (row.tobytes() for row in np.ascontiguousarray(rows + 0.0))  # the sum replaces -0 by 0
+    digests = b"".join(blake2b(content, digest_size=8).digest() for content in contents)
     return np.frombuffer(digests, dtype=np.uint64)
 
 
@@ -229,8 +264,11 @@ def same_kind(*arrays: Array) -> tuple[Array, ...]:
     devices = sorted({str(device(a)) for a in arrays})
     if len(devices) > 1:
         raise ValueError(f"Arrays on different devices cannot be combined: {' and '.join(devices)}. Move one of them.")
-    dtype = xp.result_type(*arrays)
-    return tuple(a if a.dtype == dtype else xp.astype(a, dtype) for a in arrays)
+    dtype = xp.result_type(*(a.dtype for a in arrays))
+    return tuple(
+        a if a.dtype == dtype else a.astype(dtype) if isinstance(a, SparseVectors) else xp.astype(a, dtype)
+        for a in arrays
+    )
 
 
 def clip(x: Array, low: float | None, high: float | None) -> Array:
@@ -243,6 +281,8 @@ def inner(a: Array, b: Array, axis: int = -1) -> Array:
 
     On accelerators this avoids `vecdot`, which runs as many small matrix products there.
     """
+    if isinstance(a, SparseVectors):
+        return (a * b).sum(axis)
     if is_torch_array(a) and device(a).type != "cpu":
         return namespace(a).sum(a * b, axis=axis)
     return namespace(a).vecdot(a, b, axis=axis)

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse
 
 from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, namespace, take_rows, zeros
+from rkhs._backend.sparse import SparseVectors, inner_products
 
 # A linear map of the input: one factor per feature (n,), a matrix (m, n), or the identity.
 LinearMap = Matrix | None
@@ -43,9 +44,9 @@ class Atoms:
     Parameters
     ----------
     points : array of shape (t, n)
-        The points.
+        The points; sparse ones are `SparseVectors`, which kernels with a `form` accept.
     directions : array of shape (k, m, n) or (t, k, m, n)
-        The directions of the derivatives, shared by all points or given for each point.
+        The directions of the derivatives, shared by all points or given for each point; sparse at sparse points.
     blur : ndarray of shape (n,) or (n, n), optional
         The covariance of the Gaussian density, by its diagonal or in full.
 
@@ -318,6 +319,8 @@ class AllPairs(Pairing):
         return _inner(p, q)[None, None, :, :]
 
     def between(self, p: Array, q: Array) -> Array:
+        if isinstance(p, SparseVectors):
+            return inner_products(p, q)
         xp, n = namespace(p, q), self.left.dimension
         product = xp.reshape(p, (-1, n)) @ xp.reshape(q, (-1, n)).T
         return xp.reshape(product, (*p.shape[:2], *q.shape[:2]))
@@ -344,6 +347,8 @@ class Matched(Pairing):
 
 def _inner(p: Array, q: Array) -> Array:
     """Return <p, q> along the last axis, (t or 1, k or 1), by a matrix product for points and shared directions."""
+    if isinstance(p, SparseVectors):
+        return (p * q).sum()
     if p.shape[1] == 1 and q.shape[0] == 1:
         return p[:, 0, :] @ q[0].T
     if p.shape[0] == 1 and q.shape[1] == 1:
@@ -365,6 +370,8 @@ def mapped(vectors: Array, linear: Any) -> Array:
     if linear is None:
         return vectors
     check_map(linear, int(vectors.shape[-1]))
+    if isinstance(vectors, SparseVectors) and linear.ndim == 1:
+        return vectors.scaled(linear)
     matrix = like(linear, vectors)
     return vectors * matrix if linear.ndim == 1 else vectors @ matrix.T
 

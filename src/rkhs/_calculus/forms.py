@@ -22,7 +22,8 @@ single formula serves both forms.
 *Near points.*  As a difference of large numbers, q has an absolute error of eps (|x|^2 + |y|^2).  It matters for a
 kernel that is smooth in q only if the points are many length scales from their center, but always near r = 0 for a
 kernel that is a function of the distance r = sqrt(-2q), such as Matern.  Then q and its slopes at near points are
-computed from the difference x - y itself.  For the same reason radial forms center the points before A maps them.
+computed from the difference x - y itself.  For the same reason radial forms center the points before A maps them,
+unless they are sparse.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from itertools import combinations
 from operator import add, mul
 from typing import Any
 
-from rkhs._backend.arrays import Array, namespace
+from rkhs._backend.arrays import Array, inner, namespace
+from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.atoms import AllPairs, LinearMap, Pairing, mapped
 
 # Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  For all others the relative error of r^2 is at most
@@ -43,6 +45,9 @@ NEAR = 1e-3
 # Up to this |x|^2/2 + |y|^2/2 a kernel that is smooth in q needs no correction at near points: the absolute error of q
 # is at most FAR * eps, 2e-14 in float64 and 1e-5 in float32.
 FAR = 100.0
+
+ENTRIES = 2**20  # entries of the differences of near points that are computed at once, 8 MiB
+NONZEROS = 2**8  # nonzeros that a sparse difference is assumed to have
 
 # (q, orders) -> {k: phi^(k)(q) for k in orders}.  Derivatives that are singular at q = 0 must return finite numbers
 # there.  q may be overwritten: tiles are large, and each allocation costs time.
@@ -113,7 +118,7 @@ class Form:
     def __call__(self, original: Pairing) -> Array:
         """Return the inner products of all atoms of a pairing, in the shape that `Pairing.flat` defines."""
         left, right = original.left, original.right
-        if self.rho and right.size:
+        if self.rho and right.size and not isinstance(right.points, SparseVectors):
             origin = namespace(right.points).mean(right.points, axis=0)
             left, right = left.shifted(origin), right.shifted(origin)
         left, right = left.pushed(self.linear), right.pushed(self.linear)
@@ -145,16 +150,17 @@ def correct_near(form: Form, original: Pairing, pairing: Pairing, q: Array, slop
     us, vs = ([side.u(i) for i in range(side.order)] for side in (left, right))
     if not isinstance(pairing, AllPairs):
         difference = form.difference(original.left.points, original.right.points)[:, None, :]
-        q[...] = -xp.sum(difference * difference, axis=-1) / 2
+        q[...] = -inner(difference, difference) / 2
         exact = [-pairing.between(u, difference) for u in us] + [pairing.between(difference, v) for v in vs]
         for slope, exact_slope in zip(slopes, exact, strict=True):
             slope[...] = exact_slope
         return
-    x_halves, y_halves = (xp.vecdot(side.points, side.points, axis=-1) / 2 for side in (left, right))
+    x_halves, y_halves = (inner(side.points, side.points) / 2 for side in (left, right))
+    size = NONZEROS if isinstance(left.points, SparseVectors) else original.left.dimension
     tables = [xp.permute_dims(slope, (0, 2, 1, 3)) for slope in slopes]  # (t, s, k, 1) and (t, s, 1, l)
-    for i, j in near_pairs(form, q[:, 0, :, 0], x_halves, y_halves, original.left.dimension):
+    for i, j in near_pairs(form, q[:, 0, :, 0], x_halves, y_halves, size):
         difference = form.difference(original.left.points[i], original.right.points[j])  # (p, n)
-        q[i, 0, j, 0] = -xp.sum(difference * difference, axis=-1) / 2
+        q[i, 0, j, 0] = -inner(difference, difference) / 2
         for u, table in zip(us, tables, strict=False):
             table[i, j, :, 0] = -_along(u, difference, i)
         for v, table in zip(vs, tables[len(us) :], strict=True):
@@ -175,13 +181,15 @@ def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension
     i, j = flat // q.shape[1], flat % q.shape[1]
     near = q[i, j] > -NEAR * (x_halves[i] + y_halves[j])
     i, j = i[near], j[near]
-    portion = max(1, 2**20 // dimension)  # 8 MiB of differences at once
+    portion = max(1, ENTRIES // dimension)
     for start in range(0, i.shape[0], portion):
         yield i[start : start + portion], j[start : start + portion]
 
 
 def _along(vectors: Array, difference: Array, point: Array) -> Array:
     """Return <vector, difference> (p, k) for each difference (p, n) and the k vectors of its point."""
+    if isinstance(vectors, SparseVectors):
+        return inner(vectors[point], difference[:, None, :])
     if vectors.shape[0] == 1:
         return difference @ vectors[0].T
     return namespace(vectors).sum(vectors[point] * difference[:, None, :], axis=-1)

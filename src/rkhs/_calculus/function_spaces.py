@@ -292,6 +292,8 @@ class Polynomials(FunctionSpace):
 
     def _monomials(self, atoms: Atoms, linear: LinearMap, absolute: bool) -> Array:
         """Apply the atoms, or their absolute values, to the monomials in A (x - center) / scale."""
+        if self.degree == 0:  # also at sparse points
+            return zeros((atoms.size, 1), atoms.points) + float(atoms.order == 0)
         if self.center is not None:
             atoms = atoms.shifted(like(self.center, atoms.points))
         atoms = atoms.absolute() if absolute else atoms

@@ -9,14 +9,25 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 from array_api_compat import array_namespace, device, is_array_api_obj, is_numpy_array, is_torch_array
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._backend.arrays import Array, Vector, check_unmasked, frozen, like, namespace, to_numpy
+from rkhs._backend.arrays import (
+    Array,
+    Vector,
+    as_points,
+    check_unmasked,
+    frozen,
+    immutable_copy,
+    like,
+    namespace,
+    to_numpy,
+)
+from rkhs._backend.memory import free_memory
 from rkhs._estimators.calibration import Calibration
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
 from rkhs._estimators.options import ModelConfig, SolverOptions, check_number
@@ -30,6 +41,8 @@ from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Functional
 from rkhs.kernels import Precomputed
 from rkhs.streams._blocks import Blocks
+
+SPARSE = 0.1  # share of nonzero entries above which sparse X is stored as a dense array, whose products are faster
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -56,8 +69,9 @@ def transactional(fit: Method) -> Method:
 class BaseKernelEstimator(BaseEstimator):
     """An estimator with a learned function.
 
-    Sparse X is converted to dense arrays, which kernels need.  With scikit-learn's array API dispatch, tensors stay
-    tensors: the problem is solved on their device, and predictions are tensors on that device.
+    Sparse X stays sparse if all parts of the estimator accept it, and becomes a dense array otherwise.  With
+    scikit-learn's array API dispatch, tensors stay tensors: the problem is solved on their device, and predictions are
+    tensors on that device.
     """
 
     problem_: Any  # the Problem; None with an approximation
@@ -97,10 +111,11 @@ class BaseKernelEstimator(BaseEstimator):
         config = ModelConfig.of(self, **changes)
         return replace(config, kernel=self._matrix) if self._is_precomputed else config
 
-    def _validated(self, X: Any, y: Any, own: bool = True) -> tuple[Array, Array, Vector, Vector]:
+    def _validated(self, X: Any, y: Any, own: bool = True, sparse: bool = True) -> tuple[Array, Array, Vector, Vector]:
         """Validate X and y; return the training points, the validated X, y in NumPy, and the mask of missing targets.
 
-        With `own` the points are a copy, so that the model does not change when the caller's X does.
+        With `own` the points are a copy, so that the model does not change when the caller's X does.  Without `sparse`
+        they are dense.
         """
         if isinstance(X, Blocks):
             raise TypeError(
@@ -118,8 +133,31 @@ class BaseKernelEstimator(BaseEstimator):
         if self._is_precomputed:
             self._matrix = self._as_matrix(X)
             return frozen(like(self._matrix.points, X[:0])), X, y, missing
-        points = dense(X)
+        points = self._stored(X) if sparse else dense(X)
         return frozen(points) if own else points, X, y, missing
+
+    def _needs_dense(self) -> tuple[str, str] | None:
+        """Return what needs dense points and the remedy, or None if the estimator accepts sparse ones."""
+        return type(self).__name__, "InvariantClassifier and InvariantRegressor accept sparse X"
+
+    def _stored(self, X: Array) -> Array:
+        """Return the training points, sparse if X is and the estimator accepts it."""
+        if not issparse(X) or X.nnz > SPARSE * X.shape[0] * X.shape[1]:
+            return dense(X)
+        obstacle, needed = self._needs_dense(), X.dtype.itemsize * X.shape[0] * X.shape[1]
+        if obstacle is None:
+            return immutable_copy(as_points(X, sparse=True))
+        if needed > free_memory(X.data) / 2:
+            raise MemoryError(
+                f"X is sparse, and {obstacle[0]} needs dense points, which take {needed / 1e9:,.0f} GB of memory: "
+                f"{obstacle[1]}."
+            )
+        return dense(X)
+
+    def _as_points(self, X: Array) -> Array:
+        """Return validated rows as the points of the fitted function, sparse or dense."""
+        functionals = getattr(self.function_, "functionals", None)  # some approximations have none
+        return as_points(csr_array(X), sparse=True) if functionals is not None and functionals.sparse else dense(X)
 
     def _as_matrix(self, X: Array) -> Precomputed:
         """Return the kernel of the training objects for ``kernel="precomputed"``, for which X is its matrix."""
@@ -210,7 +248,7 @@ class BaseKernelEstimator(BaseEstimator):
         """Return the values of f, or of another family of functionals, at the rows of X, and the validated X."""
         X = self._validated_input(X, method)
         if not self._is_precomputed:
-            return check_finite(family(dense(X))(self.function_)), X
+            return check_finite(family(self._as_points(X))(self.function_)), X
         kernel = self._matrix.extended(dense(X))
         new = like(kernel.points[self._matrix.size :], X[:0])
         return check_finite(family(new)(replace(self.function_, kernel=kernel))), X

@@ -28,6 +28,7 @@ from rkhs._backend.arrays import (
     take_rows,
     to_numpy,
 )
+from rkhs._backend.sparse import SparseVectors
 from rkhs._warnings import warn
 from rkhs.streams._blocks import Columns, check_columns
 
@@ -106,7 +107,7 @@ class Sample:
         The points keep their order if none repeats and all weights are one.  Otherwise their order depends only on the
         set of points, not on the order of the rows.
         """
-        columns = [to_numpy(self.X).astype(np.float64), self.y, self.labeled, self.marks]
+        columns = [_row_numbers(self.X), self.y, self.labeled, self.marks]
         if self.slopes is not None:
             columns.append(self.slopes.reshape(self.size, -1))
         if not integers:
@@ -121,6 +122,14 @@ class Sample:
         count = np.bincount(inverse.reshape(-1), weights=self.count).astype(np.int64)
         order = np.random.default_rng(0).permutation(len(first))  # blocks of a sorted set would be poor folds
         return replace(self.take(first[order]), weight=weight[order], count=count[order])
+
+
+def _row_numbers(X: Array) -> Vector:
+    """Return columns of numbers that are equal for equal rows: the features, or the two halves of a hash if sparse."""
+    if not isinstance(X, SparseVectors):
+        return to_numpy(X).astype(np.float64)
+    keys = row_keys(X)
+    return np.stack([keys >> np.uint64(32), keys & np.uint64(2**32 - 1)], axis=1).astype(np.float64)
 
 
 def drawn_rows(count: Vector, most: int, random_state: Any) -> Vector:
@@ -142,7 +151,7 @@ def as_weights(sample_weight: Any, X: Array) -> Vector:
     weight = check_array(weight, ensure_2d=False, dtype=np.float64, copy=True, input_name="sample_weight")
     if weight.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got shape {weight.shape}.")
-    check_consistent_length(to_numpy(X[:, :1]), weight)
+    check_consistent_length(np.empty(int(X.shape[0])), weight)
     if np.any(weight < 0):
         raise ValueError(f"Negative values in data passed to `sample_weight`: {weight.min():g}.")
     if not np.any(weight > 0):

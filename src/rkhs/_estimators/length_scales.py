@@ -32,7 +32,8 @@ import scipy.linalg
 from sklearn.model_selection import KFold
 
 from rkhs import kernels
-from rkhs._backend.arrays import Array, Matrix, Vector, like, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, like, row_keys, take_rows, to_numpy
+from rkhs._backend.sparse import SparseVectors
 from rkhs._backend.threads import single_blas
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.cross_validation import fold_values, rows_per_fold
@@ -64,6 +65,7 @@ KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "linear": lambda scale: kernels.Linear(),
 }
 SCALED = ("gaussian", "laplace", "matern", "rational_quadratic")
+OF_INNER_PRODUCTS = tuple(name for name in KERNELS if name != "laplace")  # those that accept sparse points
 AGOP = ("agop", "agop-diagonal")
 LEARNED = (*CRITERIA, "cv", *AGOP)  # names of rules that learn scales from labels
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the median distance
@@ -99,7 +101,11 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
             )
         kernel = KERNELS[kernel](scale)
     unresolved = any(isinstance(value, str) for value in kernel.parameters().values())
-    return kernel.resolved(np.unique(to_numpy(X), axis=0)) if unresolved else kernel
+    if not unresolved:
+        return kernel
+    if isinstance(X, SparseVectors):
+        return kernel.resolved(X[np.sort(np.unique(row_keys(X), return_index=True)[1])])
+    return kernel.resolved(np.unique(to_numpy(X), axis=0))
 
 
 def is_learned(config: ModelConfig) -> bool:

@@ -33,7 +33,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
 
     def _sample(self, X: Any, y: Any, sample_weight: Any, gradients: Any = None) -> Sample:
         """Validate X, y and measured slopes; return the merged training points."""
-        points, validated, y, missing = self._validated(X, y)
+        points, validated, y, missing = self._validated(X, y, sparse=gradients is None)
         y = y.astype(np.float64)
         outputs = y.shape[1] if y.ndim == 2 else None
         check_columns_of(gradients, self, "gradients")
@@ -103,7 +103,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         values, validated = self._values(X, "predict")
         if not (return_std or return_cov):
             return as_input_type(values, validated)
-        posterior, points = self._posterior(), Evaluation(dense(validated))
+        posterior, points = self._posterior(), Evaluation(self._as_points(validated))
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
         return as_input_type(values, validated), as_input_type(spread, validated)
 
@@ -130,7 +130,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         values, validated = self._values(X, "predict_gradient", Gradient)
         if not return_std:
             return as_input_type(values, validated)
-        spread = self._posterior().std(Gradient(dense(validated)))
+        spread = self._posterior().std(Gradient(self._as_points(validated)))
         return as_input_type(values, validated), as_input_type(spread, validated)
 
     def _posterior(self) -> Posterior:

@@ -35,8 +35,8 @@ from rkhs._estimators.data import (
     class_weights,
     of_one_kind,
 )
-from rkhs._estimators.length_scales import AGOP, as_kernel, is_learned
-from rkhs._estimators.options import SolverOptions, check_in_span, check_number, check_unchanged, parameters
+from rkhs._estimators.length_scales import AGOP, OF_INNER_PRODUCTS, as_kernel, is_learned
+from rkhs._estimators.options import SolverOptions, check_in_span, check_number, check_unchanged, parameters, quoted
 from rkhs._estimators.problem import WeightNormalization, formulate, invariance_term, multiplicity, points_of, size_of
 from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
@@ -51,6 +51,7 @@ from rkhs.exceptions import BlockError
 from rkhs.functionals import Evaluation
 from rkhs.invariances._base import Invariance, as_invariances, resolve_columns
 from rkhs.kernels import Kernel
+from rkhs.kernels._base import FormKernel
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.streams._blocks import Block, Blocks, blocks, in_blocks, replayed
 from rkhs.streams._plan import Plan, Reservoir, SampleSpec, sample
@@ -82,6 +83,21 @@ class InvariantEstimator(BaseKernelEstimator):
             return False
         in_memory = self._learns_metric or isinstance(self.approximation, FourierGrid)
         return in_blocks(X) or not in_memory
+
+    def _needs_dense(self) -> tuple[str, str] | None:
+        kernel, device = self.kernel, SolverOptions.of(self.solver).device
+        if isinstance(kernel, str) and kernel not in OF_INNER_PRODUCTS:
+            return f"kernel={kernel!r}", f"use one of {quoted(OF_INNER_PRODUCTS)}"
+        if isinstance(kernel, Kernel) and not all(isinstance(k, FormKernel) for _, k in kernel.summands()):
+            return repr(kernel), "use a kernel of the distance or of the dot product, such as Gaussian or Polynomial"
+        for item in as_invariances(self.invariance) if self.nu else ():
+            if not getattr(item.maker, "takes_sparse", False):
+                prior = item.functional if isinstance(item.functional, str) else getattr(item.maker, "__name__", item)
+                return f"invariance={prior!r}", "pass invariance=None, or rkhs.invariances.WordSubstitution"
+        for name, used in (("approximation", self.approximation), ("shape", self.shape), ("device", device)):
+            if used is not None:
+                return f"{name}={used!r}", f"leave the {name} out"
+        return (f"scale={self.scale!r}", 'pass a number, or "median"') if is_learned(self._config()) else None
 
     @property
     def _learns_metric(self) -> bool:

@@ -26,9 +26,9 @@ from rkhs._gram.jets import ORDER, JetProduct, by_points
 from rkhs._gram.matrix import CALL, GramMatrix
 from rkhs._gram.nodes import NodeProduct, node_magnitudes
 from rkhs._progress import subtask
-from rkhs.functionals._base import Combination, Functional, Part
+from rkhs.functionals._base import Combination, Functional, Part, check_same_storage
 from rkhs.kernels._algebra import Sum
-from rkhs.kernels._base import Kernel, check_known
+from rkhs.kernels._base import Kernel, check_known, check_sparse
 from rkhs.kernels._graph import GraphKernel
 
 
@@ -89,6 +89,10 @@ def gram(
             )
     if M is not None and L.dimension != M.dimension:
         raise ValueError(f"{L!r} and {M!r} have points of different dimension.")
+    if L.sparse:
+        check_sparse(kernel, L.dimension)
+    if M is not None:
+        check_same_storage(L, M)
     check_precision(precision)
     if has_graph(kernel):  # rounded points would not be nodes
         precision = None
@@ -399,7 +403,7 @@ class Gram:
             if isinstance(block.kernel, GraphKernel):
                 steps.append(NodeProduct(block.kernel, block.lefts, block.rights, self.shape, block.weight))
                 continue
-            form = block.kernel.form(block.lefts[0].atoms.dimension)
+            form = None if self.L.sparse else block.kernel.form(block.lefts[0].atoms.dimension)
             lefts, rights = (
                 tuple(part for part in side if form and part.atoms.order <= ORDER and part.atoms.blur is None)
                 for side in (block.lefts, block.rights)

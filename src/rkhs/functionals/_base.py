@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, prod
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
@@ -33,6 +33,7 @@ from rkhs._backend.arrays import (
     to_numpy,
     zeros,
 )
+from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.atoms import Atoms
 
 
@@ -182,8 +183,14 @@ class Functional(ABC):
 
     @property
     def prototype(self) -> Array:
-        """Points of the family; they carry its namespace, dtype and device."""
-        return self.parts[0].atoms.points
+        """Points of the family, none if they are sparse; they carry its namespace, dtype and device."""
+        points = self.parts[0].atoms.points
+        return np.empty((0, self.dimension), dtype=points.dtype) if isinstance(points, SparseVectors) else points
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the points are sparse."""
+        return isinstance(self.parts[0].atoms.points, SparseVectors)
 
     def like(self, array: Array) -> Functional:
         """Return the family in the namespace and dtype and on the device of an array.
@@ -370,9 +377,10 @@ class AtPoints(Functional):
     """A family at the rows of X: one functional per row, unless a subclass overrides `shape`."""
 
     X: Array
+    takes_sparse: ClassVar[bool] = False  # whether X may be a SciPy sparse matrix
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", immutable_copy(as_points(self.X)))
+        object.__setattr__(self, "X", immutable_copy(as_points(self.X, sparse=self.takes_sparse)))
 
     def __repr__(self) -> str:
         t, n = self.X.shape
@@ -445,6 +453,13 @@ def _check_compatible(L: Functional, M: Functional) -> None:
         raise TypeError(f"{L!r} combines with families of functionals, not with {type(M).__name__}.")
     if L.dimension != M.dimension:
         raise ValueError(f"{L!r} and {M!r} live on spaces of different dimension.")
+    check_same_storage(L, M)
+
+
+def check_same_storage(L: Functional, M: Functional) -> None:
+    """Raise TypeError if the points of one family are sparse and those of the other are dense."""
+    if L.sparse != M.sparse:
+        raise TypeError(f"One of {L!r} and {M!r} has sparse points: pass scipy.sparse.csr_array(X) for both.")
 
 
 def _sum(L: Functional, M: Functional, sign: float) -> Functional:

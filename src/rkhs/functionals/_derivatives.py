@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from rkhs._backend.arrays import Array, Matrix, as_array, as_points, immutable_copy, like, same_kind, to_numpy
+from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals._base import AtPoints, Part
 
@@ -81,10 +82,10 @@ class DirectionalDerivative(AtPoints):
 
     Parameters
     ----------
-    X : array-like of shape (t, n)
+    X : array-like or SciPy sparse matrix of shape (t, n)
         The points.
-    V : array-like of shape (t, n) or (t, k, n)
-        The directions.
+    V : array-like of shape (t, n) or (t, k, n), or SciPy sparse matrix of shape (t, n)
+        The directions; sparse if X is.
 
     Examples
     --------
@@ -97,7 +98,11 @@ class DirectionalDerivative(AtPoints):
     V: Array
 
     def __post_init__(self) -> None:
-        X, V = same_kind(as_points(self.X), as_array(self.V, "V"))
+        X = as_points(self.X, sparse=True)
+        V = as_points(self.V, "V", sparse=True) if isinstance(X, SparseVectors) else as_array(self.V, "V")
+        if isinstance(X, SparseVectors) != isinstance(V, SparseVectors):
+            raise TypeError("X is a sparse matrix and V is not: pass scipy.sparse.csr_array(V).")
+        X, V = same_kind(X, V)
         if V.ndim not in (2, 3) or V.shape[0] != X.shape[0] or V.shape[-1] != X.shape[1]:
             t, n = X.shape
             raise ValueError(f"V must have shape ({t}, {n}) or ({t}, k, {n}) to match X, got {tuple(V.shape)}.")
@@ -139,6 +144,41 @@ class Gradient(AtPoints):
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         return (Part(Atoms(self.X, _unit_directions(np.arange(self.X.shape[1])[:, None], self.X))),)
+
+
+class Jet(AtPoints):
+    """The value and the gradient at points, as one vector for each point.
+
+        L_i(f) = (f(x_i), df/dx_1 (x_i), .., df/dx_n (x_i)): shape (t, 1 + n)
+
+    It is meant for losses of vectors, such as `rkhs.RobustHinge`.
+
+    Parameters
+    ----------
+    X : array-like of shape (t, n)
+        The points.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.functionals.Jet(np.array([[2.0]]))(rkhs.Polynomials(degree=1))
+    array([[[1., 2.],
+            [0., 1.]]])
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return int(self.X.shape[0]), 1 + int(self.X.shape[1])
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        t, n = (int(k) for k in self.X.shape)
+        first = scipy.sparse.csr_array(np.eye(1 + n, 1))
+        others = scipy.sparse.csr_array(np.eye(1 + n, n, k=-1))
+        points = scipy.sparse.eye_array(t, format="csr")
+        values, slopes = (scipy.sparse.csr_array(scipy.sparse.kron(points, one)) for one in (first, others))
+        gradients = Atoms(self.X, _unit_directions(np.arange(n)[:, None], self.X))
+        return Part(Atoms.values(self.X), matrix=values), Part(gradients, matrix=slopes)
 
 
 class Hessian(AtPoints):

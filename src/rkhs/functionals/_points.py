@@ -8,8 +8,9 @@ from typing import Any, overload
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Vector, to_numpy
-from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._backend.arrays import Array, Vector, row_keys, to_numpy
+from rkhs._backend.sparse import SparseVectors
+from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs.functionals._base import Functional, Part
 
 
@@ -23,7 +24,10 @@ def point_groups(family: Functional) -> Vector:
     >>> point_groups(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.Difference(X[:1], X[1:])]))
     array([0, 1, 0, 1, 2])
     """
-    points = [to_numpy(part.atoms.points) for part in family.parts]
+    if family.sparse:
+        points = [row_keys(part.atoms.points) for part in family.parts]
+    else:
+        points = [to_numpy(part.atoms.points) for part in family.parts]
     number = np.unique(np.concatenate(points), axis=0, return_inverse=True)[1].reshape(-1)
     ends = np.cumsum([len(array) for array in points])
     points_of_row: list[set[int]] = [set() for _ in range(family.size)]
@@ -59,8 +63,8 @@ def repeats(family: Functional, group: Vector) -> Vector:
         if part.matrix is not None:
             continue
         atoms = part.atoms
-        points, shape = to_numpy(atoms.points), (len(atoms.points), *atoms.directions.shape[-3:])
-        directions = np.broadcast_to(to_numpy(atoms.directions), shape)
+        points, directions = _row_numbers(atoms.points), _row_numbers(atoms.directions)
+        directions = np.broadcast_to(directions, (len(points), atoms.per_point, atoms.order, directions.shape[-1]))
         blur = b"" if atoms.blur is None else atoms.blur.tobytes()
         for k in range(atoms.size):
             i, a = divmod(k, atoms.per_point)
@@ -69,6 +73,13 @@ def repeats(family: Functional, group: Vector) -> Vector:
             counts[row] = seen.get(key, 0)
             seen[key] = counts[row] + 1
     return counts
+
+
+def _row_numbers(vectors: Array) -> Vector:
+    """Return vectors in NumPy, or a hash of each in place of its coordinates if they are sparse."""
+    if not isinstance(vectors, SparseVectors):
+        return to_numpy(vectors)
+    return row_keys(vectors).reshape(*vectors.shape[:-1], 1)
 
 
 @overload
@@ -89,7 +100,7 @@ def centered(space: FunctionSpace | None, families: Sequence[Functional]) -> Fun
            [ 1.    ,  0.    ,  0.    ],
            [ 1.    ,  0.5   ,  0.25  ]])
     """
-    if space is None or not families:
+    if space is None or not families or (isinstance(space, Polynomials) and space.degree < 1):
         return space
     arrays = {id(part.atoms.points): part.atoms.points for family in families for part in family.parts}
     return space.centered(np.concatenate([to_numpy(a[:: max(1, int(a.shape[0]) // 4096)]) for a in arrays.values()]))

@@ -20,6 +20,7 @@ from rkhs._backend.arrays import (
     same_kind,
     to_numpy,
 )
+from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals._base import AtPoints, Functional, Part
 
@@ -32,8 +33,8 @@ class Evaluation(AtPoints):
 
     Parameters
     ----------
-    X : array-like of shape (t, n)
-        The points.
+    X : array-like or SciPy sparse matrix of shape (t, n)
+        The points.  Sparse ones stay sparse; kernels of the dot product and of the distance accept them.
 
     Examples
     --------
@@ -43,6 +44,8 @@ class Evaluation(AtPoints):
     array([[1.    , 0.6065],
            [0.6065, 1.    ]])
     """
+
+    takes_sparse = True
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -57,10 +60,10 @@ class Difference(AtPoints):
 
     Parameters
     ----------
-    X : array-like of shape (t, n)
+    X : array-like or SciPy sparse matrix of shape (t, n)
         The first points.
-    Y : array-like of shape (t, n)
-        The second points.
+    Y : array-like or SciPy sparse matrix of shape (t, n)
+        The second points; sparse if X is.
 
     Examples
     --------
@@ -72,9 +75,11 @@ class Difference(AtPoints):
     Y: Array
 
     def __post_init__(self) -> None:
-        X, Y = same_kind(as_points(self.X), as_points(self.Y, "Y"))
+        X, Y = same_kind(as_points(self.X, sparse=True), as_points(self.Y, "Y", sparse=True))
         if X.shape != Y.shape:
             raise ValueError(f"X has shape {tuple(X.shape)} and Y has {tuple(Y.shape)}: a Difference needs pairs.")
+        if isinstance(X, SparseVectors) != isinstance(Y, SparseVectors):
+            raise TypeError("One of X and Y is a sparse matrix: pass scipy.sparse.csr_array(X) for both.")
         object.__setattr__(self, "X", immutable_copy(X))
         object.__setattr__(self, "Y", immutable_copy(Y))
 
@@ -109,6 +114,7 @@ class GraphDifference(AtPoints):
            [0., 4.]])
     """
 
+    takes_sparse = True
     edges: Any
     weights: Any = None
 

@@ -14,6 +14,7 @@ from numbers import Real
 from typing import Any, ClassVar, Self, cast
 
 from rkhs._backend.arrays import Array, Matrix, as_points, namespace, same_kind
+from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.atoms import AllPairs, Atoms, Pairing
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
@@ -346,9 +347,9 @@ class Kernel(ABC):
 
         Parameters
         ----------
-        X : array-like of shape (t, n)
+        X : array-like or SciPy sparse matrix of shape (t, n)
             The first points.
-        Y : array-like of shape (s, n), optional
+        Y : array-like or SciPy sparse matrix of shape (s, n), optional
             The second points; X by default.
 
         Returns
@@ -357,9 +358,13 @@ class Kernel(ABC):
             The kernel matrix.
         """
         check_known(self)
-        X = as_points(X)
-        Y = X if Y is None else as_points(Y, "Y")
+        X = as_points(X, sparse=True)
+        Y = X if Y is None else as_points(Y, "Y", sparse=True)
         X, Y = same_kind(X, Y)
+        if isinstance(X, SparseVectors) != isinstance(Y, SparseVectors):
+            raise TypeError("One of X and Y is a sparse matrix: pass scipy.sparse.csr_array(X) for both.")
+        if isinstance(X, SparseVectors):
+            check_sparse(self, X.shape[1])
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features but Y has {Y.shape[1]}; they must have the same number.")
         return namespace(X).asarray(self.pair(AllPairs(Atoms.values(X), Atoms.values(Y))), copy=True)
@@ -409,6 +414,17 @@ class FormKernel(Kernel):
 
     def pair(self, pairing: Pairing) -> Array:
         return self.form(pairing.left.dimension)(pairing)
+
+
+def check_sparse(kernel: Kernel, dimension: int) -> None:
+    """Raise TypeError if a kernel cannot be computed from inner products of sparse points."""
+    for _, summand in kernel.summands():
+        form = summand.form(dimension)
+        if form is None or (form.linear is not None and form.linear.ndim == 2):
+            raise TypeError(
+                f"The points are sparse, and {summand!r} needs dense ones: use a kernel of the distance or of the dot "
+                "product, such as Gaussian, Matern, Polynomial or Linear, or pass X.toarray()."
+            )
 
 
 def check_known(kernel: Kernel) -> None:

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import scipy  # imports scipy.spatial lazily
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, inner, namespace, to_numpy
+from rkhs._backend.sparse import SparseVectors, inner_products
 from rkhs._calculus.atoms import Pairing
 from rkhs._calculus.forms import Form, RadialDerivatives
 from rkhs.kernels._algebra import Product
@@ -18,6 +19,7 @@ from rkhs.kernels._base import FormKernel, Kernel, check_known
 from rkhs.kernels._tunable import Tunable
 
 MOST_POINTS = 5000  # above this number of points, the median is estimated from a random sample
+MOST_SPARSE = 2000  # the same for sparse points, whose distances are computed from inner products
 LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # the squared_distance of a smaller length scale underflows
 Scale = float | tuple[float, ...] | str | Tunable
 
@@ -25,11 +27,12 @@ Scale = float | tuple[float, ...] | str | Tunable
 def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -> float:
     """Return the median distance between distinct points, a common choice of the length scale.
 
-    Above 5,000 points (2,000 if there are 5,000 features) it is the median over a random sample of the points.
+    Above 5,000 points (2,000 if there are 5,000 features, or if they are sparse) it is the median over a random sample
+    of the points.
 
     Parameters
     ----------
-    X : array-like of shape (t, n)
+    X : array-like or SciPy sparse matrix of shape (t, n)
         The points.
     random_state : int, default=0
         The seed of the sample.
@@ -47,18 +50,38 @@ def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -
     >>> median_scale([[0.0], [1.0], [3.0]])
     2.0
     """
-    points = to_numpy(as_points(X))
+    X = as_points(X, sparse=True)
+    if isinstance(X, SparseVectors):
+        return _median_of(_sparse_distances(X, random_state, distance), len(X))
+    points = to_numpy(X)
     limit = min(MOST_POINTS, int((2e10 / points.shape[1]) ** 0.5))  # 1e10 coordinate differences take ten seconds
     if len(points) > limit:
         points = np.random.default_rng(random_state).choice(points, limit, replace=False)
-    distances = scipy.spatial.distance.pdist(points, distance)
+    return _median_of(scipy.spatial.distance.pdist(points, distance), len(points))
+
+
+def _median_of(distances: Vector, count: int) -> float:
+    """Return the median of the positive distances of `count` points."""
     distances = distances[distances > 0]
     if distances.size == 0:
         raise ValueError(
-            f"The median distance of {len(points)} points is undefined: fewer than two of them are distinct. "
+            f"The median distance of {count} points is undefined: fewer than two of them are distinct. "
             "Give the scale as a number."
         )
     return float(np.median(distances))
+
+
+def _sparse_distances(X: SparseVectors, random_state: int, distance: str) -> Vector:
+    """Return the Euclidean distances of all pairs of sparse points, or of a random sample of them."""
+    if distance != "euclidean":
+        raise TypeError(f"The points are sparse, and their {distance} distances need dense ones: pass X.toarray().")
+    if len(X) > MOST_SPARSE:
+        X = X[np.random.default_rng(random_state).choice(len(X), MOST_SPARSE, replace=False)]
+    squares = inner(X, X)
+    above = squares[:, None] + squares - 2 * inner_products(X, X)
+    rounding = 8 * np.finfo(X.dtype).eps * (squares[:, None] + squares)  # equal rows
+    upper = np.triu_indices(len(X), 1)
+    return np.asarray(np.sqrt(np.where(above > rounding, above, 0.0)[upper]))
 
 
 class HasLengthScale(Kernel):
