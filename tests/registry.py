@@ -245,6 +245,10 @@ def _gradient(t, d):
     return [[(1.0, i, (a,))] for i in range(t) for a in range(d)]
 
 
+def _jet(t, d):
+    return [[(1.0, i, index)] for i in range(t) for index in ((), *((a,) for a in range(d)))]
+
+
 def _hessian(t, d):
     return [[(1.0, i, (a, b))] for i in range(t) for a in range(d) for b in range(d)]
 
@@ -330,6 +334,7 @@ FAMILIES = {
         2,
     ),
     "Hessian": FamilyCase(rkhs.Hessian, _hessian, 2),
+    "Jet": FamilyCase(rkhs.functionals.Jet, _jet, 1),
     "Laplacian": FamilyCase(rkhs.Laplacian, _laplacian, 2),
     "Laplacian and value": FamilyCase(
         lambda X: -rkhs.Laplacian(X) + 3 * rkhs.Evaluation(X),

@@ -23,6 +23,7 @@ from rkhs._estimators import (
     InvariantClassifierCV as InvariantClassifierCV,
     InvariantRegressor as InvariantRegressor,
     InvariantRegressorCV as InvariantRegressorCV,
+    KernelPoissonRegressor as KernelPoissonRegressor,
     Measurement as Measurement,
     QuantileRegressor as QuantileRegressor,
     SolverOptions as SolverOptions,
@@ -54,7 +55,7 @@ from rkhs.functionals import (
     LocalDeviation as LocalDeviation,
     stack as stack,
 )
-from rkhs.invariances import Invariance as Invariance
+from rkhs.invariances import Invariance as Invariance, TotalVariation as TotalVariation
 from rkhs.kernels import (
     Gaussian as Gaussian,
     Laplace as Laplace,
@@ -68,12 +69,14 @@ from rkhs.kernels import (
 from rkhs.losses import (
     Absolute as Absolute,
     EpsilonInsensitive as EpsilonInsensitive,
+    GroupNorm as GroupNorm,
     Hinge as Hinge,
     Huber as Huber,
     Logistic as Logistic,
     OneSided as OneSided,
     Poisson as Poisson,
     Quantile as Quantile,
+    RobustHinge as RobustHinge,
     Squared as Squared,
     SquaredHinge as SquaredHinge,
     SquaredOneSided as SquaredOneSided,

@@ -16,12 +16,14 @@ from rkhs.invariances import Invariance
 from rkhs.kernels._base import FormKernel, Kernel
 from rkhs.kernels._scaled import ScaledKernel
 from rkhs.losses._base import Loss
+from rkhs.losses._blocks import BlockLoss
 from rkhs.losses._interval import IntervalLoss
 from rkhs.solvers._base import Solver
 
 __all__ = [
     "Approximation",
     "Atoms",
+    "BlockLoss",
     "DenseSpace",
     "FiniteProblem",
     "FiniteSpace",

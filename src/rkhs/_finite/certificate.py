@@ -27,7 +27,6 @@ import numpy as np
 from rkhs._backend.arrays import Array, Vector, inner, like, namespace, take_rows, to_numpy
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._linalg.projection import project
-from rkhs.losses._base import between
 
 CONVERGED = "converged"
 UNITS = 4  # rounding error of a product with G, in units of eps times the magnitudes of its terms
@@ -35,6 +34,7 @@ FEASIBLE = 1e3  # tolerance of Q'alpha = 0, in units of eps |alpha|
 FEW = 0.6  # a product with a part of the columns of G is used below this fraction of columns, and of time
 PARTS = ("primal", "gaps", "rounding", "shift", "nothing")
 ALL = 8  # J is considered a rounding error if it is below this multiple of its rounding bound, and ..
+ALTERNATIONS = 10  # alternating projections of a dual point of losses of vectors
 NOTHING = 1e3  # .. below this many units of rounding of J(0)
 
 
@@ -324,9 +324,7 @@ def excess(t: LossBlock, u: Array, alpha: Array, error: Array) -> tuple[Vector, 
     """Return sum_i w_i excess_i (c,), and its increase if each u_i is the worst value within its error."""
     xp = namespace(u)
     s = t.dual_slope(alpha)
-    value = t.loss.excess(u, t.target, s)
-    worst = xp.maximum(t.loss.excess(u + error, t.target, s), t.loss.excess(u - error, t.target, s))
-    increase = xp.clip(worst - value, 0, None)
+    value, increase = t.loss.excess(u, t.target, s), t.loss.excess_increase(u, t.target, s, error)
     return _double(xp.sum(t.weight * value, axis=0)), _double(xp.sum(t.weight * increase, axis=0))
 
 
@@ -379,11 +377,39 @@ def lower_bound(system: FiniteProblem, alpha: Array, image: Array) -> Array:
 def feasible(system: FiniteProblem, alpha: Array) -> Array:
     """Return alpha if it is dual feasible, else its projection onto the feasible set."""
     xp = namespace(alpha)
-    parts = [alpha[t.rows] if _free(t) else between(alpha[t.rows], *t.box) for t in system.terms]
-    inside = xp.concat(parts, axis=0)
+    inside = _inside(system.terms, alpha)
     if not bool(xp.all(_balanced(system, inside))):
-        return project(alpha, *system.box, system.Q)
+        return project_dual(system.terms, system.Q, alpha)
     return alpha if bool(xp.all(inside == alpha)) else inside
+
+
+def project_dual(terms: Sequence[LossBlock], Q: Array, alpha: Array) -> Array:
+    """Return a dual feasible point near alpha; the nearest one unless there are losses of vectors.
+
+    The feasible sets of losses of vectors are not boxes.  Alternating projections come close to them and to the plane
+    Q'alpha = 0; then alpha is on the plane and is multiplied by the largest factor with which it is in all feasible
+    sets, which contain zero.
+    """
+    xp = namespace(alpha)
+    if all(t.loss.separable for t in terms):
+        low, high = (xp.concat(ends, axis=0) for ends in zip(*(t.box for t in terms), strict=True))
+        return project(alpha, low, high, Q)
+    if not Q.shape[1]:
+        return _inside(terms, alpha)
+    for _ in range(ALTERNATIONS):
+        alpha = _inside(terms, alpha)
+        for _ in range(2):  # the second pass removes the rounding error of the first
+            alpha = alpha - Q @ (Q.T @ alpha)
+    nonzero = xp.where(alpha != 0, alpha, xp.ones_like(alpha))
+    ratio = xp.where(alpha != 0, _inside(terms, alpha) / nonzero, xp.ones_like(alpha))
+    return alpha * xp.clip(xp.min(ratio, axis=0), 0, 1)
+
+
+def _inside(terms: Sequence[LossBlock], alpha: Array) -> Array:
+    """Return alpha with each block projected onto its feasible set."""
+    return namespace(alpha).concat(
+        [alpha[t.rows] if _free(t) else t.project_dual(alpha[t.rows]) for t in terms], axis=0
+    )
 
 
 def _free(t: LossBlock) -> bool:

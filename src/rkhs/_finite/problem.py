@@ -25,7 +25,7 @@ import scipy  # imports scipy.optimize lazily
 
 from rkhs._backend.arrays import Array, Matrix, Vector, namespace, take_rows, to_numpy, zeros
 from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
-from rkhs.losses._base import Loss
+from rkhs.losses._base import Loss, between
 from rkhs.losses._interval import shifted
 
 # loss.smooth -> (rounding error of u in units of eps, order in which J depends on it).  J of a smooth loss changes to
@@ -47,15 +47,21 @@ class LossBlock:
         return namespace(alpha).sum(self.weight * self.loss.conjugate(self.dual_slope(alpha), self.target), axis=0)
 
     def dual_slope(self, alpha: Array) -> Array:
-        """Return s = -alpha / w, clipped to the domain of the conjugate."""
+        """Return s = -alpha / w, projected onto the domain of the conjugate."""
         xp = namespace(alpha)
-        low, high = self.loss.domain(self.target)
         s = -alpha / xp.where(self.weight > 0, self.weight, xp.ones_like(self.weight))
-        return xp.minimum(xp.maximum(s, low), high)
+        return self.loss.project_dual(s, self.target)
+
+    def project_dual(self, alpha: Array) -> Array:
+        """Return the dual feasible alpha nearest to alpha (n, c)."""
+        return between(alpha, *self.box) if self.loss.separable else -self.weight * self.dual_slope(alpha)
 
     @property
     def box(self) -> tuple[Array, Array]:
-        """The bounds (n, c) on alpha: -w times the domain of the conjugate, and 0 for rows of weight zero."""
+        """The bounds (n, c) on alpha: -w times the domain of the conjugate, and 0 for rows of weight zero.
+
+        For losses of vectors they are necessary, not sufficient.
+        """
         xp = namespace(self.target)
         low, high = self.loss.domain(self.target)
 
@@ -197,8 +203,8 @@ class FiniteProblem:
         The orthonormal basis.
     size, columns : int
         The number N of functionals and the number c of outputs.
-    smooth, quadratic : bool
-        Whether all losses are smooth, or quadratic.
+    smooth, quadratic, separable : bool
+        Whether all losses are smooth, or quadratic, or losses of single functionals.
     definite : bool
         Whether the kernel is positive definite, not only conditionally.
     inexact : bool
@@ -220,6 +226,7 @@ class FiniteProblem:
         self.size, self.columns = int(self.Q.shape[0]), outputs or 1
         self.smooth = all(t.loss.smooth for t in terms)
         self.quadratic = all(t.loss.quadratic for t in terms)
+        self.separable = all(t.loss.separable for t in terms)
 
     @classmethod
     def stored(cls, G: Array, Q: Array, terms: tuple[LossBlock, ...], outputs: int | None = None) -> FiniteProblem:

@@ -11,6 +11,7 @@ from rkhs._backend.arrays import Array, as_array, as_real, immutable_copy, like,
 from rkhs.functionals._base import Functional
 from rkhs.kernels._tunable import Tunable
 from rkhs.losses._base import Loss
+from rkhs.losses._blocks import BlockLoss
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +64,27 @@ class Term:
             )
         if not isinstance(self.loss, Loss):
             raise TypeError(f"A term needs a loss, such as rkhs.Squared(), got {self.loss!r}.")
+        object.__setattr__(self, "loss", self.loss.of_family(self.functional.shape))
         target, observed = self._as_target()
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "weight", self._as_weight())
         if observed is not None:
             object.__setattr__(self, "observed", observed)
             object.__setattr__(self, "weight", self._on_observed(observed))
+        if isinstance(self.loss, BlockLoss):
+            self._check_vectors(self.loss)
+
+    def _check_vectors(self, loss: BlockLoss) -> None:
+        """Raise ValueError unless the functionals of each vector have the same weight, or are missing together."""
+        shares = self.weight.shares if isinstance(self.weight, Tunable) else self.weight
+        if isinstance(shares, np.ndarray):
+            rows = shares.reshape(-1, loss.size or 1)
+            wrong = np.flatnonzero(np.any(rows != rows[:, :1], axis=1))
+            if len(wrong):
+                raise ValueError(
+                    f"{loss!r} is a loss of vectors of {loss.size} functionals, which have one weight and are missing "
+                    f"together; vector {int(wrong[0])} has the weights {rows[wrong[0]].tolist()}."
+                )
 
     def __repr__(self) -> str:
         weight = f"{self.weight}" if isinstance(self.weight, (float, Tunable)) else f"{len(self.weight)} weights"

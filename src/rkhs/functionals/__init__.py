@@ -1,7 +1,7 @@
 """Families of bounded linear functionals, each a linear map of atoms; they do not depend on `rkhs.kernels`."""
 
 from rkhs.functionals._base import Functional, stack
-from rkhs.functionals._derivatives import Derivative, DirectionalDerivative, Gradient, Hessian, Laplacian
+from rkhs.functionals._derivatives import Derivative, DirectionalDerivative, Gradient, Hessian, Jet, Laplacian
 from rkhs.functionals._integrals import Integral
 from rkhs.functionals._values import (
     Average,
@@ -25,6 +25,7 @@ __all__ = [
     "GraphDifference",
     "Hessian",
     "Integral",
+    "Jet",
     "Laplacian",
     "LocalAverage",
     "LocalDeviation",

@@ -6,6 +6,7 @@ from rkhs.invariances._base import InputNoise, Invariance, Monotone, RandomSubse
 from rkhs.invariances._graph import Graph
 from rkhs.invariances._images import ImageTangents, RandomImageTransform
 from rkhs.invariances._tangents import SignalTangents, Tangents, TangentStep, transformed_copies
+from rkhs.invariances._variation import TotalVariation
 
 __all__ = [
     "Graph",
@@ -18,6 +19,7 @@ __all__ = [
     "SignalTangents",
     "TangentStep",
     "Tangents",
+    "TotalVariation",
     "transformed_copies",
 ]
 

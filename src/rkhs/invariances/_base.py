@@ -137,7 +137,9 @@ def as_invariances(invariance: Any) -> tuple[Invariance, ...]:
         return ()
     if isinstance(invariance, Sequence) and not isinstance(invariance, str):
         return tuple(prior for item in invariance for prior in as_invariances(item))
-    return (invariance if isinstance(invariance, Invariance) else Invariance(invariance),)
+    if isinstance(invariance, Invariance):
+        return (invariance,)
+    return (Invariance(invariance, loss=getattr(invariance, "default_loss", "squared")),)
 
 
 def resolve_columns(invariances: Sequence[Invariance], names: Sequence[str] | None) -> tuple[Invariance, ...]:

@@ -1,6 +1,7 @@
 """Convex losses: value, gradient, curvature, proximal operator and conjugate, independent of the functional."""
 
 from rkhs.losses._base import Loss, Smoothed
+from rkhs.losses._blocks import GroupNorm, RobustHinge
 from rkhs.losses._classification import Hinge, Logistic, SmoothedHinge, SquaredHinge
 from rkhs.losses._counts import Poisson
 from rkhs.losses._regression import (
@@ -17,6 +18,7 @@ from rkhs.losses._regression import (
 __all__ = [
     "Absolute",
     "EpsilonInsensitive",
+    "GroupNorm",
     "Hinge",
     "Huber",
     "Logistic",
@@ -24,6 +26,7 @@ __all__ = [
     "OneSided",
     "Poisson",
     "Quantile",
+    "RobustHinge",
     "Smoothed",
     "SmoothedHinge",
     "Squared",

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 from rkhs._backend.arrays import Array, clip, namespace
 
@@ -38,6 +38,8 @@ class Loss(ABC):
         Whether the target is a class, +1 or -1.
     attained : bool
         Whether the loss has a minimizer, not only an infimum.
+    separable : bool
+        Whether it is a loss of each functional, not of vectors (`BlockLoss`).
 
     Examples
     --------
@@ -50,6 +52,22 @@ class Loss(ABC):
     quadratic: bool = False
     classification: bool = False
     attained: bool = True
+    separable: ClassVar[bool] = True
+
+    def of_family(self, shape: tuple[int, ...]) -> Loss:
+        """Return the loss for functionals of a shape; losses of vectors learn the size of a vector.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The shape of the family of functionals.
+
+        Returns
+        -------
+        Loss
+            The loss.
+        """
+        return self
 
     @abstractmethod
     def value(self, u: Array, b: Array) -> Array:
@@ -162,6 +180,45 @@ class Loss(ABC):
             return self._conjugate(s, b)
         value = self._conjugate(between(s, low, high), b)
         return xp.where(outside, xp.full_like(value, inf), value)
+
+    def project_dual(self, s: Array, b: Array) -> Array:
+        """Return the slopes nearest to s for which the conjugate is finite.
+
+        Parameters
+        ----------
+        s : array
+            The slopes.
+        b : array
+            The targets.
+
+        Returns
+        -------
+        array
+            The slopes, clipped to `domain`.
+        """
+        return between(s, *self.domain(b))
+
+    def excess_increase(self, u: Array, b: Array, s: Array, error: Array) -> Array:
+        """Return a bound on the increase of `excess` if u is any value within its error.
+
+        Parameters
+        ----------
+        u : array
+            The values of the functionals.
+        b : array
+            The targets.
+        s : array
+            Slopes in the domain of the conjugate.
+        error : array
+            The errors of u.
+
+        Returns
+        -------
+        array
+            The increases, which are not negative.
+        """
+        worst = namespace(u).maximum(self.excess(u + error, b, s), self.excess(u - error, b, s))
+        return clip(worst - self.excess(u, b, s), 0, None)
 
     def excess(self, u: Array, b: Array, s: Array) -> Array:
         """Return the Fenchel-Young gap loss(u; b) + conjugate(s; b) - s u, which is never negative.

@@ -185,8 +185,7 @@ class Shifted(Loss):
     shift: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "smooth", self.loss.smooth)
-        object.__setattr__(self, "attained", self.loss.attained)
+        vars(self).update({name: getattr(self.loss, name) for name in ("smooth", "attained", "separable")})
 
     def shift_like(self, u: Array) -> Array:
         """Return the shift, as a column if u has columns."""
@@ -210,8 +209,20 @@ class Shifted(Loss):
     def excess(self, u: Array, b: Array, s: Array) -> Array:
         return self.loss.excess(u + self.shift_like(u), b, s)
 
+    def excess_increase(self, u: Array, b: Array, s: Array, error: Array) -> Array:
+        return self.loss.excess_increase(u + self.shift_like(u), b, s, error)
+
+    def conjugate(self, s: Array, b: Array) -> Array:
+        return self.loss.conjugate(s, b) - s * self.shift_like(s)
+
+    def project_dual(self, s: Array, b: Array) -> Array:
+        return self.loss.project_dual(s, b)
+
     def domain(self, b: Array) -> tuple[Array, Array]:
         return self.loss.domain(b)
+
+    def smoothed(self, width: float) -> Loss:
+        return Shifted(self.loss.smoothed(width), self.shift)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@
     ConjugateGradients   Squared                                      a product per iteration
     Galerkin             Squared but for at most 1,500 functionals    a product per iteration, and reduced problems
     NonlinearCG          no requirement                               1.5 times as many products, 6 times with kinks
+    ADMM                 losses of vectors with kinks; G              G, one inverse; the only one that is tried then
 
 The number of iterations of the last three is uncertain, so that an applicable dense solver takes over once they have
 taken as long as it would: together they take at most twice the time of the faster one.
@@ -24,6 +25,7 @@ from rkhs._backend.arrays import namespace
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations, slowness
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._gram.matrix import ENTRY as STORED_ENTRY
+from rkhs.solvers._admm import ADMM
 from rkhs.solvers._base import Solver, fits, from_memory, in_memory, to_memory
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._costs import Estimate
@@ -41,6 +43,10 @@ TRIAL = 6  # iterations of a trial of a solver whose estimate is high, if six ti
 
 def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:
     """Return the solver for a problem; under a time limit one that is expected to meet it, if there is one."""
+    if not system.separable and not system.smooth:  # losses of vectors with kinks: their prox is all that is simple
+        return (
+            Fallback(ADMM(), NonlinearCG(), ADMM().max_iterations, False) if ADMM().applies(system) else NonlinearCG()
+        )
     estimate = Estimate(system, tol)
     among = (Direct(),) if system.quadratic else EXACT  # the others are never cheaper where Direct applies
     costs = {solver: solver.cost(estimate) for solver in among if solver.applies(system)}

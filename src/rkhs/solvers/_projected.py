@@ -42,10 +42,9 @@ import scipy.linalg
 
 from rkhs._backend.arrays import EPS, Matrix, Vector
 from rkhs._finite.basis import orthonormal
-from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess
+from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess, project_dual
 from rkhs._finite.features import FeatureBlocks, KeptRows, Moments, Rows
-from rkhs._finite.problem import LossBlock
-from rkhs._linalg.projection import project
+from rkhs._finite.problem import LossBlock, consecutive
 from rkhs._spaces.base import UNIT, Orthonormal
 from rkhs.losses._base import Loss
 from rkhs.solvers._reduced import Curvature, FeatureBlock, ReducedProblem, with_ridge
@@ -320,6 +319,5 @@ class WeightedProblem:
             P = np.stack([np.concatenate([part.E @ unit for part in parts]) for unit in units], axis=1)
         values, sizes = P @ unseen, np.abs(P) @ np.abs(unseen)
         Q = orthonormal(np.where(np.abs(values) <= UNIT * sizes, 0.0, values), EPS)[0]  # zero up to rounding
-        lows, highs = zip(*(part.rows.box for part in parts), strict=True)
-        whole = project(np.concatenate(alphas)[:, None], np.concatenate(lows), np.concatenate(highs), Q)[:, 0]
+        whole = project_dual(consecutive([part.rows for part in parts]), Q, np.concatenate(alphas)[:, None])[:, 0]
         return list(np.split(whole, np.cumsum([len(alpha) for alpha in alphas])[:-1]))

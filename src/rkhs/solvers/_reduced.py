@@ -26,10 +26,9 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy
-from rkhs._finite.certificate import feasible, lower_bound
+from rkhs._finite.certificate import feasible, lower_bound, project_dual
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
-from rkhs._linalg.projection import project
 from rkhs.solvers._base import Solver, blocks_in_double, double
 
 ROUNDING = 45  # units of rounding of the objective below which a decrease is not significant
@@ -365,7 +364,7 @@ class Elimination:
             iterate = monitor.best or self.system.start()
         if iterate.alpha is not None:
             iterate = replace(iterate, alpha=self._best_dual_point(iterate))
-        alpha = project(iterate.a, *self.system.box, self.system.Q)[:, 0]
+        alpha = project_dual(self.system.terms, self.system.Q, iterate.a)[:, 0]
         theta = self.curvature.minimum(self.linear - self.E.T @ alpha, self.unseen @ iterate.basis[:, 0])
         return theta, alpha if iterate.alpha is None else iterate.alpha[:, 0]
 

@@ -59,13 +59,17 @@ class SpanDual:
         square[d.rank :, d.rank :] += np.eye(d.count)
         lower = ReducedProblem(with_ridge(square, d.U), -2 * C.T @ e, float(e @ e), reduced.parts, reduced.rank)
         solution = solve(lower, SMALLER * tol, task.theta, seconds=seconds)
-        residual, boxes = C @ solution.theta - e, [part.rows.box for part in reduced.parts]
+        residual, blocks = C @ solution.theta - e, [part.rows for part in reduced.parts]
         beta = -2 * R @ residual
         gamma = U_o @ (solution.alpha - D_o.T @ beta)
         gamma[self.first :] += beta
-        low, high = (np.concatenate([double(end)[:, 0] for end in ends]) for ends in zip(*boxes, strict=True))
         alpha_o = D.T @ gamma
-        gamma += U_o @ (np.clip(alpha_o, low, high) - alpha_o)  # rounding may have left the box
+        ends = np.cumsum([len(block.target) for block in blocks])[:-1]
+        inside = [
+            double(block.project_dual(like(part[:, None], block.target)))[:, 0]
+            for block, part in zip(blocks, np.split(alpha_o, ends), strict=True)
+        ]
+        gamma += U_o @ (np.concatenate([np.zeros(0), *inside]) - alpha_o)  # rounding may have left the feasible set
         conjugates = (
             float(part.rows.conjugate(like(alpha[:, None], part.u))[0])
             for part, alpha in zip(reduced.parts, solution.alphas, strict=True)

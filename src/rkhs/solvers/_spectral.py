@@ -262,8 +262,8 @@ class NewtonSolver:
             gap = inf if np.any(np.abs(rest) > FEASIBLE * EPS * sizes) else gap
         gap += float(dots(force, force)[0]) / 2
         for one, u, alpha in zip(self.rows, self.u, alphas, strict=True):
-            low, high = one.block.box
-            if np.any(alpha < low - 8 * EPS * np.abs(low)) or np.any(alpha > high + 8 * EPS * np.abs(high)):
+            inside = one.block.project_dual(alpha)
+            if np.any(np.abs(alpha - inside) > 8 * EPS * np.abs(inside)):
                 gap = inf
                 break
             gap += float(excess(one.block, u, alpha, np.zeros_like(u))[0][0])
