@@ -7,6 +7,7 @@ from rkhs.invariances._graph import Graph
 from rkhs.invariances._images import ImageTangents, RandomImageTransform
 from rkhs.invariances._tangents import SignalTangents, Tangents, TangentStep, transformed_copies
 from rkhs.invariances._variation import TotalVariation
+from rkhs.invariances._words import WordSubstitution
 
 __all__ = [
     "Graph",
@@ -20,6 +21,7 @@ __all__ = [
     "TangentStep",
     "Tangents",
     "TotalVariation",
+    "WordSubstitution",
     "transformed_copies",
 ]
 
