@@ -1,0 +1,652 @@
+"""Learning from comparisons: preferences, rankings, survival times and ordered classes.
+
+A comparison of two points is a functional f(x_i) - f(x_j).  Targets that can be ordered, and survival times that may be
+censored, are comparisons of all pairs of rows whose order is known.  Their number grows with the square of the number
+of rows; sorting counts them, and a random subset of them is drawn without listing them (`Order`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from scipy.special import log_expit
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+
+from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
+from rkhs._estimators.base import as_input_type, transactional
+from rkhs._estimators.data import Sample, as_numpy, check_classes
+from rkhs._estimators.observations import ObservationEstimator, Observations
+from rkhs._estimators.options import as_loss
+from rkhs._estimators.quantile_regressor import Offsets
+from rkhs._finite.function import Function
+from rkhs.functionals import Difference, Evaluation
+from rkhs.kernels import LinearTransform
+from rkhs.losses import Logistic
+
+BLOCK = 1000  # rows that are compared with each other at a time
+LOSSES = ("logistic", "hinge", "squared_hinge")
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """A partial order of rows: the row at position k comes before those at the positions 0 .. below[k] - 1.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (t,)
+        The index of the row at each position.
+    below : ndarray of int of shape (t,)
+        The number of positions that are below each position.
+    """
+
+    rows: Vector
+    below: Vector
+
+    @classmethod
+    def of_targets(cls, y: Vector) -> Order:
+        """Return the order in which a row is above all rows with a smaller target."""
+        rows = np.argsort(y, kind="stable")
+        return cls(rows, np.searchsorted(y[rows], y[rows], side="left"))
+
+    @classmethod
+    def of_survival(cls, event: Vector, time: Vector) -> Order:
+        """Return the order in which a row with an event is above all rows that are known to survive it."""
+        rows = np.lexsort((event, -time))  # later times first, and at equal times the censored ones
+        longer = np.searchsorted(-time[rows], -time[rows], side="left")
+        censored = np.concatenate([[0], np.cumsum(~event[rows])])
+        until = np.searchsorted(-time[rows], -time[rows], side="right")
+        return cls(rows, np.where(event[rows], longer + censored[until] - censored[longer], 0))
+
+    @property
+    def count(self) -> int:
+        """The number of pairs whose order is known."""
+        return int(self.below.sum())
+
+    def take(self, rows: Vector) -> Order:
+        """Return the order of some of the rows, which are numbered anew."""
+        index = np.full(len(self.rows), -1)
+        index[rows] = np.arange(len(rows))
+        kept = index[self.rows] >= 0
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return Order(index[self.rows[kept]], before[self.below[kept]])
+
+    def pairs(self, most: int) -> Matrix:
+        """Return pairs (upper, lower) of rows: all of them, or for each upper row at most `most` that are drawn."""
+        if self.count <= most * len(self.rows):
+            upper = np.repeat(np.arange(len(self.rows)), self.below)
+            lower = np.arange(self.count) - np.repeat(np.cumsum(self.below) - self.below, self.below)
+        else:
+            random = np.random.default_rng(0)
+            upper = np.repeat(np.flatnonzero(self.below), most)
+            lower = random.integers(0, self.below[upper])
+            upper, lower = np.unique(np.column_stack([upper, lower]), axis=0).T
+        return np.column_stack([self.rows[upper], self.rows[lower]])
+
+    def concordance(self, values: Vector) -> float:
+        """Return the share of pairs whose values have the same order; equal values count one half.
+
+        The values of all earlier blocks of positions are kept sorted, so that most pairs are counted by bisection.
+        """
+        sorted_values, found = np.zeros(0), 0.0
+        values = values[self.rows]
+        for start in range(0, len(values), BLOCK):
+            block, below = values[start : start + BLOCK], self.below[start : start + BLOCK]
+            inside = np.arange(len(block))[None, :] < (below - start)[:, None]
+            signs = np.sign(block[:, None] - block[None, :])
+            found += float(np.sum((signs + 1) / 2, where=inside))
+            whole = below >= start  # these are above all earlier blocks
+            smaller, most = (np.searchsorted(sorted_values, block[whole], side) for side in ("left", "right"))
+            found += float(np.sum(smaller + most) / 2)
+            for value, count in zip(block[~whole], below[~whole], strict=True):
+                found += float(np.sum((np.sign(value - values[:count]) + 1) / 2))
+            sorted_values = np.sort(np.concatenate([sorted_values, block]))
+        return found / self.count if self.count else float("nan")
+
+
+class ComparisonEstimator(ObservationEstimator):
+    """The base of estimators that learn from pairs of rows, the first of which has the larger value of f."""
+
+    loss: Any
+    pairs_per_row: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False
+        return tags
+
+    def _fit_order(self, X: Matrix, order: Order) -> None:
+        """Fit to the pairs of an order; together they have the weight C for each row."""
+        most = self.pairs_per_row
+        if not isinstance(most, Integral) or most < 1:
+            raise ValueError(f"pairs_per_row must be a positive integer, got {most!r}.")
+
+        def observe(rows: Vector) -> Observations:
+            pairs = order.take(rows).pairs(int(most))
+            return self._observations(X[rows], pairs, len(rows) / max(len(pairs), 1))
+
+        self._fit_observations(observe, len(X))
+
+    def _fit_pairs(self, X: Matrix, pairs: Matrix) -> None:
+        """Fit to given pairs, each of which has the weight C."""
+
+        def observe(rows: Vector) -> Observations:
+            index = np.full(len(X), -1)
+            index[rows] = np.arange(len(rows))
+            kept = index[pairs]
+            return self._observations(X[rows], kept[np.all(kept >= 0, axis=1)], 1.0)
+
+        self._fit_observations(observe, len(X))
+
+    def _observations(self, X: Matrix, pairs: Matrix, weight: float) -> Observations:
+        ones = np.ones(len(pairs))
+        functional = Difference(X[pairs[:, 0]], X[pairs[:, 1]])
+        return Observations(X, X, functional, as_loss(self.loss, LOSSES, "loss"), ones, weight * ones, pairs, None)
+
+
+@dataclass(eq=False, repr=False)
+class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
+    """Learns utilities from comparisons: pairs of rows of which the first is preferred, or targets to rank by.
+
+    It minimizes
+
+        1/2 |f|^2 + C sum_(i, j) loss(f(x_i) - f(x_j); 1)
+
+    over pairs in which row i is preferred to row j; f(x) is the utility of x, which is known up to a constant.  With
+    the logistic loss row i is preferred with probability 1 / (1 + exp(f(x_j) - f(x_i))) (Bradley and Terry).  With
+    targets y instead of pairs all rows with different targets are compared, as in the ranking SVM; these pairs together
+    have the weight C for each row.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+        As in `InvariantRegressor`.
+    scale : float, array-like of shape (n,) or str, default="median"
+        The length scale of a kernel given by name: a number, or one per feature; "median", the median distance of the
+        training points; "cv", the best of some multiples of the median, of raw or standardized features, by the loss
+        of held-out points in five folds.
+    loss : str or Loss, default="logistic"
+        "logistic", "hinge", "squared_hinge", or a loss object of classification.
+    C : float or "cv", default=1.0
+        Weight of the loss of each pair, or with targets of all pairs of a row; "cv" chooses a power of ten between
+        0.001 and 1000 by the loss of pairs of held-out points in five folds.
+    pairs_per_row : int, default=10
+        With targets, the number of lower rows that each row is compared with, which are drawn at random with a fixed
+        seed.  All pairs are used if there are at most that many per row on average.
+    approximation : Landmarks or None, default=None
+        With `rkhs.Landmarks(p)` f is a combination of the kernel at p rows.  Up to 1,000 rows all are used by default,
+        which is exact, and 1,000 of more, with a warning.
+    tol : float, default=1e-4
+        The relative duality gap to reach.
+    verbose : bool, default=False
+        Whether to print progress to standard error.
+
+    Attributes
+    ----------
+    function_ : Function
+        The utility.
+    C_ : float
+        C as given, or as chosen.
+    n_pairs_ : int
+        The number of pairs that f was learned from.
+    solution_, problem_ : Solution, Problem
+        The solution with its certificate, and the problem.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (60, 2))
+    >>> utility = -np.sum(X**2, axis=1)  # the origin is best
+    >>> pairs = rng.integers(0, 60, (200, 2))
+    >>> wrong = utility[pairs[:, 0]] < utility[pairs[:, 1]]
+    >>> pairs[wrong] = pairs[wrong, ::-1]
+    >>> model = rkhs.PreferenceRegressor(C=10.0).fit(X, pairs=pairs[pairs[:, 0] != pairs[:, 1]])
+    >>> bool(model.score(X, utility) > 0.95)
+    True
+    """
+
+    kernel: Any = "gaussian"
+    _: KW_ONLY
+    scale: Any = "median"
+    loss: Any = "logistic"
+    C: Any = 1.0
+    pairs_per_row: int = 10
+    approximation: Any = None
+    tol: float = 1e-4
+    verbose: bool = False
+
+    @transactional
+    def fit(self, X: Any, y: Any = None, pairs: Any = None) -> PreferenceRegressor:
+        """Learn utilities from pairs of rows, or from targets of the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,), optional
+            Targets; rows with larger ones are preferred.
+        pairs : array-like of int of shape (m, 2), optional
+            Pairs of indices of rows, the first of which is preferred; instead of y.
+
+        Returns
+        -------
+        PreferenceRegressor
+            The fitted estimator.
+        """
+        if (y is None) == (pairs is None):
+            raise ValueError(
+                "PreferenceRegressor requires y to be passed, but the target y is None: pass y, or pairs."
+                if y is None
+                else "y and pairs are mutually exclusive: pass one of them."
+            )
+        if pairs is None:
+            points, y = self._checked_points(X, y)
+            order = Order.of_targets(y.astype(np.float64))
+            if not order.count:
+                raise ValueError("PreferenceRegressor needs rows with different targets; all y are equal.")
+            self._fit_order(points, order)
+        else:
+            points = self._points_without_targets(X)
+            self._fit_pairs(points, checked_pairs(pairs, len(points)))
+        self.n_pairs_ = self.problem_.terms[0].size
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict the utilities of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The utilities, up to a constant.
+        """
+        values, validated = self._utilities(X, "predict")
+        return as_input_type(values, validated)
+
+    def score(self, X: Any, y: Any = None, pairs: Any = None) -> float:
+        """Return the share of pairs that the utilities put in the right order.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,), optional
+            Their targets; all rows with different targets are compared.
+        pairs : array-like of int of shape (m, 2), optional
+            Pairs of indices of rows, the first of which is preferred; instead of y.
+
+        Returns
+        -------
+        float
+            Between 0 and 1; equal utilities count one half.
+        """
+        if (y is None) == (pairs is None):
+            raise ValueError("Pass either y or pairs to PreferenceRegressor.score.")
+        values, _ = self._utilities(X, "score")
+        if pairs is None:
+            target = column_or_1d(as_numpy(y), warn=True).astype(np.float64)
+            check_consistent_length(values, target)
+            return Order.of_targets(target).concordance(values)
+        rows = checked_pairs(pairs, len(values))
+        return float(np.mean((np.sign(values[rows[:, 0]] - values[rows[:, 1]]) + 1) / 2))
+
+
+@dataclass(eq=False, repr=False)
+class SurvivalRanker(ComparisonEstimator):
+    """Learns risks from survival times with right censoring, by comparisons as in the survival SVM.
+
+    It minimizes
+
+        1/2 |f|^2 + C t mean_(i, j) loss(f(x_i) - f(x_j); 1)
+
+    over the pairs in which row i had its event before row j did, or was last observed without it; t is the number of
+    rows.  f(x) is a risk: rows with larger values are expected to have the event earlier.
+
+    Parameters
+    ----------
+    kernel, scale, loss, C, pairs_per_row, approximation, tol, verbose : object
+        As in `PreferenceRegressor` with targets.
+
+    Attributes
+    ----------
+    function_ : Function
+        The risk.
+    C_, n_pairs_, solution_, problem_, n_features_in_, feature_names_in_ : object
+        As in `PreferenceRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 2))
+    >>> death, end = rng.exponential(np.exp(-2 * X[:, 0])), rng.exponential(2.0, 200)
+    >>> y = np.column_stack([death <= end, np.minimum(death, end)])  # event, time
+    >>> model = rkhs.SurvivalRanker().fit(X, y)
+    >>> bool(model.score(X, y) > 0.75)
+    True
+    """
+
+    kernel: Any = "gaussian"
+    _: KW_ONLY
+    scale: Any = "median"
+    loss: Any = "logistic"
+    C: Any = 1.0
+    pairs_per_row: int = 10
+    approximation: Any = None
+    tol: float = 1e-4
+    verbose: bool = False
+
+    @transactional
+    def fit(self, X: Any, y: Any) -> SurvivalRanker:
+        """Learn risks from points and survival times.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : structured array of shape (t,), or array-like of shape (t, 2) or (t,)
+            Whether the event was observed (a field or column of booleans), and the time of the event or of the last
+            observation; or only times, if all events were observed.
+
+        Returns
+        -------
+        SurvivalRanker
+            The fitted estimator.
+        """
+        points = self._points_without_targets(X)
+        event, time = checked_survival(y)
+        check_consistent_length(points, time)
+        order = Order.of_survival(event, time)
+        if not order.count:
+            raise ValueError("SurvivalRanker needs an event before the time of another row; no pair can be compared.")
+        self._fit_order(points, order)
+        self.n_pairs_ = self.problem_.terms[0].size
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict the risks of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The risks, up to a constant: larger for earlier events.
+        """
+        values, validated = self._utilities(X, "predict")
+        return as_input_type(values, validated)
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the concordance index: the share of comparable pairs that the risks put in the right order.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : structured array of shape (t,), or array-like of shape (t, 2) or (t,)
+            As in `fit`.
+
+        Returns
+        -------
+        float
+            Between 0 and 1; equal risks count one half.
+        """
+        values, _ = self._utilities(X, "score")
+        event, time = checked_survival(y)
+        check_consistent_length(values, time)
+        return Order.of_survival(event, time).concordance(values)
+
+
+def checked_pairs(pairs: Any, rows: int) -> Matrix:
+    """Return pairs of indices (m, 2) after validation."""
+    index = as_numpy(pairs)
+    if index.ndim != 2 or index.shape[1] != 2 or len(index) == 0 or index.dtype.kind not in "iu":
+        raise ValueError(
+            f"pairs must be integers of shape (m, 2) with m > 0, got shape {index.shape} and type {index.dtype}."
+        )
+    if index.min() < 0 or index.max() >= rows:
+        raise ValueError(f"pairs refer to rows of X from 0 to {rows - 1}, got {index.min()} to {index.max()}.")
+    if np.any(index[:, 0] == index[:, 1]):
+        raise ValueError(f"Pair {int(np.argmax(index[:, 0] == index[:, 1]))} compares a row with itself: drop it.")
+    return index.astype(np.intp)
+
+
+def checked_survival(y: Any) -> tuple[Vector, Vector]:
+    """Return the events (t,) as booleans and the times (t,) from a structured array or two columns."""
+    if y is None:
+        raise ValueError("SurvivalRanker requires y to be passed, but the target y is None.")
+    table = as_numpy(y)
+    if table.dtype.names is not None:
+        kinds = [table.dtype[name].kind for name in table.dtype.names]
+        if len(kinds) != 2 or kinds.count("b") != 1:
+            raise ValueError(
+                f"A structured y needs a field of booleans, the events, and a field of times, got {table.dtype}."
+            )
+        flag = kinds.index("b")
+        event, time = table[table.dtype.names[flag]], table[table.dtype.names[1 - flag]].astype(np.float64)
+    else:
+        table = check_array(table, dtype=np.float64, ensure_2d=False, input_name="y")
+        if table.ndim == 1 or table.shape[1] == 1:
+            time = column_or_1d(table, warn=True)
+            return np.ones(len(time), dtype=bool), time
+        if table.shape[1] != 2 or not np.all(np.isin(table[:, 0], (0, 1))):
+            raise ValueError(
+                "y must have two columns, whether the event was observed (1 or 0) and the time, or be a structured "
+                f"array; got shape {table.shape}."
+            )
+        event, time = table[:, 0] == 1, table[:, 1]
+    if not np.all(np.isfinite(time)):
+        raise ValueError("The times in y must be finite.")
+    return np.asarray(event, dtype=bool), time
+
+
+def _has_probabilities(model: OrdinalClassifier) -> bool:
+    if model.loss != "logistic" and not isinstance(model.loss, Logistic):
+        raise AttributeError(f'predict_proba needs loss="logistic", got {model.loss!r}.')
+    return True
+
+
+@dataclass(eq=False, repr=False)
+class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
+    """Classifier for ordered classes, such as grades: one function and a threshold between neighboring classes.
+
+    It minimizes
+
+        1/2 |f|^2 + C sum_i sum_k loss(f(x_i) - b_k; +1 if y_i is above the k-th class, else -1)
+
+    over f and unpenalized thresholds b_1 <= b_2 <= .. (all-threshold loss, Rennie and Srebro 2005).  The predicted
+    class is the most probable one with the logistic loss, otherwise the one whose thresholds enclose f(x).  A class
+    that is two thresholds away costs two losses, so the classifier aims at a small absolute difference of classes.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+        As in `InvariantClassifier`.
+    scale : float, array-like of shape (n,) or str, default="median"
+        The length scale of a kernel given by name: a number, or one per feature; "median", the median distance of the
+        training points; "cv", the best of some multiples of the median, of raw or standardized features, by the loss
+        of held-out points in five folds.
+    loss : str or Loss, default="logistic"
+        "logistic", "hinge", "squared_hinge", or a loss object of classification.
+    C : float or "cv", default=1.0
+        Weight of the losses of each point; "cv" chooses a power of ten between 0.001 and 1000 by the loss of held-out
+        points in five folds.
+    approximation : Landmarks or None, default=None
+        With `rkhs.Landmarks(p)` f is a combination of the kernel at p points.  Up to 1,000 points all are used by
+        default, which is exact, and 1,000 of more, with a warning.
+    tol : float, default=1e-4
+        The relative duality gap to reach.
+    verbose : bool, default=False
+        Whether to print progress to standard error.
+
+    Attributes
+    ----------
+    function_ : Function
+        The learned function, without the thresholds.
+    thresholds_ : ndarray of shape (classes - 1,)
+        The thresholds, in increasing order.
+    classes_ : ndarray
+        The classes, in the order of `numpy.unique`.
+    C_ : float
+        C as given, or as chosen.
+    solution_, problem_ : Solution, Problem
+        The solution with its certificate, and the problem, in which a point has one more coordinate for each threshold.
+    n_features_in_, feature_names_in_ : int, ndarray
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (200, 2))
+    >>> y = np.digitize(np.sum(X**2, axis=1), [1.0, 2.0, 4.0])  # classes 0 to 3
+    >>> model = rkhs.OrdinalClassifier(C=100.0).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [1.0, 0.7], [2.0, 2.0]])
+    array([0, 1, 3])
+    >>> bool(np.all(np.diff(model.thresholds_) > 0))
+    True
+    """
+
+    kernel: Any = "gaussian"
+    _: KW_ONLY
+    scale: Any = "median"
+    loss: Any = "logistic"
+    C: Any = 1.0
+    approximation: Any = None
+    tol: float = 1e-4
+    verbose: bool = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False
+        return tags
+
+    @transactional
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrdinalClassifier:
+        """Learn the function and the thresholds from points and their classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The classes: numbers, or names whose alphabetical order is that of the classes.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses.
+
+        Returns
+        -------
+        OrdinalClassifier
+            The fitted estimator.
+        """
+        points, y = self._checked_points(X, y)
+        classes, codes = np.unique(y, return_inverse=True)
+        sample = Sample.of(points, sample_weight, codes.reshape(-1), np.ones(len(y), dtype=bool))
+        present, index = np.unique(sample.y, return_inverse=True)
+        check_classes(classes[present], np.bincount(index, sample.weight), 0.0, None, type(self).__name__)
+        classes, codes, count = classes[present], index.reshape(-1), len(present) - 1
+        loss = as_loss(self.loss, LOSSES, "loss")
+        n = points.shape[1]
+        basis = Offsets(n, count)
+
+        def observe(rows: Vector) -> Observations:
+            some, of_rows = sample.take(rows), codes[rows]
+            row, threshold = np.repeat(np.arange(some.size), count), np.tile(np.arange(count), some.size)
+            lifted = np.hstack([some.X, np.zeros((some.size, count))])
+            return Observations(
+                X=some.X,
+                points=lifted,
+                functional=Evaluation(np.hstack([some.X[row], -np.eye(count)[threshold]])),
+                loss=loss,
+                target=np.where(of_rows[row] > threshold, 1.0, -1.0),
+                weight=some.weight[row],
+                rows=row[:, None],
+                basis=basis,
+                classes=of_rows,
+            )
+
+        self._fit_observations(observe, sample.size)
+        lifted = self.solution_.function
+        assert isinstance(lifted, Function)
+        assert isinstance(lifted.kernel, LinearTransform)
+        landmarks = np.concatenate([to_numpy(part.atoms.points) for part in lifted.functionals.parts])[:, :n]
+        self.function_ = Function(lifted.kernel.kernel, Evaluation(landmarks), to_numpy(lifted.coefficients))
+        self.thresholds_ = np.maximum.accumulate(to_numpy(lifted.basis_coefficients))  # ordered up to `tol`
+        self.classes_ = classes
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f minus the threshold for two classes, and scores of the classes for more.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,) or (t, classes)
+            For two classes f minus the threshold.  For more the logarithms of the probabilities with the logistic loss,
+            and otherwise how far f is inside of the thresholds of each class, negative outside.
+        """
+        values, validated = self._utilities(X, "decision_function")
+        scores = values - self.thresholds_[0] if len(self.classes_) == 2 else self._scores(values)
+        return as_input_type(scores, validated)
+
+    def _scores(self, values: Vector) -> Matrix:
+        """Return scores (t, classes), the largest of which is that of the predicted class."""
+        ends = np.concatenate([[-np.inf], self.thresholds_, [np.inf]])
+        above, below = values[:, None] - ends[:-1], ends[1:] - values[:, None]
+        if not isinstance(as_loss(self.loss, LOSSES, "loss"), Logistic):
+            return np.minimum(above, below)
+        with np.errstate(divide="ignore"):  # a class between equal thresholds has the probability 0
+            gaps = np.log(-np.expm1(-np.diff(ends)))
+        return np.asarray(log_expit(above) + log_expit(below) + gaps)  # log of the difference of two sigmoids
+
+    def predict(self, X: Any) -> Array:
+        """Predict the classes of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The predicted classes.
+        """
+        values, validated = self._utilities(X, "predict")
+        predicted = self.classes_[np.argmax(self._scores(values), axis=1)]
+        return predicted if predicted.dtype.kind in "OUS" else as_input_type(predicted, validated)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Predict the probabilities of the classes: differences of the logistic function of f minus the thresholds.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t, classes)
+            The probabilities, in the order of `classes_`.
+        """
+        values, validated = self._utilities(X, "predict_proba")
+        return as_input_type(np.exp(self._scores(values)), validated)
