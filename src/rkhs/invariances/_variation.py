@@ -1,8 +1,9 @@
 """Total variation: the integral of the length of the gradient, for functions with jumps.
 
-The integral over a box is a sum over cells, volume times |grad f| at the center of the cell.  f can jump between centers
-without being seen, so that the sum is refined where it matters: cells in which the lengths at the centers of the 2^n
-halves differ most from the length at the center are divided.
+The integral over a box is a sum over cells, volume times the length of the mean slopes across the cell: the differences
+of f between the centers of opposite faces, divided by the sides.  Derivatives at the centers would be a poor choice,
+because f can jump between two centers without changing them; differences add up, and no jump along an axis is missed.
+The sum is refined where it matters: cells whose 2^n halves have the most additional variation are divided.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_points, like, to_numpy
 from rkhs._finite.term import Term
-from rkhs.functionals import Gradient
-from rkhs.functionals._base import Functional
+from rkhs.functionals import Difference
+from rkhs.functionals._base import Combination, Functional
 from rkhs.losses import GroupNorm
 from rkhs.losses._base import Loss
 
@@ -46,6 +47,21 @@ class Cells:
         """The volumes (k,), over axes with an extent."""
         return np.prod(np.where(self.sides > 0, self.sides, 1.0), axis=1)
 
+    def slopes(self, prototype: Array) -> Functional:
+        """Return the mean slopes along all axes with an extent, of shape (k, axes)."""
+        axes = np.flatnonzero(np.any(self.sides > 0, axis=0))
+        steps = np.eye(self.sides.shape[1])[axes] * self.sides[:, None] / 2
+        ahead, behind = (
+            (self.centers[:, None] + sign * steps).reshape(-1, self.centers.shape[1]) for sign in (1.0, -1.0)
+        )
+        scaled = 1 / self.sides[:, axes].reshape(-1) * Difference(like(ahead, prototype), like(behind, prototype))
+        shape = len(self.centers), len(axes)
+        return Combination(shape, scaled.parts, f"mean slopes across {len(self.centers)} cells")
+
+    def lengths(self, function: Any) -> Vector:
+        """Return the lengths (k,) of the mean slopes of a function."""
+        return np.linalg.norm(to_numpy(self.slopes(self.centers)(function)), axis=1)
+
     def halves(self) -> Cells:
         """Return the 2^n cells of half the sides in each cell, (k 2^n, n)."""
         signs = np.array(list(product((-0.25, 0.25), repeat=self.sides.shape[1])))
@@ -64,7 +80,7 @@ class Cells:
 class TotalVariation:
     """The prior that f has little total variation, which permits jumps and removes noise between them.
 
-        integral of |grad f| over a box,        as sum_c volume_c |grad f(center_c)| over its cells
+        integral of |grad f| over a box,        as a sum over cells of volume * |mean slopes across the cell|
 
     The squared gradient makes large slopes expensive and rounds off jumps; the length of the gradient does not (Rudin,
     Osher and Fatemi 1992).  Use `term` with a `Problem`, and `refined` to divide the cells at jumps; or pass it as the
@@ -122,7 +138,7 @@ class TotalVariation:
         return self._cells
 
     def __call__(self, X: Array) -> Functional:
-        """Return the gradients at the centers of all cells.
+        """Return the mean slopes across all cells.
 
         Parameters
         ----------
@@ -132,14 +148,14 @@ class TotalVariation:
         Returns
         -------
         Functional
-            The gradients.
+            The slopes.
         """
         points = as_points(X)
         cells = self._cells
         if cells is None:
             rows = to_numpy(points).astype(np.float64)
             cells = _cells_of(rows.min(axis=0), rows.max(axis=0), self.cells)
-        return Gradient(like(cells.centers, points))
+        return cells.slopes(points)
 
     def term(self, weight: float) -> Term:
         """Return the total variation as a term of a problem.
@@ -152,11 +168,10 @@ class TotalVariation:
         Returns
         -------
         Term
-            The gradients at the centers, with the lengths as loss and the volumes as weights.
+            The mean slopes across the cells, with their lengths as loss and the volumes as weights.
         """
-        cells = self._known
-        n = cells.centers.shape[1]
-        return Term(Gradient(cells.centers), GroupNorm(), weight=np.repeat(weight * cells.volumes, n))
+        slopes = self._known.slopes(self._known.centers)
+        return Term(slopes, GroupNorm(), weight=np.repeat(weight * self._known.volumes, slopes.shape[1]))
 
     def refined(self, function: Any, count: int) -> TotalVariation:
         """Divide the cells in which the total variation of a function is least accurate.
@@ -176,8 +191,8 @@ class TotalVariation:
         cells = self._known
         each = 2 ** cells.centers.shape[1]
         most = min(max(int(count) // (each - 1), 1), len(cells.centers))
-        inside = _lengths(function, cells.halves().centers).reshape(-1, each).mean(axis=1)
-        errors = cells.volumes * np.abs(inside - _lengths(function, cells.centers))
+        inside = cells.halves().lengths(function).reshape(-1, each).mean(axis=1)
+        errors = cells.volumes * np.abs(inside - cells.lengths(function))
         worst = np.sort(np.argsort(-errors, kind="stable")[:most])
         return replace(self, _cells=cells.divided(worst))
 
@@ -194,11 +209,7 @@ class TotalVariation:
         float
             The sum over the cells.
         """
-        return float(self._known.volumes @ _lengths(function, self._known.centers))
-
-
-def _lengths(function: Any, points: Matrix) -> Vector:
-    return np.linalg.norm(to_numpy(Gradient(points)(function)), axis=1)
+        return float(self._known.volumes @ self._known.lengths(function))
 
 
 def _cells_of(low: Vector, high: Vector, count: int) -> Cells:
