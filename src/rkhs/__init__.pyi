@@ -40,6 +40,7 @@ from rkhs._finite.term import Term as Term
 from rkhs._gram import gram as gram
 from rkhs._gram.integration import quadrature_error as quadrature_error, quadrature_nodes as quadrature_nodes
 from rkhs._io import load as load, save as save
+from rkhs._learning.robustness import certified_radius as certified_radius
 from rkhs._problem import Problem as Problem
 from rkhs._shapes.fitting import Shape as Shape
 from rkhs._spaces import FourierFeatures as FourierFeatures, FourierGrid as FourierGrid, Landmarks as Landmarks

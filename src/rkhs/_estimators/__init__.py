@@ -1,11 +1,12 @@
 """Estimators with the interface of scikit-learn, thin classes around `rkhs.Problem`."""
 
 from rkhs._estimators.classifier import InvariantClassifier
-from rkhs._estimators.comparisons import OrdinalClassifier, PreferenceRegressor, SurvivalRanker
+from rkhs._estimators.comparisons import PreferenceRegressor, SurvivalRanker
 from rkhs._estimators.cv import InvariantClassifierCV, InvariantRegressorCV
 from rkhs._estimators.data import ClassPrior
 from rkhs._estimators.functional_regressor import FunctionalRegressor, Measurement
 from rkhs._estimators.options import SolverOptions
+from rkhs._estimators.ordinal_classifier import OrdinalClassifier
 from rkhs._estimators.poisson_regressor import KernelPoissonRegressor
 from rkhs._estimators.quantile_regressor import QuantileRegressor
 from rkhs._estimators.regressor import InvariantRegressor

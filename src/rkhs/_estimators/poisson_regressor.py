@@ -13,7 +13,7 @@ from rkhs._backend.arrays import Array
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import as_input_type, transactional
 from rkhs._estimators.data import Sample, as_weights
-from rkhs._estimators.observations import ObservationEstimator, Observations
+from rkhs._estimators.observation_estimator import ObservationEstimator, ObservationSet
 from rkhs.functionals import Evaluation
 from rkhs.losses import Poisson
 
@@ -105,9 +105,9 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
         if not np.any(sample.y > 0):
             raise ValueError("KernelPoissonRegressor needs a positive count: the rate of counts that are all 0 is 0.")
 
-        def observe(rows: Any) -> Observations:
+        def observe(rows: Any) -> ObservationSet:
             some = sample.take(rows)
-            return Observations(
+            return ObservationSet(
                 X=some.X,
                 points=some.X,
                 functional=Evaluation(some.X),

@@ -40,7 +40,7 @@ FOLD_TOL = 1e-3  # relative duality gap of the models of the folds
 
 
 @dataclass(frozen=True, eq=False)
-class Observations:
+class ObservationSet:
     """Functionals of f with targets, and the points that each of them refers to."""
 
     X: Matrix  # (t, n) the training points
@@ -114,7 +114,7 @@ class Observations:
 
 @dataclass(eq=False, repr=False)
 class ObservationEstimator(BaseKernelEstimator):
-    """The base of estimators of `Observations`, which document its parameters."""
+    """The base of estimators of `ObservationSet`, which document its parameters."""
 
     kernel: Any = "gaussian"
     _: KW_ONLY
@@ -135,7 +135,7 @@ class ObservationEstimator(BaseKernelEstimator):
             )
         return int(self.approximation.functionals)
 
-    def _fit_observations(self, observe: Callable[[Vector], Observations], count: int) -> None:
+    def _fit_observations(self, observe: Callable[[Vector], ObservationSet], count: int) -> None:
         """Choose C and the length scale if the parameters ask for it, and solve the problem.
 
         `observe` returns the observations of some of the `count` points, given by their indices.
@@ -152,7 +152,7 @@ class ObservationEstimator(BaseKernelEstimator):
         self.C_ = C
         self._solve(problem, variance)
 
-    def _chosen(self, observe: Callable[[Vector], Observations], data: Observations) -> tuple[Kernel, float]:
+    def _chosen(self, observe: Callable[[Vector], ObservationSet], data: ObservationSet) -> tuple[Kernel, float]:
         """Return the kernel and C; those of the smallest held-out loss for the names "cv"."""
         X = data.X
         search_scale = _is_cv(self.scale) and not isinstance(self.kernel, Kernel)
@@ -181,7 +181,7 @@ class ObservationEstimator(BaseKernelEstimator):
 
     def _checked_points(self, X: Any, y: Any) -> tuple[Matrix, Any]:
         """Validate X and y; return the points as a float64 copy, and y."""
-        points, _, y, _ = self._validated(X, y, own=False)
+        points, _, y, _ = self._validated(X, y, own=False, sparse=False)
         return np.array(to_numpy(points), dtype=np.float64), y
 
     def _points_without_targets(self, X: Any) -> Matrix:
