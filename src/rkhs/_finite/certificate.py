@@ -26,7 +26,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Vector, inner, like, namespace, take_rows, to_numpy
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
-from rkhs._linalg.projection import project
+from rkhs._linalg.projection import project, project_convex
 
 CONVERGED = "converged"
 UNITS = 4  # rounding error of a product with G, in units of eps times the magnitudes of its terms
@@ -34,7 +34,6 @@ FEASIBLE = 1e3  # tolerance of Q'alpha = 0, in units of eps |alpha|
 FEW = 0.6  # a product with a part of the columns of G is used below this fraction of columns, and of time
 PARTS = ("primal", "gaps", "rounding", "shift", "nothing")
 ALL = 8  # J is considered a rounding error if it is below this multiple of its rounding bound, and ..
-ALTERNATIONS = 10  # alternating projections of a dual point of losses of vectors
 NOTHING = 1e3  # .. below this many units of rounding of J(0)
 
 
@@ -315,7 +314,7 @@ class _Bounds:
             block_gaps, block_rounding = excess(t, self.u[t.rows], alpha[t.rows], self.error[t.rows])
             gaps += block_gaps
             rounding += block_rounding
-        gaps = np.where(np.isfinite(self.primal) & _double(_balanced(system, alpha)).astype(bool), gaps, inf)
+        gaps = np.where(np.isfinite(self.primal) & _double(_balanced(system.Q, alpha)).astype(bool), gaps, inf)
         better = gaps + rounding < self.gaps + self.rounding
         self.gaps, self.rounding = np.where(better, gaps, self.gaps), np.where(better, rounding, self.rounding)
 
@@ -371,24 +370,23 @@ def upper_bound(system: FiniteProblem, a: Array, image: Array, u: Array) -> Arra
 def lower_bound(system: FiniteProblem, alpha: Array, image: Array) -> Array:
     """Return the dual objective (c,) of an alpha in the box, or minus infinity if Q'alpha = 0 does not hold."""
     value = dual_value(system, alpha, image)
-    return namespace(alpha).where(_balanced(system, alpha), value, namespace(alpha).full_like(value, -inf))
+    return namespace(alpha).where(_balanced(system.Q, alpha), value, namespace(alpha).full_like(value, -inf))
 
 
 def feasible(system: FiniteProblem, alpha: Array) -> Array:
     """Return alpha if it is dual feasible, else its projection onto the feasible set."""
     xp = namespace(alpha)
     inside = _inside(system.terms, alpha)
-    if not bool(xp.all(_balanced(system, inside))):
+    if not bool(xp.all(_balanced(system.Q, inside))):
         return project_dual(system.terms, system.Q, alpha)
     return alpha if bool(xp.all(inside == alpha)) else inside
 
 
 def project_dual(terms: Sequence[LossBlock], Q: Array, alpha: Array) -> Array:
-    """Return a dual feasible point near alpha; the nearest one unless there are losses of vectors.
+    """Return the dual feasible point nearest to alpha.
 
-    The feasible sets of losses of vectors are not boxes.  Alternating projections come close to them and to the plane
-    Q'alpha = 0; then alpha is on the plane and is multiplied by the largest factor with which it is in all feasible
-    sets, which contain zero.
+    The feasible sets of losses of vectors are not boxes; if the projection onto them and the plane Q'alpha = 0 is not
+    accurate, the result is zero, which is feasible.
     """
     xp = namespace(alpha)
     if all(t.loss.separable for t in terms):
@@ -396,13 +394,8 @@ def project_dual(terms: Sequence[LossBlock], Q: Array, alpha: Array) -> Array:
         return project(alpha, low, high, Q)
     if not Q.shape[1]:
         return _inside(terms, alpha)
-    for _ in range(ALTERNATIONS):
-        alpha = _inside(terms, alpha)
-        for _ in range(2):  # the second pass removes the rounding error of the first
-            alpha = alpha - Q @ (Q.T @ alpha)
-    nonzero = xp.where(alpha != 0, alpha, xp.ones_like(alpha))
-    ratio = xp.where(alpha != 0, _inside(terms, alpha) / nonzero, xp.ones_like(alpha))
-    return alpha * xp.clip(xp.min(ratio, axis=0), 0, 1)
+    nearest = project_convex(alpha, lambda x: _inside(terms, x), Q)
+    return xp.where(_balanced(Q, nearest), nearest, xp.zeros_like(nearest))
 
 
 def _inside(terms: Sequence[LossBlock], alpha: Array) -> Array:
@@ -417,7 +410,7 @@ def _free(t: LossBlock) -> bool:
     return t.loss.quadratic and bool(namespace(t.weight).all(t.weight > 0))
 
 
-def _balanced(system: FiniteProblem, alpha: Array) -> Array:
+def _balanced(Q: Array, alpha: Array) -> Array:
     """Return for each output whether Q'alpha = 0 up to rounding."""
     xp = namespace(alpha)
     if not alpha.shape[0]:
@@ -425,4 +418,4 @@ def _balanced(system: FiniteProblem, alpha: Array) -> Array:
     size = xp.max(abs(alpha), axis=0)
     alpha = alpha / xp.where(size > 0, size, xp.ones_like(size))  # squares of weights near 1e-200 would underflow
     rounding = FEASIBLE * float(xp.finfo(alpha.dtype).eps) * xp.linalg.vector_norm(alpha, axis=0)
-    return xp.linalg.vector_norm(system.Q.T @ alpha, axis=0) <= rounding
+    return xp.linalg.vector_norm(Q.T @ alpha, axis=0) <= rounding

@@ -75,7 +75,7 @@ class Term:
             self._check_vectors(self.loss)
 
     def _check_vectors(self, loss: BlockLoss) -> None:
-        """Raise ValueError unless the functionals of each vector have the same weight, or are missing together."""
+        """Raise ValueError unless targets are valid and the functionals of a vector have one weight or are missing."""
         shares = self.weight.shares if isinstance(self.weight, Tunable) else self.weight
         if isinstance(shares, np.ndarray):
             rows = shares.reshape(-1, loss.size or 1)
@@ -85,6 +85,8 @@ class Term:
                     f"{loss!r} is a loss of vectors of {loss.size} functionals, which have one weight and are missing "
                     f"together; vector {int(wrong[0])} has the weights {rows[wrong[0]].tolist()}."
                 )
+        vectors = to_numpy(self.target).reshape(-1, loss.size or 1, *self.target.shape[1:])
+        loss.check_targets(vectors[rows[:, 0] > 0] if isinstance(shares, np.ndarray) else vectors)
 
     def __repr__(self) -> str:
         weight = f"{self.weight}" if isinstance(self.weight, (float, Tunable)) else f"{len(self.weight)} weights"

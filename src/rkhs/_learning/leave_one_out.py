@@ -98,10 +98,10 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
             "use problem.grid(.., held_out=..)."
         )
     for term in problem.terms:
-        if not term.loss.smooth:
+        if not (term.loss.smooth and term.loss.separable):  # the curvature of losses of vectors is only a bound
             raise ValueError(
-                f"Leaving out needs smooth losses, and one is {term.loss!r}: use problem.grid(.., held_out=..), or a "
-                "smooth loss such as Squared, SquaredHinge or Logistic."
+                f"Leaving out needs smooth losses of single functionals, and one is {term.loss!r}: use "
+                "problem.grid(.., held_out=..), or a smooth loss such as Squared, SquaredHinge or Logistic."
             )
     represented, exact = problem.represented, all(term.loss.quadratic for term in problem.terms)
     kept, times = _kept(problem.terms, count)

@@ -4,14 +4,20 @@ By duality the projection is a = clip(x, low, high), x = point + Q m, for the mu
 
     phi(m) = sum_i a_i x_i - a_i^2 / 2,        grad phi = Q'a
 
-a convex, piecewise quadratic function.  Newton's method with exact line search ends after finitely many steps.
+a convex, piecewise quadratic function.  Newton's method with exact line search ends after finitely many steps.  With
+any other convex set in the place of the box, a is the projection of x onto it, and phi has the same gradient; its
+Hessian is approximated by difference quotients.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, namespace, to_numpy
+
+LEAST = 1e-14  # least damping of the Newton steps of `project_convex`, relative to the largest possible Hessian
 
 
 def project(point: Array, low: Array, high: Array, Q: Array) -> Array:
@@ -33,6 +39,53 @@ def project(point: Array, low: Array, high: Array, Q: Array) -> Array:
             a[:, c] = projection if np.all(np.isfinite(projection)) else a[:, c]
         p = a
     return like(a, point)
+
+
+def project_convex(point: Array, nearest: Callable[[Array], Array], Q: Array) -> Array:
+    """Return the minimizer of |a - point|^2 / 2 subject to a in C and Q'a = 0, for each column.
+
+    `nearest` projects (N, c) onto the convex set C.  The result is in C, but Q'a != 0 if there is no feasible point.
+    """
+    zero = float(namespace(point).finfo(point.dtype).eps) * np.linalg.norm(to_numpy(point), axis=0)
+    for _ in range(2):  # repeated because the result may be small compared with the rounding errors of the point
+        point = _project_convex(point, nearest, Q, zero)
+    return point
+
+
+def _project_convex(point: Array, nearest: Callable[[Array], Array], Q: Array, zero: Vector) -> Array:
+    """Return the projection by damped Newton steps in m, for all columns at once; lengths up to `zero` count as 0."""
+    eps = float(namespace(point).finfo(point.dtype).eps)
+    columns = [like(to_numpy(Q)[:, j : j + 1], point) for j in range(Q.shape[1])]
+
+    def evaluated(m: Matrix) -> tuple[Array, Array, Matrix, Vector, Vector]:
+        x = point + Q @ like(m, point)
+        a = nearest(x)
+        phi = to_numpy(namespace(a).sum(a * (x - a / 2), axis=0))
+        gradient = to_numpy(Q.T @ a).astype(np.float64)
+        return x, a, gradient, np.linalg.norm(gradient, axis=0), phi
+
+    m, damping = np.zeros((Q.shape[1], point.shape[1])), np.full(point.shape[1], 1e-3)
+    x, a, gradient, size, phi = evaluated(m)
+    accepted = np.ones(len(phi), dtype=bool)
+    for _ in range(60):  # a limit for Newton's method, which usually takes fewer than ten steps
+        lengths = np.linalg.norm(to_numpy(a), axis=0)
+        if np.all((size <= 4 * eps * lengths) | (lengths <= zero)):  # the latter if only zero is feasible
+            break
+        if np.any(accepted):
+            h = eps**0.5 * (np.linalg.norm(to_numpy(x), axis=0) + np.finfo(np.float32).tiny)
+            quotients = [(to_numpy(Q.T @ nearest(x + like(h, point) * q)) - gradient) / h for q in columns]
+            H = np.moveaxis(np.stack(quotients), 2, 0).astype(np.float64)  # (c, r, r)
+            values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
+        inverse = vectors / (np.clip(values, 0, None) + damping[:, None])[:, None] @ vectors.transpose(0, 2, 1)
+        trial = m - np.einsum("cij,jc->ic", inverse, gradient)
+        new = evaluated(trial)
+        accepted = (new[4] < phi - 8 * eps * np.abs(phi)) | (new[3] < size)
+        if not np.any(accepted) and np.all(damping >= 1):
+            break
+        damping = np.clip(np.where(accepted, damping / 10, damping * 10), LEAST, 1.0)  # the Hessian is at most 1
+        m = np.where(accepted, trial, m)
+        x, a, gradient, size, phi = evaluated(m)
+    return a
 
 
 def _project_column(point: Vector, low: Vector, high: Vector, Q: Matrix) -> Vector:

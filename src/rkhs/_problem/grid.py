@@ -125,7 +125,7 @@ def _fold_factors(term: Term, held_out: Any) -> Vector:
             raise ValueError(
                 f"A fold of {term!r} must be rows to leave out, or {term.size} nonnegative factors, got {held_out!r}."
             )
-        return array.astype(np.float64)
+        return _of_vectors(term, array.astype(np.float64))
     factors = np.ones(term.size)
     try:
         factors[array if array.size else array.astype(int)] = 0.0
@@ -133,6 +133,13 @@ def _fold_factors(term: Term, held_out: Any) -> Vector:
         raise ValueError(
             f"A fold of {term!r} leaves out rows that do not exist: {held_out!r} of {term.size} rows."
         ) from None
+    return _of_vectors(term, factors)
+
+
+def _of_vectors(term: Term, factors: Vector) -> Vector:
+    """Return the factors; raise ValueError if they differ within a vector of functionals with a loss of vectors."""
+    if not term.loss.separable:
+        term.changed(weight=factors)  # checks its weights
     return factors
 
 

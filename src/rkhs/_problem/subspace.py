@@ -69,10 +69,12 @@ class SubspaceProblem:
         for term in self.terms:
             loss = term.loss if term.loss.smooth else term.loss.smoothed(1.0)
             if term.size > most:
-                rows = np.sort(random.choice(term.size, most, replace=False))
+                m = getattr(loss, "size", None) or 1  # whole vectors of losses of vectors
+                vectors = np.sort(random.choice(term.size // m, max(most // m, 1), replace=False))
+                rows = (m * vectors[:, None] + np.arange(m)).reshape(-1)
                 weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
                 target = to_numpy(term.target)[rows]
-                terms.append(Term(term.functional.take(rows), loss, target, weight * (term.size / most)))
+                terms.append(Term(term.functional.take(rows), loss, target, weight * (term.size / len(rows))))
             else:
                 terms.append(term.changed(loss=loss))
         features = FeatureBlocks.of(space, self.full_basis, terms, outputs_of(terms))

@@ -40,6 +40,9 @@ class BlockLoss(Loss):
         `rkhs.Gradient`.
     largest_slope : float
         The length of the longest gradient.
+    lipschitz : float
+        The Lipschitz constant of the gradient, finite for smooth losses; with `largest_slope` it bounds the effect of
+        rounding errors, so that one of the two must be finite.
 
     Examples
     --------
@@ -50,6 +53,7 @@ class BlockLoss(Loss):
 
     size: int | None = None
     largest_slope: float = inf
+    lipschitz: float = inf
     separable: ClassVar[bool] = False
 
     def of_family(self, shape: tuple[int, ...]) -> Loss:
@@ -58,6 +62,15 @@ class BlockLoss(Loss):
         if self.size < 1 or prod(shape) % self.size:
             raise ValueError(f"{self!r} is a loss of vectors of {self.size} functionals, which do not divide {shape}.")
         return self
+
+    def check_targets(self, b: Array) -> None:
+        """Raise ValueError unless the vectors of targets (t, m, ..) are valid; by default all are.
+
+        Parameters
+        ----------
+        b : array
+            The targets.
+        """
 
     @abstractmethod
     def of_vectors(self, v: Array, b: Array) -> Array:
@@ -138,14 +151,15 @@ class BlockLoss(Loss):
         return clip(self._shared(self.excesses(*map(self._vectors, (u, b, s))), u), 0, None)
 
     def excess_increase(self, u: Array, b: Array, s: Array, error: Array) -> Array:
-        """Return a bound: the change of the gradient along the error is that of the curvature, or of a kink."""
+        """Return |e| (|s - g(u)| + |g(u + e) - g(u)|), since loss(u + e) - loss(u) <= g(u + e) e for the gradient g."""
         xp = namespace(u)
         u, b, s, error = xp.broadcast_arrays(u, b, s, error)
         length = xp.linalg.vector_norm(self._vectors(error), axis=1)
-        steps = xp.linalg.vector_norm(self._vectors(s - self.gradient(u, b)), axis=1)
-        curved = self.curvatures(self._vectors(u), self._vectors(b)) if self.smooth else None
-        kinks = self.largest_slope if curved is None else clip(curved * length, None, 2 * self.largest_slope)
-        return self._shared(length * (steps + kinks), u)
+        apart = xp.linalg.vector_norm(self._vectors(s - self.gradient(u, b)), axis=1)
+        change = 2 * self.largest_slope
+        if self.lipschitz < inf:
+            change = clip(self.lipschitz * length, None, change)
+        return self._shared(length * (apart + change), u)
 
     def smoothed(self, width: float) -> Loss:
         return SmoothedBlock(self, width) if width > 0 else self
@@ -182,8 +196,8 @@ class GroupNorm(BlockLoss):
     >>> values = rkhs.Term(rkhs.Evaluation(x), rkhs.Squared(), target=y, weight=50.0)
     >>> variation = rkhs.Term(rkhs.Gradient(x), rkhs.GroupNorm(), weight=0.1)
     >>> f = rkhs.Problem(rkhs.Matern(1.5, scale=0.2), [values, variation]).solve(tol=1e-3).function
-    >>> np.abs(f(x[[10, 50]]) - [0, 1]).round(1)
-    array([0., 0.])
+    >>> np.abs(f(x[[10, 50]]) - [0, 1]) < 0.1
+    array([ True,  True])
     """
 
     loss: IntervalLoss = field(default_factory=Absolute)
@@ -197,6 +211,7 @@ class GroupNorm(BlockLoss):
             )
         object.__setattr__(self, "smooth", self.loss.smooth)
         object.__setattr__(self, "largest_slope", float(self.loss.slopes[1]))
+        object.__setattr__(self, "lipschitz", 1 / self.loss.width if self.loss.width > 0 else inf)
 
     def _lengths(self, v: Array) -> Array:
         return namespace(v).linalg.vector_norm(v, axis=1)
@@ -211,10 +226,10 @@ class GroupNorm(BlockLoss):
         return e * _ratio(self.loss.gradient(length, 0 * length), length)[:, None]
 
     def curvatures(self, v: Array, b: Array) -> Array:
+        """Return the larger of phi'(r) / r across and phi''(r) along the direction of v - b."""
         length = self._lengths(v - b)
-        near = 0 * length
-        bound = _ratio(self.loss.gradient(length, near), length)
-        return namespace(v).where(length > 0, bound, self.loss.curvature(near, near))
+        along = self.loss.curvature(length, 0 * length)
+        return namespace(v).maximum(_ratio(self.loss.gradient(length, 0 * length), length), along)
 
     def proxes(self, v: Array, b: Array, step: Array) -> Array:
         e = v - b
@@ -298,6 +313,11 @@ class RobustHinge(BlockLoss):
         positive(self, "radius", or_zero=True)
         object.__setattr__(self, "largest_slope", (1 + self.radius**2) ** 0.5)
 
+    def check_targets(self, b: Array) -> None:
+        xp = namespace(b)
+        if not bool(xp.all(abs(b[:, 0]) == 1) & xp.all(b[:, 1:] == 0)):
+            raise ValueError(f"{self!r} needs vectors of targets (y, 0, .., 0) with the class y, +1 or -1.")
+
     def _parts(self, v: Array) -> tuple[Array, Array, Array]:
         """Return the first entries, the others, and the lengths of the others."""
         rest = v[:, 1:]
@@ -366,6 +386,13 @@ class SmoothedBlock(BlockLoss):
         positive(self, "width")
         for name in ("size", "largest_slope", "attained"):
             object.__setattr__(self, name, getattr(self.loss, name))
+        object.__setattr__(self, "lipschitz", 1 / self.width)
+
+    def of_family(self, shape: tuple[int, ...]) -> Loss:
+        return replace(self, loss=cast(BlockLoss, self.loss.of_family(shape)))
+
+    def check_targets(self, b: Array) -> None:
+        self.loss.check_targets(b)
 
     def _prox(self, v: Array, b: Array) -> Array:
         return self.loss.proxes(v, b, 0 * v[:, :1] + self.width)

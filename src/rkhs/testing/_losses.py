@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from rkhs._backend.arrays import Array, to_numpy
 from rkhs.losses import Loss
+from rkhs.testing._block_losses import check_block_loss
 from rkhs.testing._laws import HAS_TORCH, ROUNDING, demand, demand_equal, largest
 
 TARGETS = (-1.5, 0.0, 0.25, 2.0)
@@ -26,7 +28,7 @@ UNIT = ROUNDING * float(np.finfo(np.float64).eps)
 LIMIT = 2.0**-10  # largest relative distance of the gradient at the last point of FAR from its limit
 
 
-def check_loss(loss: Loss) -> None:
+def check_loss(loss: Loss, targets: Any = None) -> None:
     """Check that a loss has the properties that the package relies on.
 
     The laws are: the loss is convex; its gradient is a subgradient (the limit of difference quotients, if it exists)
@@ -36,10 +38,16 @@ def check_loss(loss: Loss) -> None:
     `classification` and `attained` are correct; `in_units` returns the same loss in other units; and NumPy and PyTorch,
     float32 and float64 give the same results.
 
+    Losses of vectors (`rkhs.extend.BlockLoss`) obey the same laws at random vectors, with three differences:
+    `project_dual` is the projection onto the domain, `curvature` is at least the second derivative in all directions,
+    and `excess_increase` bounds the effect of errors.
+
     Parameters
     ----------
     loss : Loss
         The loss.
+    targets : array-like of shape (k, m), optional
+        Vectors of targets for a loss of vectors of m functionals that does not support all targets; by default random.
 
     Raises
     ------
@@ -62,6 +70,9 @@ def check_loss(loss: Loss) -> None:
     AssertionError: Wrong() breaks the law loss(v) >= loss(u) + gradient(u) (v - u), at u = ..., b = ...: \
 measured ..., allowed ....
     """
+    if not loss.separable:
+        check_block_loss(loss, targets)
+        return
     sample = Sample(loss)
     for law in LAWS:
         law(sample)
