@@ -406,7 +406,7 @@ class SurvivalRanker(ComparisonEstimator):
 
 def checked_pairs(pairs: Any, rows: int) -> Matrix:
     """Return pairs of indices (m, 2) after validation."""
-    index = as_numpy(pairs)
+    index = np.asarray(as_numpy(pairs))
     if index.ndim != 2 or index.shape[1] != 2 or len(index) == 0 or index.dtype.kind not in "iu":
         raise ValueError(
             f"pairs must be integers of shape (m, 2) with m > 0, got shape {index.shape} and type {index.dtype}."
@@ -422,7 +422,7 @@ def checked_survival(y: Any) -> tuple[Vector, Vector]:
     """Return the events (t,) as booleans and the times (t,) from a structured array or two columns."""
     if y is None:
         raise ValueError("SurvivalRanker requires y to be passed, but the target y is None.")
-    table = as_numpy(y)
+    table = np.asarray(as_numpy(y))
     if table.dtype.names is not None:
         kinds = [table.dtype[name].kind for name in table.dtype.names]
         if len(kinds) != 2 or kinds.count("b") != 1:

@@ -1,0 +1,241 @@
+"""Estimators of counts, preferences, survival times and ordered classes."""
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+from sklearn.base import clone
+from sklearn.linear_model import PoissonRegressor
+from sklearn.metrics import mean_poisson_deviance
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import rkhs
+from rkhs._estimators import observation_estimator
+from rkhs._estimators.comparisons import Order
+
+MODELS = [rkhs.KernelPoissonRegressor(), rkhs.PreferenceRegressor(), rkhs.SurvivalRanker(), rkhs.OrdinalClassifier()]
+
+
+@parametrize_with_checks(MODELS)
+def test_contract(estimator, check):
+    check(estimator)
+
+
+def counts(size=150, seed=0):
+    rng = np.random.default_rng(seed)
+    X, exposure = rng.uniform(-2, 2, (size, 2)), rng.uniform(0.5, 4.0, size)
+    rate = np.exp(1 + np.sin(2 * X[:, 0]))
+    return X, rng.poisson(exposure * rate), exposure, rate
+
+
+def test_a_linear_kernel_is_the_regressor_of_scikit_learn():
+    X, y, exposure, _ = counts()
+    ours = rkhs.KernelPoissonRegressor("linear", C=1.0, tol=1e-10).fit(X, y / exposure, sample_weight=exposure)
+    variance = np.mean(np.sum(X**2, axis=1))  # C has no units: the kernel is divided by its mean
+    theirs = PoissonRegressor(alpha=variance / exposure.sum(), tol=1e-10, max_iter=1000)
+    theirs.fit(X, y / exposure, sample_weight=exposure)
+    assert ours.predict(X) == pytest.approx(theirs.predict(X), rel=1e-5)
+    assert ours.score(X, y / exposure, exposure) == pytest.approx(theirs.score(X, y / exposure, exposure), rel=1e-6)
+
+
+def test_exposures_are_weights():
+    """A row with exposure 2 is two rows with exposure 1 and half of the counts each."""
+    X, y, _, _ = counts(60)
+    once = rkhs.KernelPoissonRegressor(scale=1.0).fit(X, y / 2, sample_weight=np.full(60, 2.0))
+    twice = rkhs.KernelPoissonRegressor(scale=1.0).fit(np.repeat(X, 2, axis=0), np.repeat(y / 2, 2))
+    assert once.predict(X) == pytest.approx(twice.predict(X), rel=1e-3)
+
+
+def test_cross_validation_chooses_c_and_scale():
+    X, y, exposure, rate = counts(200)
+    model = rkhs.KernelPoissonRegressor(C="cv", scale="cv").fit(X, y / exposure, sample_weight=exposure)
+    linear = PoissonRegressor(alpha=0.01).fit(X, y / exposure, sample_weight=exposure)
+    assert model.C_ in observation_estimator.GRID
+    assert mean_poisson_deviance(rate, model.predict(X)) < 0.3 * mean_poisson_deviance(rate, linear.predict(X))
+
+
+def test_landmarks_above_a_size(monkeypatch):
+    X, y, exposure, _ = counts(400)
+    exact = rkhs.KernelPoissonRegressor(scale=1.0).fit(X, y / exposure, sample_weight=exposure)
+    monkeypatch.setattr(observation_estimator, "MOST_EXACT", 300)
+    monkeypatch.setattr(observation_estimator, "FUNCTIONS", 100)
+    with pytest.warns(UserWarning, match="100 landmarks, because there are 400 points"):
+        fast = rkhs.KernelPoissonRegressor(scale=1.0).fit(X, y / exposure, sample_weight=exposure)
+    assert "Landmarks: 100" in fast.solution_.span
+    assert fast.predict(X) == pytest.approx(exact.predict(X), rel=1e-2)
+    few = rkhs.KernelPoissonRegressor(scale=1.0, approximation=rkhs.Landmarks(30)).fit(X, y / exposure)
+    assert few.function_.functionals.size == 30
+
+
+@pytest.mark.parametrize(
+    ("y", "match"),
+    [([1, -1, 2, 0], "counts of at least 0, but y is -1 in row 1"), ([0, 0, 0, 0], "needs a positive count")],
+)
+def test_counts_that_are_refused(y, match):
+    with pytest.raises(ValueError, match=match):
+        rkhs.KernelPoissonRegressor().fit(np.arange(4.0)[:, None], y)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_parameters_that_are_refused(model):
+    X, y = np.arange(8.0)[:, None], [1, 2, 1, 3, 2, 1, 3, 2]
+    for name, value, match in (
+        ("C", -1.0, "C .* must be a finite number > 0"),
+        ("approximation", rkhs.FourierFeatures(10), r"must be None or rkhs\.Landmarks"),
+        ("kernel", "gauss", "kernel must be"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            clone(model).set_params(**{name: value}).fit(X, y)
+    if hasattr(model, "loss"):
+        with pytest.raises(ValueError, match="loss must be"):
+            clone(model).set_params(loss="squared").fit(X, y)
+
+
+def test_pairs_and_concordance_by_definition():
+    rng = np.random.default_rng(0)
+    for size in (7, 1500):
+        y, values = rng.integers(0, 5, size), rng.integers(0, 50, size).astype(float)
+        order = Order.of_targets(y)
+        larger = y[:, None] > y[None, :]
+        share = np.sum((np.sign(values[:, None] - values) + 1) / 2, where=larger) / larger.sum()
+        assert order.count == larger.sum()
+        assert order.concordance(values) == pytest.approx(share, rel=1e-12)
+        pairs = order.pairs(size)
+        assert len(pairs) == larger.sum() == len(np.unique(pairs, axis=0))
+        drawn = order.pairs(1)
+        assert len(drawn) <= size
+        assert np.all(y[drawn[:, 0]] > y[drawn[:, 1]])
+
+
+def test_survival_order_by_definition():
+    rng = np.random.default_rng(1)
+    for size in (6, 1200):
+        event, time = rng.integers(0, 2, size).astype(bool), rng.integers(1, 30, size).astype(float)
+        survives = (time[None, :] > time[:, None]) | ((time[None, :] == time[:, None]) & ~event[None, :])
+        above = event[:, None] & survives & ~np.eye(size, dtype=bool)
+        order, values = Order.of_survival(event, time), rng.standard_normal(size)
+        assert order.count == above.sum()
+        share = np.sum((np.sign(values[:, None] - values) + 1) / 2, where=above) / above.sum()
+        assert order.concordance(values) == pytest.approx(share, rel=1e-12)
+        pairs = order.pairs(size)
+        assert len(pairs) == above.sum()
+        assert np.all(above[pairs[:, 0], pairs[:, 1]])
+        some = np.sort(rng.choice(size, size // 2, replace=False))
+        assert order.take(some).count == above[np.ix_(some, some)].sum()
+
+
+def ranked(size=120, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (size, 2))
+    return X, -np.sum(X**2, axis=1), rng
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
+def test_preferences_from_pairs(loss):
+    X, utility, rng = ranked()
+    pairs = rng.integers(0, 120, (300, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    pairs = np.where((utility[pairs[:, 0]] > utility[pairs[:, 1]])[:, None], pairs, pairs[:, ::-1])
+    model = rkhs.PreferenceRegressor(loss=loss, C=10.0).fit(X, pairs=pairs)
+    assert model.n_pairs_ == len(pairs)
+    assert model.score(X, pairs=pairs) > 0.98
+    assert model.score(X, utility) > 0.93
+    assert kendalltau(model.predict(X), utility).statistic == pytest.approx(2 * model.score(X, utility) - 1, abs=1e-9)
+
+
+def test_it_is_the_problem_of_differences():
+    """Landmarks at all rows are exact: the same function as that of the problem of all pairs."""
+    X, utility, _ = ranked(40)
+    model = rkhs.PreferenceRegressor(scale=1.0, pairs_per_row=40, tol=1e-9).fit(X, utility)
+    pairs = Order.of_targets(utility).pairs(40)
+    term = rkhs.Term(rkhs.Difference(X[pairs[:, 0]], X[pairs[:, 1]]), rkhs.Logistic(), 1.0, 40 / len(pairs))
+    f = rkhs.Problem(rkhs.Gaussian(scale=1.0), [term]).solve(tol=1e-9).function
+    assert model.predict(X) == pytest.approx(f(X), abs=1e-4)
+
+
+def test_ranking_by_targets_with_cross_validation():
+    X, utility, rng = ranked(150)
+    model = rkhs.PreferenceRegressor(C="cv").fit(X, utility + 0.3 * rng.standard_normal(150))
+    Z = rng.uniform(-2, 2, (100, 2))
+    assert model.n_pairs_ <= 10 * 150
+    assert model.score(Z, -np.sum(Z**2, axis=1)) > 0.93
+
+
+def test_pairs_that_are_refused():
+    X = np.arange(4.0)[:, None]
+    model = rkhs.PreferenceRegressor()
+    for pairs, match in (
+        ([[0, 4]], "rows of X from 0 to 3"),
+        ([[1, 1]], "compares a row with itself"),
+        ([[0.0, 1.0]], "must be integers of shape"),
+        ([0, 1], "must be integers of shape"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model.fit(X, pairs=pairs)
+    with pytest.raises(ValueError, match="mutually exclusive"):
+        model.fit(X, [1, 2, 3, 4], pairs=[[0, 1]])
+    with pytest.raises(ValueError, match="all y are equal"):
+        model.fit(X, [1, 1, 1, 1])
+
+
+def test_survival_with_structured_and_two_column_targets():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 2))
+    death, end = rng.exponential(np.exp(-2 * X[:, 0])), rng.exponential(2.0, 150)
+    event, time = death <= end, np.minimum(death, end)
+    structured = np.array(list(zip(event, time, strict=True)), dtype=[("death", bool), ("days", float)])
+    first = rkhs.SurvivalRanker().fit(X, structured)
+    second = rkhs.SurvivalRanker().fit(X, np.column_stack([event, time]))
+    assert np.array_equal(first.predict(X), second.predict(X))
+    assert first.score(X, structured) == second.score(X, np.column_stack([event, time])) > 0.75
+    assert np.corrcoef(first.predict(X), X[:, 0])[0, 1] > 0.9  # earlier deaths have the larger risk
+    with pytest.raises(ValueError, match="no pair can be compared"):
+        rkhs.SurvivalRanker().fit(X, np.column_stack([np.zeros(150), time]))
+    with pytest.raises(ValueError, match="two columns"):
+        rkhs.SurvivalRanker().fit(X, np.column_stack([time, time]))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
+def test_ordered_classes(loss):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (200, 2))
+    y = np.digitize(np.sum(X**2, axis=1), [1.0, 2.0, 4.0])
+    model = rkhs.OrdinalClassifier(loss=loss, C=100.0).fit(X, y)
+    assert model.score(X, y) > 0.95
+    assert np.all(np.diff(model.thresholds_) > 0)
+    assert model.solution_.status == "converged"
+    assert hasattr(model, "predict_proba") == (loss == "logistic")
+
+
+def test_thresholds_are_the_basis_of_a_problem():
+    """The same J as that of binary problems with one constant for each threshold, written by hand."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((40, 1))
+    y = np.digitize(X[:, 0] + 0.5 * rng.standard_normal(40), [-0.5, 0.5])
+    model = rkhs.OrdinalClassifier(scale=1.0, C=2.0, tol=1e-9).fit(X, y)
+    loss, f = rkhs.Logistic(), model.function_
+    signs = np.where(y[:, None] > np.arange(2), 1.0, -1.0)
+    J = f.norm() ** 2 / 2 + 2.0 * np.sum(loss.value(f(X)[:, None] - model.thresholds_, signs))
+    assert model.solution_.primal == pytest.approx(J, rel=1e-6)
+    slopes = loss.gradient(f(X)[:, None] - model.thresholds_, signs)
+    assert slopes.sum(axis=0) == pytest.approx(0.0, abs=1e-4)  # the thresholds are optimal
+    assert f(X) == pytest.approx(-2.0 * f.kernel(X, X) @ slopes.sum(axis=1), abs=1e-3)  # and so is f
+
+
+def test_probabilities_of_ordered_classes():
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((100, 2))
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    model = rkhs.OrdinalClassifier(C="cv").fit(X, y)
+    P = model.predict_proba(np.concatenate([X, 100 * X]))
+    assert P.sum(axis=1) == pytest.approx(1.0)
+    assert np.all(P >= 0)
+    assert np.array_equal(model.classes_[P[:100].argmax(axis=1)], model.predict(X))
+    assert model.score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_models_are_saved(model, tmp_path):
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    fitted = clone(model).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
+    rkhs.save(fitted, tmp_path / "model.skops")
+    assert np.array_equal(rkhs.load(tmp_path / "model.skops").predict(X), fitted.predict(X))
