@@ -21,6 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf, log
 
+import numpy as np
+
 from rkhs._backend.arrays import namespace
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations, slowness
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -31,6 +33,7 @@ from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._costs import Estimate
 from rkhs.solvers._direct import Direct
 from rkhs.solvers._galerkin import Galerkin
+from rkhs.solvers._negligible import WORTH, Restricted, negligible, restricted
 from rkhs.solvers._newton import Newton, expected
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._schur_complement import DENSE, SchurComplement
@@ -42,7 +45,20 @@ TRIAL = 6  # iterations of a trial of a solver whose estimate is high, if six ti
 
 
 def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:
-    """Return the solver for a problem; under a time limit one that is expected to meet it, if there is one."""
+    """Return the solver for a problem; under a time limit one that is expected to meet it, if there is one.
+
+    It leaves out functionals that provably cannot matter, if they are many.
+    """
+    dropped = negligible(system, tol)
+    if not WORTH * system.size <= len(dropped) < system.size:
+        return cheapest_solver(system, tol, time_limit)
+    part = restricted(system, np.delete(np.arange(system.size), dropped))
+    first, then = (cheapest_solver(one, tol, time_limit) for one in (part, system))
+    return Restricted(first, then, tuple(dropped.tolist()))
+
+
+def cheapest_solver(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:
+    """Return the solver with the smallest estimated time for all functionals."""
     if not system.separable and not system.smooth:  # losses of vectors with kinks: their prox is all that is simple
         return (
             Fallback(ADMM(), NonlinearCG(), ADMM().max_iterations, False) if ADMM().applies(system) else NonlinearCG()
