@@ -100,7 +100,8 @@ def growth(count: int, dimension: int = 2) -> str:
     seconds = perf_counter() - start
     Z = random.uniform(size=(10_000, dimension))
     error = float(np.sqrt(np.mean((solution.function(Z) - truth(Z)[0]) ** 2)))
-    return f"{count:,}|{(1 + dimension) * count:,}|{seconds:.1f}|{peak():.2f}|{error:.5f}|{solution.status}|{solution.span}"
+    cells = [f"{count:,}", f"{(1 + dimension) * count:,}", f"{seconds:.1f}", f"{peak():.2f}", f"{error:.5f}"]
+    return "|".join([*cells, solution.status, solution.span])
 
 
 def outliers() -> Iterator[list[str]]:

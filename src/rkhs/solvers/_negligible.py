@@ -1,7 +1,7 @@
 """Leave out functionals that cannot matter, and prove that they do not.
 
-Every f with J(f) <= J(0) has |f|^2 <= 2 J(0), so that |L_i(f)| <= r_i = |z_i| sqrt(2 J(0)) for functionals that vanish on
-the basis.  Without functional i the minimum of J changes by at most the range of its loss over this interval,
+Every f with J(f) <= J(0) has |f|^2 <= 2 J(0), so that |L_i(f)| <= r_i = |z_i| sqrt(2 J(0)) for functionals that vanish
+on the basis.  Without functional i the minimum of J changes by at most the range of its loss over this interval,
 
     e_i = w_i (max over u = r_i, -r_i of loss(u) - loss(0) + r_i |loss'(0)|)
 
