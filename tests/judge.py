@@ -44,6 +44,8 @@ class Judge:
         assert all(t.ndim == 1 for t in targets), "one output at a time"
         columns = [_interval(t.loss, b) for t, b in zip(terms, targets, strict=True)]
         self.low, self.high, self.below, self.above, self.width, self.logit = map(np.concatenate, zip(*columns))
+        starts = np.cumsum([0, *map(len, targets)])
+        self.vectors = [v for v in zip(terms, targets, starts) if isinstance(v[0].loss, rkhs.extend.BlockLoss)]
         degree = max(*(getattr(space, "degree", -1) for space in _spaces(problem.basis)), problem.kernel.order - 1)
         self.atoms = _flat(self.family)
         points = np.concatenate([p.points for p in self.atoms])
@@ -112,6 +114,7 @@ class Judge:
 
     def risk(self, u):
         """sum_i w_i loss_i(u_i)."""
+        u = self._scalars(u)
         e = np.maximum(np.maximum(self.low - u, u - self.high), 0)
         slope = np.where(u < self.low, self.below, self.above)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -122,9 +125,23 @@ class Judge:
         logistic = np.log1p(np.exp(-abs(m))) + np.maximum(m, 0)
         return np.sum(self.weight * np.where(self.logit != 0, logistic, loss))
 
+    def _scalars(self, u):
+        """u, but for losses of vectors the length or the margin in the first row of each vector and 0 in the others."""
+        u = u.copy()
+        for term, b, start in self.vectors:
+            rows = slice(start, start + len(b))
+            V, B = u[rows].reshape(-1, term.loss.size), b.reshape(-1, term.loss.size)
+            first = np.sqrt(((V - B) ** 2).sum(axis=1))
+            if isinstance(term.loss, rkhs.RobustHinge):
+                first = B[:, 0] * V[:, 0] - Real(term.loss.radius) * np.sqrt((V[:, 1:] ** 2).sum(axis=1))
+            u[rows] = np.concatenate([first[:, None], np.zeros_like(V[:, 1:])], axis=1).reshape(-1)
+        return u
+
     @cached_property
     def bounds(self):
         """(lower, upper) of the minimum."""
+        if self.vectors:
+            raise NotImplementedError("the minimum with losses of vectors")
         with np.errstate(all="ignore"):
             return _minimize(self)
 
@@ -165,6 +182,11 @@ def _interval(loss, b):
             found = *side, inf, inf, half
         case rkhs.losses.SmoothedHinge():
             found = *side, 1, 1, Real(loss.width)
+        case rkhs.GroupNorm():  # of the length
+            return _interval(loss.loss, zero)
+        case rkhs.RobustHinge():  # of the smallest margin; no loss in the other rows of a vector
+            first = np.arange(len(b)) % loss.size == 0
+            found = np.where(first, 1, -far), far, 1, 1, 0
         case rkhs.Logistic():
             found = -far, far, 1, 1, 0
         case _:

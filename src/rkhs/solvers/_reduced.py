@@ -364,7 +364,9 @@ class Elimination:
             iterate = monitor.best or self.system.start()
         if iterate.alpha is not None:
             iterate = replace(iterate, alpha=self._best_dual_point(iterate))
-        alpha = project_dual(self.system.terms, self.system.Q, iterate.a)[:, 0]
+        alpha = iterate.a[:, 0]
+        if self.system.separable:  # solvers of other problems are primal, whose a is not near a dual point
+            alpha = project_dual(self.system.terms, self.system.Q, iterate.a)[:, 0]
         theta = self.curvature.minimum(self.linear - self.E.T @ alpha, self.unseen @ iterate.basis[:, 0])
         return theta, alpha if iterate.alpha is None else iterate.alpha[:, 0]
 

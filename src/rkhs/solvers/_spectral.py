@@ -25,9 +25,10 @@ from math import inf
 import numpy as np
 
 from rkhs._backend.arrays import EPS, Matrix, Vector
-from rkhs._finite.certificate import FEASIBLE, NOTHING, Certificate, excess
+from rkhs._finite.basis import orthonormal
+from rkhs._finite.certificate import FEASIBLE, NOTHING, Certificate, excess, project_dual
 from rkhs._finite.monitor import Monitor
-from rkhs._finite.problem import LossBlock
+from rkhs._finite.problem import LossBlock, consecutive
 from rkhs._spaces.fourier_grid import FourierGridSpace, Grid
 from rkhs.losses import Squared
 from rkhs.solvers._spectral_equations import Curvature, QuadraticSums, Rows, dots, inner
@@ -243,6 +244,13 @@ class NewtonSolver:
             low, high = (middle, high) if value < 0 else (low, middle)
         return low
 
+    def _shifts_of_vectors(self, alphas: Sequence[Matrix]) -> list[Matrix]:
+        """Return the distances of alphas from their projection onto the dual feasible set, for losses of vectors."""
+        Q = orthonormal(np.concatenate([one.P for one in self.rows]), EPS)[0]
+        whole = np.concatenate(alphas)
+        shifts = whole - project_dual(consecutive([one.block for one in self.rows]), Q, whole)
+        return np.split(shifts, np.cumsum([len(alpha) for alpha in alphas])[:-1])
+
     def _certificate(
         self, slopes: Sequence[Matrix], bends: Sequence[Matrix], gradient: Grid, PP: Matrix
     ) -> Certificate:
@@ -254,6 +262,8 @@ class NewtonSolver:
         if np.any(unbalanced):
             move = np.linalg.lstsq(PP, unbalanced, rcond=1e-13)[0]
             shifts = [h * (p @ move) for h, p in zip(bends, P, strict=True)]
+            if not all(one.block.loss.separable for one in self.rows):  # the shifted alphas leave balls and cones
+                shifts = self._shifts_of_vectors(alphas)
             alphas = [alpha - shift for alpha, shift in zip(alphas, shifts, strict=True)]
             for one, shift in zip(self.rows, shifts, strict=True):
                 force = force + self.space.adjoint(one.functional, shift)
@@ -263,7 +273,8 @@ class NewtonSolver:
         gap += float(dots(force, force)[0]) / 2
         for one, u, alpha in zip(self.rows, self.u, alphas, strict=True):
             inside = one.block.project_dual(alpha)
-            if np.any(np.abs(alpha - inside) > 8 * EPS * np.abs(inside)):
+            sizes = np.abs(inside) if one.block.loss.separable else np.max(np.abs(inside), initial=0.0)
+            if np.any(np.abs(alpha - inside) > 8 * EPS * sizes):
                 gap = inf
                 break
             gap += float(excess(one.block, u, alpha, np.zeros_like(u))[0][0])

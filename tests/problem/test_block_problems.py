@@ -1,0 +1,352 @@
+"""Problems with losses of vectors: against cvxpy, in other coordinates, units and spaces, and what is refused."""
+
+from dataclasses import dataclass
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import judge
+import rkhs
+
+RNG = np.random.default_rng(3)
+X, Z = RNG.uniform(-1, 1, (14, 2)), RNG.uniform(-1, 1, (7, 2))
+Y = np.sign(X[:, 0] + 0.2 * RNG.standard_normal(14))
+FIELD = RNG.standard_normal((7, 2))
+KERNEL = rkhs.Gaussian(0.7)
+TOL = 1e-5
+SMOOTH = [rkhs.Huber(0.5), rkhs.Squared(), rkhs.losses.SquaredEpsilonInsensitive(0.3)]
+KINKED = [rkhs.Absolute(), rkhs.EpsilonInsensitive(0.5)]
+RADII = [0.0, 0.3, 2.0]
+BASES = [None, rkhs.Constant()]
+FOR_ALL = ["auto", rkhs.solvers.ADMM()]
+FOR_SMOOTH = [rkhs.solvers.NonlinearCG(), rkhs.solvers.Newton(), rkhs.solvers.ProximalNewton()]
+FOR_SMOOTH += [rkhs.solvers.SchurComplement()]
+
+
+def field_terms(phi, target=FIELD, weight=2.0, points=Z, y=Y, fit=20.0):
+    """Values with a squared loss, and gradients near those of a field."""
+    values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, fit)
+    return [values, rkhs.Term(rkhs.Gradient(points), rkhs.GroupNorm(phi), target, weight)]
+
+
+def classes(y=Y):
+    return np.concatenate([y[:, None], np.zeros((len(y), 2))], axis=1)
+
+
+def margins(radius, y=Y, weight=5.0, points=X):
+    return [rkhs.Term(rkhs.functionals.Jet(points), rkhs.RobustHinge(radius), classes(y), weight)]
+
+
+@dataclass(frozen=True)
+class Oracle:
+    value: float
+    u: np.ndarray
+
+
+def of_length(phi, r):
+    match phi:
+        case rkhs.Squared():
+            return cp.square(r)
+        case rkhs.Huber():
+            return cp.huber(r, phi.delta)
+        case rkhs.losses.SquaredEpsilonInsensitive():
+            return cp.square(cp.pos(r - phi.epsilon))
+    return cp.pos(r - phi.epsilon)
+
+
+def vector_losses(loss, V, b):
+    """The losses of vectors (t, m)."""
+    if isinstance(loss, rkhs.GroupNorm):
+        return of_length(loss.loss, cp.norm(V - b, axis=1))
+    if isinstance(loss, rkhs.RobustHinge):
+        return cp.pos(1 - cp.multiply(b[:, 0], V[:, 0]) + loss.radius * cp.norm(V[:, 1:], axis=1))
+    return of_length(loss, cp.abs(V - b)[:, 0])
+
+
+def oracle(terms, basis, kernel=KERNEL):
+    """The minimum by an interior-point method for second-order cones."""
+    family = rkhs.stack([t.functional for t in terms])
+    values, vectors = np.linalg.eigh(rkhs.gram(kernel, family).dense())
+    a = cp.Variable(family.size)
+    u = (vectors * np.sqrt(np.maximum(values, 0))) @ a
+    if basis is not None:
+        P = np.asarray(family.assemble(basis.on))
+        u = u + P @ cp.Variable(P.shape[1])
+    J, start = cp.sum_squares(a) / 2, 0
+    for t in terms:
+        m = getattr(t.loss, "size", 1)
+        V = cp.reshape(u[start : start + t.size], (t.size // m, m), order="C")
+        b, w = np.asarray(t.target).reshape(-1, m), np.asarray(t.weights()).reshape(-1, m)[:, 0]
+        J, start = J + cp.sum(cp.multiply(w, vector_losses(t.loss, V, b))), start + t.size
+    cp.Problem(cp.Minimize(J)).solve(solver="CLARABEL")
+    return Oracle(float(J.value), np.asarray(u.value))
+
+
+def assert_solved(solution, reference, tol=TOL):
+    assert solution.status == "converged", solution
+    assert solution.gap <= 1.01 * tol * abs(solution.primal)
+    assert solution.dual <= reference * (1 + 1e-6)
+    assert solution.primal >= reference * (1 - 1e-6)
+
+
+# Against cvxpy.
+
+
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+@pytest.mark.parametrize("phi", SMOOTH + KINKED, ids=repr)
+def test_losses_of_lengths(phi, basis):
+    terms = field_terms(phi)
+    reference = oracle(terms, basis)
+    for solver in FOR_ALL + (FOR_SMOOTH if phi in SMOOTH else []):
+        solution = rkhs.Problem(KERNEL, terms, basis).solve(solver, tol=TOL)
+        assert_solved(solution, reference.value)
+        values = np.concatenate([np.ravel(t.functional(solution.function)) for t in terms])
+        np.testing.assert_allclose(values, reference.u, atol=0.02)
+
+
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+@pytest.mark.parametrize("radius", RADII)
+def test_robust_margins(radius, basis):
+    terms = margins(radius)
+    reference = oracle(terms, basis)
+    for solver in FOR_ALL:
+        assert_solved(rkhs.Problem(KERNEL, terms, basis).solve(solver, tol=TOL), reference.value)
+
+
+def test_a_ball_of_radius_zero_is_the_hinge():
+    hinge = [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), Y, 5.0)]
+    for basis in BASES:
+        robust, plain = (rkhs.Problem(KERNEL, t, basis).solve(tol=1e-7) for t in (margins(0.0), hinge))
+        assert robust.primal == pytest.approx(plain.primal, rel=1e-6)
+
+
+def test_vectors_of_one_functional_have_the_scalar_loss():
+    for phi in SMOOTH + KINKED:
+        values = [rkhs.Term(rkhs.Evaluation(X), loss, 3 * Y, 5.0) for loss in (rkhs.GroupNorm(phi, 1), phi)]
+        one, other = (rkhs.Problem(KERNEL, [t], rkhs.Constant()).solve(tol=1e-7) for t in values)
+        assert one.status == "converged"
+        assert one.primal == pytest.approx(other.primal, rel=1e-6)
+
+
+@pytest.mark.parametrize("terms", [field_terms(rkhs.Absolute()), margins(0.3), margins(2.0)], ids=str)
+@pytest.mark.parametrize("solver", [rkhs.solvers.NonlinearCG(), rkhs.solvers.Galerkin()], ids=repr)
+def test_bounds_hold_before_convergence(solver, terms):
+    """Smoothed problems are slow with kinks, but their bounds are correct wherever they stop."""
+    for basis in BASES:
+        reference = oracle(terms, basis).value
+        solution = rkhs.Problem(KERNEL, terms, basis).solve(solver, tol=1e-4, time_limit=0.15)
+        assert solution.dual <= reference * (1 + 1e-6)
+        assert solution.primal >= reference * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("linear", [rkhs.Polynomials(1), rkhs.Polynomials(2)], ids=repr)
+def test_dual_points_are_feasible_with_larger_bases(linear):
+    """The slopes of a robust hinge are in a cone, which multiples of a point outside never reach."""
+    y = RNG.permutation(Y)
+    reference = oracle(margins(1.0, y), linear).value
+    for steps in (2, 5, 10):
+        stop = {"callback": lambda record, steps=steps: record.iteration >= steps}
+        early = rkhs.Problem(KERNEL, margins(1.0, y), linear).solve(rkhs.solvers.ADMM(), tol=1e-9, **stop)
+        assert early.dual <= reference * (1 + 1e-6)
+    assert_solved(rkhs.Problem(KERNEL, margins(1.0, y), linear).solve(tol=TOL), reference)
+
+
+@pytest.mark.parametrize("terms", [*(field_terms(phi) for phi in SMOOTH + KINKED), margins(0.3)], ids=str)
+def test_the_judge_agrees(terms):
+    """J of the returned function in 30 digits, by the judge's Gram matrix and losses."""
+    for basis in BASES:
+        problem = rkhs.Problem(KERNEL, terms, basis)
+        solution = problem.solve(tol=TOL)
+        value = judge.Judge(problem).value(solution.function)
+        assert float(value) == pytest.approx(solution.primal, rel=1e-10)
+        assert solution.dual <= value
+
+
+# Other coordinates, outputs, weights and units.
+
+
+@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+def test_lengths_do_not_depend_on_coordinates(phi):
+    angle = 0.7
+    R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+    def solved(R, loss):
+        values = rkhs.Term(rkhs.Evaluation(X @ R), rkhs.Squared(), Y, 20.0)
+        near = rkhs.Term(rkhs.Gradient(Z @ R), loss, FIELD @ R, 2.0)
+        return rkhs.Problem(KERNEL, [values, near], rkhs.Constant()).solve(tol=1e-9)
+
+    before, after = solved(np.eye(2), rkhs.GroupNorm(phi)), solved(R, rkhs.GroupNorm(phi))
+    assert after.primal == pytest.approx(before.primal, rel=1e-8)
+    T = RNG.uniform(-1, 1, (20, 2))
+    np.testing.assert_allclose(after.function(T @ R), before.function(T), atol=1e-3)
+    by_component = [solved(R, phi).primal for R in (np.eye(2), R)]  # a sum over components does
+    assert abs(by_component[1] / by_component[0] - 1) > 1e-3
+
+
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+def test_several_outputs(phi, basis):
+    fields, y = np.stack([FIELD, -2 * FIELD[::-1]], axis=-1), np.stack([Y, 2 * Y[::-1]], axis=-1)
+    joint = rkhs.Problem(KERNEL, field_terms(phi, fields, y=y), basis).solve(tol=TOL)
+    assert joint.status == "converged"
+    alone = [oracle(field_terms(phi, fields[..., k], y=y[:, k]), basis).value for k in range(2)]
+    assert joint.primal == pytest.approx(sum(alone), rel=1e-5)
+    assert joint.dual <= sum(alone) * (1 + 1e-6)
+
+
+def test_vectors_of_weight_zero_and_missing_ones():
+    weight = np.repeat([0.0, 2.0, 2.0, 0.5, 0.0, 2.0, 2.0], 2).reshape(7, 2)
+    kept = weight[:, 0] > 0
+    missing = np.where(kept[:, None], FIELD, np.nan)
+    for phi in (rkhs.Absolute(), rkhs.Huber(0.5)):
+        for basis in BASES:
+            fewer = oracle(field_terms(phi, FIELD[kept], weight[kept], Z[kept]), basis).value
+            for target in (FIELD, missing):
+                solution = rkhs.Problem(KERNEL, field_terms(phi, target, weight), basis).solve(tol=TOL)
+                assert_solved(solution, fewer)
+    y = np.where(np.arange(14) % 5 == 0, np.nan, Y)
+    target = np.where(np.isnan(y)[:, None], np.nan, classes(Y))
+    some = rkhs.Term(rkhs.functionals.Jet(X), rkhs.RobustHinge(0.3), target, 5.0)
+    fewer = oracle(margins(0.3, Y[~np.isnan(y)], points=X[~np.isnan(y)]), rkhs.Constant()).value
+    assert_solved(rkhs.Problem(KERNEL, [some], rkhs.Constant()).solve(tol=TOL), fewer)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+def test_units_of_targets(unit, basis):
+    """J in units of the targets is J times the square of the unit."""
+    for phi, scaled, factor in (
+        (rkhs.Absolute(), rkhs.Absolute(), unit),
+        (rkhs.Huber(0.5), rkhs.Huber(0.5 * unit), 1.0),
+        (rkhs.EpsilonInsensitive(0.5), rkhs.EpsilonInsensitive(0.5 * unit), unit),
+    ):
+        reference = oracle(field_terms(phi), basis).value
+        terms = field_terms(scaled, unit * FIELD, 2.0 * factor, y=unit * Y)
+        assert_solved(rkhs.Problem(KERNEL, terms, basis).solve(tol=TOL), unit**2 * reference)
+
+
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+@pytest.mark.parametrize("weight", [1e-6, 1e6])
+def test_extreme_weights(weight, basis):
+    """Hardly any effect, or nearly a constraint; the other loss keeps J away from zero."""
+    for phi in (rkhs.Absolute(), rkhs.Huber(0.5)):
+        terms = field_terms(phi, weight=weight)
+        reference = oracle(terms, basis).value
+        solution = rkhs.Problem(KERNEL, terms, basis).solve(tol=1e-3)
+        assert solution.status == "converged"
+        assert solution.primal == pytest.approx(reference, rel=2e-3)
+        assert solution.dual <= reference * (1 + 1e-5)
+
+
+# Subspaces and grids.
+
+
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+def test_landmarks_at_all_functionals_are_exact(phi, basis):
+    terms = field_terms(phi)
+    reference = oracle(terms, basis).value
+    family = rkhs.stack([t.functional for t in terms])
+    solution = rkhs.Problem(KERNEL, terms, basis, approximation=rkhs.Landmarks(family)).solve(tol=1e-4)
+    assert_solved(solution, reference, 1e-4)
+
+
+def test_landmarks_of_a_sample_take_whole_vectors():
+    """The preliminary fit uses a sample of the functionals, whose number need not be a multiple of three."""
+    points = RNG.uniform(-1, 1, (120, 2))
+    y = np.sign(points[:, 0])
+    problem = rkhs.Problem(KERNEL, margins(0.3, y, 1.0, points), rkhs.Constant(), approximation=rkhs.Landmarks(20))
+    solution = problem.solve(tol=1e-2)
+    assert solution.status == "converged"
+    exact = rkhs.Problem(KERNEL, margins(0.3, y, 1.0, points), rkhs.Constant()).solve(tol=1e-3)
+    assert exact.dual <= solution.primal <= 1.2 * exact.primal
+
+
+@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+def test_fourier_grids(phi):
+    pytest.importorskip("ducc0")
+    terms = field_terms(phi)
+    exact = oracle(terms, rkhs.Constant()).value
+    problem = rkhs.Problem(KERNEL, terms, rkhs.Constant(), approximation=rkhs.FourierGrid())
+    solution = problem.solve(tol=1e-2, time_limit=5)
+    assert solution.status == "converged"
+    assert solution.primal == pytest.approx(exact, rel=0.02)
+    assert solution.dual <= exact * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("approximation", [rkhs.Landmarks(15), rkhs.FourierGrid()], ids=repr)
+def test_subspaces_without_other_losses(approximation):
+    """All dual points must be corrected for the constant, and primal ones are not near them."""
+    pytest.importorskip("ducc0")
+    near = rkhs.Term(rkhs.functionals.Jet(X), rkhs.GroupNorm(), 3 * classes(), 5.0)
+    exact = oracle([near], rkhs.Constant()).value
+    problem = rkhs.Problem(KERNEL, [near], rkhs.Constant(), approximation=approximation)
+    solution = problem.solve(tol=1e-2, time_limit=5)
+    assert solution.status == "converged"
+    assert exact * (1 - 1e-3) <= solution.primal <= 1.1 * exact
+
+
+@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+def test_grids_and_folds(phi):
+    weights, folds = [0.1, 2.0], [np.arange(6), np.arange(6, 14)]
+    cells = rkhs.Problem(KERNEL, field_terms(phi, weight=1.0), rkhs.Constant()).grid(
+        {1: weights}, held_out={1: folds}, tol=TOL
+    )
+    assert cells.shape == (2, 2)
+    for i, weight in enumerate(weights):
+        for j, fold in enumerate(folds):
+            kept = np.setdiff1d(np.arange(7), fold[::2] // 2)
+            reference = oracle(field_terms(phi, FIELD[kept], weight, Z[kept]), rkhs.Constant()).value
+            assert cells[i, j].status == "converged"
+            assert cells[i, j].primal == pytest.approx(reference, rel=2 * TOL)
+            assert cells[i, j].dual <= reference * (1 + 1e-6)
+
+
+# What is refused.
+
+
+def test_weights_and_folds_within_a_vector_are_refused():
+    weight = np.ones((7, 2))
+    weight[3, 1] = 2.0
+    with pytest.raises(ValueError, match="vector 3 has the weights"):
+        field_terms(rkhs.Absolute(), weight=weight)
+    target = FIELD.copy()
+    target[2, 0] = np.nan
+    with pytest.raises(ValueError, match="vector 2 has the weights"):
+        field_terms(rkhs.Absolute(), target)
+    problem = rkhs.Problem(KERNEL, field_terms(rkhs.Absolute()))
+    for fold in (np.arange(5), np.linspace(0, 1, 14)):
+        with pytest.raises(ValueError, match="one weight and are missing together; vector"):
+            problem.grid({1: [1.0]}, held_out={1: [fold]})
+
+
+def test_families_that_are_not_divided_into_vectors_are_refused():
+    with pytest.raises(ValueError, match="which do not divide"):
+        rkhs.Term(rkhs.Evaluation(X), rkhs.GroupNorm(size=3), Y)
+    assert rkhs.Term(rkhs.Evaluation(X), rkhs.GroupNorm(size=7), Y).loss.size == 7
+    assert rkhs.Term(rkhs.Gradient(Z), rkhs.GroupNorm()).loss.size == 2
+
+
+def test_targets_that_are_not_classes_are_refused():
+    for target in (0.0, 1.0, 2 * classes(), classes()[:, ::-1]):
+        with pytest.raises(ValueError, match="with the class y"):
+            rkhs.Term(rkhs.functionals.Jet(X), rkhs.RobustHinge(0.3), target)
+
+
+@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5), rkhs.Squared()], ids=repr)
+def test_leaving_out_and_tuning_are_refused(phi):
+    problem = rkhs.Problem(KERNEL, field_terms(phi), rkhs.Constant())
+    with pytest.raises(ValueError, match=r"smooth losses of single functionals, and one is GroupNorm"):
+        problem.leave_out()
+    with pytest.raises(ValueError, match=r"Tuning needs all losses to be Squared, and one is GroupNorm"):
+        problem.tune()
+    with pytest.raises(ValueError, match=r"needs all losses to be Squared, and one is GroupNorm"):
+        problem.evidence()
+
+
+@pytest.mark.parametrize("solver", [rkhs.solvers.BoxDual(), rkhs.solvers.Direct(), rkhs.solvers.LibSVM()], ids=repr)
+def test_solvers_for_other_losses_are_refused(solver):
+    for terms in (field_terms(rkhs.Absolute()), field_terms(rkhs.Squared()), margins(0.0)):
+        with pytest.raises(rkhs.exceptions.NotApplicableError):
+            rkhs.Problem(KERNEL, terms).solve(solver)
