@@ -3,9 +3,9 @@ Signals with jumps
 ==================
 
 A squared norm makes large slopes expensive: it rounds off jumps, or follows the noise between them.  The total
-variation, the integral of ``|grad f|``, charges a jump by its height alone (Rudin, Osher and Fatemi 1992).  It is a loss
-of vectors, :class:`rkhs.GroupNorm`, of the slopes across the cells of a box, and :class:`rkhs.TotalVariation` divides the
-cells where f jumps.
+variation, the integral of ``|grad f|``, charges a jump by its height alone (Rudin, Osher and Fatemi 1992).  It is a
+loss of vectors, :class:`rkhs.GroupNorm`, of the slopes on a triangulation of points, to which
+:class:`rkhs.TotalVariation` can add points where f jumps.
 """
 
 # %%
@@ -29,14 +29,14 @@ values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=y, weight=1 / (2 *
 kernel = 10.0 * rkhs.Matern(1.5, scale=0.05)
 
 # %%
-# Without the prior, two smoothings: the first follows the noise, the second misses the jumps.  With it, f is flat between
-# the jumps.  The weight of the total variation is the only setting, and 20 to 60 give nearly the same function.
+# Without the prior, two smoothings: the first follows the noise, the second misses the jumps.  With it, f is flat
+# between the jumps.  The weight of the total variation is the only setting, and 20 to 60 give nearly the same function.
 
 found = {
     "little smoothing": rkhs.Problem(kernel, [values], rkhs.Constant()).solve(),
     "much smoothing": rkhs.Problem(0.02 * kernel, [values], rkhs.Constant()).solve(),
 }
-variation = rkhs.TotalVariation(cells=200, box=([0.0], [1.0]))
+variation = rkhs.TotalVariation(X)
 for _ in range(2):
     solution = rkhs.Problem(kernel, [values, variation.term(weight=30.0)], rkhs.Constant()).solve(tol=1e-3)
     variation = variation.refined(solution.function, 40)
@@ -60,7 +60,7 @@ Z = rng.uniform(size=(400, 2))
 disc = (np.hypot(Z[:, 0] - 0.5, Z[:, 1] - 0.5) < 0.3) + 0.2 * rng.standard_normal(400)
 terms = [
     rkhs.Term(rkhs.Evaluation(Z), rkhs.Squared(), target=disc, weight=1 / (2 * 0.2**2)),
-    rkhs.TotalVariation(cells=600, box=([0, 0], [1, 1])).term(weight=40.0),
+    rkhs.TotalVariation(Z).term(weight=40.0),
 ]
 plane = rkhs.Matern(1.5, scale=0.1)
 results = [rkhs.Problem(plane, terms[:k], rkhs.Constant()).solve(tol=1e-2) for k in (1, 2)]

@@ -1,11 +1,10 @@
-"""Total variation: cells, their sums and their division, jumps that survive, bad input."""
+"""Total variation: triangulations, jumps that survive, noise that does not, bad input."""
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 import rkhs
-from rkhs.invariances._variation import Cells
 
 RNG = np.random.default_rng(0)
 
@@ -29,41 +28,20 @@ def solved(prior, weight, kernel=KERNEL, **options):
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_cells_cover_the_box(n):
-    low, high = np.zeros(n), np.array([1.0, 2.0, 0.5])[:n]
-    cells = Cells.of_box(low, high, 100)
-    assert 50 <= len(cells.centers) <= 200
-    assert np.sum(cells.volumes) == pytest.approx(np.prod(high - low))
-    divided = cells.divided(np.array([0, 3]))
-    assert len(divided.centers) == len(cells.centers) + 2 * (2**n - 1)
-    assert np.sum(divided.volumes) == pytest.approx(np.prod(high - low))
-    assert np.all(divided.centers - divided.sides / 2 >= low - 1e-12)
-    assert np.all(divided.centers + divided.sides / 2 <= high + 1e-12)
-
-
-def test_an_axis_without_extent_is_not_divided():
-    cells = Cells.of_box(np.array([0.0, 5.0]), np.array([1.0, 5.0]), 20)
-    assert len(cells.centers) == 20
-    assert cells.slopes(cells.centers).shape == (20, 1)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
 def test_linear_functions_have_the_length_of_their_slope(n):
-    prior = rkhs.TotalVariation(50, (np.zeros(n), np.ones(n)))
-    slopes = np.arange(1, n + 1)
-    values = prior(np.zeros((1, n)))(rkhs.Functions(lambda X: (X @ slopes)[:, None]))
-    assert np.allclose(values[..., 0], slopes)
+    """The volumes of all simplices add up to that of the convex hull, here a cube."""
+    corners = np.stack(np.meshgrid(*[[0.0, 1.0]] * n), axis=-1).reshape(-1, n)
+    prior = rkhs.TotalVariation(np.concatenate([corners, RNG.uniform(size=(20, n))]))
+    slope = np.arange(1.0, n + 1)
+    values = prior(np.zeros((1, n)))(rkhs.Functions(lambda X: (X @ slope)[:, None]))[..., 0]
+    assert np.allclose(values.sum(axis=0), slope)
+    assert np.sum(np.linalg.norm(values, axis=1)) == pytest.approx(np.linalg.norm(slope))
 
 
-def test_the_sum_is_the_variation_of_a_monotone_function():
-    """Differences of neighboring cells add up."""
-    solution = solved(rkhs.TotalVariation(200, ([0.0], [1.0])), 1e-6)
-    f = solution.function
-    x = np.linspace(0, 1, 20_001)[:, None]
-    exact = np.sum(np.abs(np.diff(f(x))))
-    fine = rkhs.TotalVariation(2000, ([0.0], [1.0])).value(f)
-    assert fine == pytest.approx(exact, rel=1e-2)
-    assert fine <= exact + 1e-6
+def test_the_sum_is_the_variation_between_points():
+    f = solved(rkhs.TotalVariation(signal()[0]), 1e-6).function
+    x = np.linspace(0, 1, 2001)[:, None]
+    assert rkhs.TotalVariation(x).value(f) == pytest.approx(np.sum(np.abs(np.diff(f(x)))))
 
 
 def test_jumps_survive_and_noise_does_not():
@@ -71,7 +49,7 @@ def test_jumps_survive_and_noise_does_not():
     x = np.linspace(0, 1, 1001)
     data = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, 5.0)
     smooth = rkhs.Problem(KERNEL, [data], rkhs.Constant()).solve()
-    flat = solved(rkhs.TotalVariation(300, ([0.0], [1.0])), 30.0)
+    flat = solved(rkhs.TotalVariation(X), 30.0)
     assert flat.status == "converged"
     level = np.minimum(np.abs(x - 0.3), np.abs(x - 0.7)) > 0.02
     errors = [np.sqrt(np.mean((s.function(x[:, None]) - step(x))[level] ** 2)) for s in (smooth, flat)]
@@ -81,18 +59,37 @@ def test_jumps_survive_and_noise_does_not():
     assert flat.function([[0.28], [0.32]]) @ [-1, 1] > 0.7
 
 
-def test_cells_are_divided_at_jumps():
-    prior = rkhs.TotalVariation(40, ([0.0], [1.0]))
-    f = solved(rkhs.TotalVariation(300, ([0.0], [1.0])), 30.0).function
+def test_a_flexible_space_does_not_follow_the_noise():
+    """Slopes on simplices whose corners are data see it, whatever f does in between."""
+    X, y = signal()
+    f = solved(rkhs.TotalVariation(X), 30.0, 100.0 * KERNEL).function
+    assert rkhs.TotalVariation(X).value(f) < 0.3 * np.sum(np.abs(np.diff(y)))
+
+
+def test_the_result_does_not_depend_on_the_coordinates():
+    X = RNG.uniform(-1, 1, (40, 2))
+    y = (np.hypot(*X.T) < 0.6) + 0.1 * RNG.standard_normal(40)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    found = []
+    for points in (X, X @ turn.T):
+        terms = [rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), y, 50.0), rkhs.TotalVariation(points).term(3.0)]
+        found.append(rkhs.Problem(rkhs.Gaussian(0.5), terms, rkhs.Constant()).solve(tol=1e-6).function(points))
+    assert np.allclose(*found, atol=1e-2)
+
+
+def test_points_are_added_at_jumps():
+    X, _ = signal()
+    prior = rkhs.TotalVariation(np.linspace(0, 1, 41)[:, None])
+    f = solved(rkhs.TotalVariation(X), 30.0).function
     refined = prior.refined(f, 2)
-    assert len(refined) == 42
-    new = refined._cells.centers[-4:, 0]
+    assert len(refined.points) == 43
+    new = np.setdiff1d(refined.points, prior.points)
     assert np.all(np.minimum(np.abs(new - 0.3), np.abs(new - 0.7)) < 0.1)
     assert refined.value(f) >= prior.value(f) - 1e-9
 
 
 def test_approximations_agree_with_the_exact_problem():
-    prior = rkhs.TotalVariation(60, ([0.0], [1.0]))
+    prior = rkhs.TotalVariation(np.linspace(0, 1, 60)[:, None])
     exact = solved(prior, 1.0, rkhs.Matern(2.5, 0.1))
     grid = solved(prior, 1.0, rkhs.Matern(2.5, 0.1), approximation=rkhs.FourierGrid())
     assert grid.primal == pytest.approx(exact.primal, rel=2e-2)
@@ -102,7 +99,7 @@ def test_approximations_agree_with_the_exact_problem():
 
 def test_estimators_take_it():
     X, y = signal()
-    model = rkhs.InvariantRegressor(invariance=rkhs.TotalVariation(cells=100), nu=10.0, scale=0.05)
+    model = rkhs.InvariantRegressor(invariance=rkhs.TotalVariation(), nu=10.0, scale=0.05)
     fitted = clone(model).fit(X, y)
     plain = rkhs.InvariantRegressor(scale=0.05).fit(X, y)
     x = np.linspace(0, 1, 400)[:, None]
@@ -117,23 +114,23 @@ def test_the_length_of_gradients_at_the_training_points():
     assert np.all(np.isfinite(model.predict(X)))
 
 
-@pytest.mark.parametrize("cells", [0, -1, 2.5])
-def test_bad_numbers_of_cells(cells):
-    with pytest.raises(ValueError, match="positive integer"):
-        rkhs.TotalVariation(cells)
+def test_points_are_necessary_for_terms():
+    with pytest.raises(ValueError, match="pass points="):
+        rkhs.TotalVariation().term(1.0)
 
 
-@pytest.mark.parametrize("box", [1.0, ([0.0],), ([1.0], [0.0]), ([0.0], [1.0, 2.0]), "box"])
-def test_bad_boxes(box):
-    with pytest.raises(ValueError, match="lower and upper corner"):
-        rkhs.TotalVariation(10, box)
-
-
-def test_a_box_is_necessary_for_terms():
-    with pytest.raises(ValueError, match="pass box="):
-        rkhs.TotalVariation(10).term(1.0)
+@pytest.mark.parametrize(
+    "points", [[[0.0]], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], [[0.0, 1.0], [2.0, 3.0]]]
+)
+def test_points_that_span_nothing(points):
+    with pytest.raises(ValueError, match="do not span"):
+        rkhs.TotalVariation(points)
 
 
 def test_more_than_three_dimensions():
     with pytest.raises(ValueError, match="at most 3 dimensions"):
-        rkhs.TotalVariation(10)(np.zeros((2, 4)))
+        rkhs.TotalVariation(np.zeros((2, 4)))
+
+
+def test_repeated_points_count_once():
+    assert len(rkhs.TotalVariation([[0.0], [1.0], [1.0]]).points) == 2

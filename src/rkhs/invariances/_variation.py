@@ -1,97 +1,45 @@
 """Total variation: the integral of the length of the gradient, for functions with jumps.
 
-The integral over a box is a sum over cells, volume times the length of the mean slopes across the cell: the differences
-of f between the centers of opposite faces, divided by the sides.  Derivatives at the centers would be a poor choice,
-because f can jump between two centers without changing them; differences add up, and no jump along an axis is missed.
-The sum is refined where it matters: cells whose 2^n halves have the most additional variation are divided.
+The integral over the convex hull of some points is that of the piecewise linear function with the values of f at the
+points, on their Delaunay triangulation: a sum over simplices of volume times the length of the slope, which is a linear
+combination of the values at the corners.  Derivatives at nodes, or differences between points that are not data, would
+be a poor choice: f can follow the noise of the data in between without changing them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from itertools import product
+from dataclasses import dataclass
+from functools import cached_property
+from math import factorial
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_points, like, to_numpy
 from rkhs._finite.term import Term
-from rkhs.functionals import Difference
+from rkhs.functionals import Evaluation
 from rkhs.functionals._base import Combination, Functional
 from rkhs.losses import GroupNorm
 from rkhs.losses._base import Loss
 
-MOST_DIMENSIONS = 3
+MOST_DIMENSIONS = 3  # of Delaunay triangulations, whose number of simplices grows as that of the points up to the plane
 
 
-@dataclass(frozen=True)
-class Cells:
-    """Boxes that cover a box: their centers and sides (k, n)."""
-
-    centers: Matrix
-    sides: Matrix
-
-    @classmethod
-    def of_box(cls, low: Vector, high: Vector, count: int) -> Cells:
-        """Return a grid of about `count` cells that are nearly cubes; axes without extent are not divided."""
-        extent = high - low
-        wide = extent > 0
-        cell = float(np.prod(extent[wide]) / count) ** (1 / max(int(wide.sum()), 1))
-        numbers = np.where(wide, np.maximum(np.round(extent / cell), 1), 1).astype(int)
-        axes = [a + (np.arange(k) + 0.5) * e / k for a, e, k in zip(low, extent, numbers, strict=True)]
-        centers = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(low))
-        return cls(centers, np.broadcast_to(extent / numbers, centers.shape))
-
-    @property
-    def volumes(self) -> Vector:
-        """The volumes (k,), over axes with an extent."""
-        return np.prod(np.where(self.sides > 0, self.sides, 1.0), axis=1)
-
-    def slopes(self, prototype: Array) -> Functional:
-        """Return the mean slopes along all axes with an extent, of shape (k, axes)."""
-        axes = np.flatnonzero(np.any(self.sides > 0, axis=0))
-        steps = np.eye(self.sides.shape[1])[axes] * self.sides[:, None] / 2
-        ahead, behind = (
-            (self.centers[:, None] + sign * steps).reshape(-1, self.centers.shape[1]) for sign in (1.0, -1.0)
-        )
-        scaled = 1 / self.sides[:, axes].reshape(-1) * Difference(like(ahead, prototype), like(behind, prototype))
-        shape = len(self.centers), len(axes)
-        return Combination(shape, scaled.parts, f"mean slopes across {len(self.centers)} cells")
-
-    def lengths(self, function: Any) -> Vector:
-        """Return the lengths (k,) of the mean slopes of a function."""
-        return np.linalg.norm(to_numpy(self.slopes(self.centers)(function)), axis=1)
-
-    def halves(self) -> Cells:
-        """Return the 2^n cells of half the sides in each cell, (k 2^n, n)."""
-        signs = np.array(list(product((-0.25, 0.25), repeat=self.sides.shape[1])))
-        centers = self.centers[:, None] + signs * self.sides[:, None]
-        sides = np.broadcast_to(self.sides[:, None] / 2, centers.shape)
-        return Cells(centers.reshape(-1, centers.shape[2]), sides.reshape(-1, centers.shape[2]))
-
-    def divided(self, which: Vector) -> Cells:
-        """Return the cells, some of them replaced by their halves."""
-        new = Cells(self.centers[which], self.sides[which]).halves()
-        kept = np.delete(np.arange(len(self.centers)), which)
-        return Cells(np.concatenate([self.centers[kept], new.centers]), np.concatenate([self.sides[kept], new.sides]))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TotalVariation:
     """The prior that f has little total variation, which permits jumps and removes noise between them.
 
-        integral of |grad f| over a box,        as a sum over cells of volume * |mean slopes across the cell|
+        integral of |grad f|,        as a sum over the simplices of a triangulation of points
 
     The squared gradient makes large slopes expensive and rounds off jumps; the length of the gradient does not (Rudin,
-    Osher and Fatemi 1992).  Use `term` with a `Problem`, and `refined` to divide the cells at jumps; or pass it as the
-    `invariance` of an estimator, which uses the cells of the box of its training points, all with the same weight.
+    Osher and Fatemi 1992).  Use `term` with a `Problem`, or pass the prior as the `invariance` of an estimator.
 
     Parameters
     ----------
-    cells : int, default=400
-        The number of cells, about.
-    box : tuple of array-like, optional
-        The lower and upper corners of the box; in an estimator by default that of the points.
+    points : array-like of shape (k, n), optional
+        The points of the triangulation, in one to three dimensions, among them the points of the data; in an estimator
+        by default the training points.
 
     Examples
     --------
@@ -99,32 +47,27 @@ class TotalVariation:
     >>> x = np.linspace(0, 1, 60)[:, None]
     >>> y = (x[:, 0] > 0.5) + 0.1 * np.random.default_rng(0).standard_normal(60)
     >>> values = rkhs.Term(rkhs.Evaluation(x), rkhs.Squared(), target=y, weight=50.0)
-    >>> variation = rkhs.TotalVariation(cells=60, box=([0.0], [1.0]))
-    >>> f = rkhs.Problem(rkhs.Matern(1.5, scale=0.1), [values, variation.term(weight=3.0)]).solve(tol=1e-3).function
-    >>> f([[0.2], [0.8]]).round(1) + 0.0
-    array([0., 1.])
-    >>> len(variation.refined(f, 10))
-    70
+    >>> variation = rkhs.TotalVariation(x)
+    >>> f = rkhs.Problem(rkhs.Matern(1.5, scale=0.1), [values, variation.term(weight=10.0)]).solve(tol=1e-3).function
+    >>> abs(f([[0.2], [0.8]]) - [0.0, 1.0]).round(1)
+    array([0.1, 0.1])
+
+    More points where f changes most between two of them:
+
+    >>> len(variation.points), len(variation.refined(f, 10).points)
+    (60, 70)
     """
 
-    cells: int = 400
-    box: Any = None
-    _cells: Cells | None = field(default=None, repr=False, compare=False)
+    points: Any = None
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.cells, int) and self.cells > 0):
-            raise ValueError(f"cells of a TotalVariation must be a positive integer, got {self.cells!r}.")
-        if self.box is not None and self._cells is None:
-            try:
-                low, high = (np.atleast_1d(np.asarray(corner, dtype=np.float64)) for corner in self.box)
-            except (TypeError, ValueError):
-                low = high = np.zeros(0)
-            if low.shape != high.shape or low.ndim != 1 or not len(low) or not np.all(low <= high):
-                raise ValueError(f"box of a TotalVariation must be its lower and upper corner, got {self.box!r}.")
-            object.__setattr__(self, "_cells", _cells_of(low, high, self.cells))
+        if self.points is not None:
+            points = np.unique(to_numpy(as_points(self.points, "points")).astype(np.float64), axis=0)
+            object.__setattr__(self, "points", points)
+            _ = self._simplices
 
-    def __len__(self) -> int:
-        return len(self._known.centers)
+    def __repr__(self) -> str:
+        return "TotalVariation()" if self.points is None else f"TotalVariation({len(self.points)} points)"
 
     @property
     def default_loss(self) -> Loss:
@@ -132,30 +75,42 @@ class TotalVariation:
         return GroupNorm()
 
     @property
-    def _known(self) -> Cells:
-        if self._cells is None:
-            raise ValueError("A TotalVariation without a box has no cells: pass box=(lower corner, upper corner).")
-        return self._cells
+    def _known(self) -> Matrix:
+        if self.points is None:
+            raise ValueError("A TotalVariation without points has no triangulation: pass points=.")
+        known: Matrix = self.points
+        return known
+
+    @cached_property
+    def _simplices(self) -> Matrix:
+        """The indices (s, n + 1) of the corners of all simplices."""
+        return _triangulated(self._known)
 
     def __call__(self, X: Array) -> Functional:
-        """Return the mean slopes across all cells.
+        """Return the slopes on all simplices times their volumes.
 
         Parameters
         ----------
         X : array-like of shape (t, n)
-            The points, whose box is used if none was given.
+            The points, which are triangulated if none were given.
 
         Returns
         -------
         Functional
-            The slopes.
+            The functionals, of shape (s, n).
         """
-        points = as_points(X)
-        cells = self._cells
-        if cells is None:
-            rows = to_numpy(points).astype(np.float64)
-            cells = _cells_of(rows.min(axis=0), rows.max(axis=0), self.cells)
-        return cells.slopes(points)
+        X = as_points(X)
+        prior = TotalVariation(X) if self.points is None else self
+        points, corners = prior._known, prior._simplices
+        s, n = corners.shape[0], points.shape[1]
+        edges = points[corners[:, 1:]] - points[corners[:, :1]]  # (s, n, n): slope = edges^-1 (f_1 - f_0, ..)
+        volumes = np.abs(np.linalg.det(edges)) / factorial(n)
+        slopes = volumes[:, None, None] * np.linalg.inv(edges)
+        weights = np.concatenate([-np.sum(slopes, axis=2, keepdims=True), slopes], axis=2)  # (s, n, n + 1)
+        columns = np.broadcast_to(corners[:, None, :], weights.shape)
+        starts = np.arange(0, weights.size + 1, n + 1)
+        matrix = scipy.sparse.csr_array((weights.ravel(), columns.ravel(), starts), shape=(s * n, len(points)))
+        return Combination((s, n), (matrix @ Evaluation(like(points, X))).parts, f"slopes on {s} simplices")
 
     def term(self, weight: float) -> Term:
         """Return the total variation as a term of a problem.
@@ -168,54 +123,64 @@ class TotalVariation:
         Returns
         -------
         Term
-            The mean slopes across the cells, with their lengths as loss and the volumes as weights.
+            The slopes on all simplices, with their lengths as loss.
         """
-        slopes = self._known.slopes(self._known.centers)
-        return Term(slopes, GroupNorm(), weight=np.repeat(weight * self._known.volumes, slopes.shape[1]))
-
-    def refined(self, function: Any, count: int) -> TotalVariation:
-        """Divide the cells in which the total variation of a function is least accurate.
-
-        Parameters
-        ----------
-        function : Function
-            The solution with the present cells.
-        count : int
-            The number of additional cells, about.
-
-        Returns
-        -------
-        TotalVariation
-            The prior with more cells.
-        """
-        cells = self._known
-        each = 2 ** cells.centers.shape[1]
-        most = min(max(int(count) // (each - 1), 1), len(cells.centers))
-        inside = cells.halves().lengths(function).reshape(-1, each).mean(axis=1)
-        errors = cells.volumes * np.abs(inside - cells.lengths(function))
-        worst = np.sort(np.argsort(-errors, kind="stable")[:most])
-        return replace(self, _cells=cells.divided(worst))
+        return Term(self(self._known), GroupNorm(), weight=weight)
 
     def value(self, function: Any) -> float:
-        """Return the sum that approximates the total variation of a function.
+        """Return the total variation of the piecewise linear function with the values of a function.
 
         Parameters
         ----------
         function : Function
-            A function.
+            The function.
 
         Returns
         -------
         float
-            The sum over the cells.
+            The sum over the simplices.
         """
-        return float(self._known.volumes @ self._known.lengths(function))
+        return float(np.sum(np.linalg.norm(to_numpy(self(self._known)(function)), axis=1)))
+
+    def refined(self, function: Any, count: int) -> TotalVariation:
+        """Add the midpoints of the edges along which a function is least linear.
+
+        Parameters
+        ----------
+        function : Function
+            The solution with the present points.
+        count : int
+            The number of additional points.
+
+        Returns
+        -------
+        TotalVariation
+            The prior with more points.
+        """
+        points, corners = self._known, self._simplices
+        pairs = np.array([(i, j) for i in range(corners.shape[1]) for j in range(i)])
+        edges = np.unique(np.sort(corners[:, pairs].reshape(-1, 2), axis=1), axis=0)
+        middle = points[edges].mean(axis=1)
+        values: Vector = to_numpy(Evaluation(points)(function))
+        errors = np.abs(to_numpy(Evaluation(middle)(function)) - values[edges].mean(axis=1))
+        worst = np.argsort(-errors, kind="stable")[:count]
+        return TotalVariation(np.concatenate([points, middle[worst]]))
 
 
-def _cells_of(low: Vector, high: Vector, count: int) -> Cells:
-    if len(low) > MOST_DIMENSIONS:
+def _triangulated(points: Matrix) -> Matrix:
+    n = points.shape[1]
+    if n > MOST_DIMENSIONS:
         raise ValueError(
-            f"TotalVariation covers a box with cells, in at most {MOST_DIMENSIONS} dimensions, got {len(low)}: use "
-            "rkhs.Invariance(rkhs.Gradient, loss=rkhs.GroupNorm()), which uses the training points."
+            f"TotalVariation triangulates points in at most {MOST_DIMENSIONS} dimensions, got {n}: use "
+            "rkhs.Invariance(rkhs.Gradient, loss=rkhs.GroupNorm()), the lengths of gradients at the training points."
         )
-    return Cells.of_box(low, high, count)
+    if n == 1 and len(points) > 1:
+        return np.stack([np.arange(len(points) - 1), np.arange(1, len(points))], axis=1)
+    from scipy.spatial import Delaunay, QhullError  # slow to import
+
+    try:
+        if len(points) > n > 1:
+            return np.asarray(Delaunay(points).simplices)
+    except QhullError:
+        pass
+    raise ValueError(f"The {len(points)} different points of a TotalVariation do not span R^{n}: pass more points.")
