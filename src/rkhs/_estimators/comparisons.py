@@ -62,7 +62,7 @@ class Order:
         return int(self.below.sum())
 
     def take(self, rows: Vector) -> Order:
-        """Return the order of some of the rows, which are numbered anew."""
+        """Return the order of some of the rows, with their positions among these as indices."""
         index = np.full(len(self.rows), -1)
         index[rows] = np.arange(len(rows))
         kept = index[self.rows] >= 0
