@@ -11,6 +11,9 @@ with classes of equal weight.  All support vector machines share the grid of sca
 weights by class keep the scale and C that were chosen for these, and choose the strength of the addition, which may be
 zero.
 
+Where the hinge loss with weights by class leaves the constant of f undetermined, it is the one that favors the rare
+class most.
+
 The area under the precision-recall curve is computed with test rows weighted to the shares of the classes in training.
 
 With --out, each draw is added to imbalance.jsonl, and a later run computes only draws that are missing.
@@ -64,8 +67,8 @@ ROWS, SHARE, FEWEST = 300, 0.05, 10  # training rows, share of the rare class, a
 TEST_ROWS = 2000  # of each class at most
 FACTORS, CS = (0.5, 1.0), (0.1, 1.0, 10.0, 100.0)  # of the median distance; of the hinge loss
 MARGINS = (1.0, 2.0, 4.0, 8.0)  # of the rare class
-NUS = (0.0, 0.001, 0.01, 0.1, 1.0)  # the penalty of |scale * gradient|^2, in units of the weight of a rare label
-RADII = (0.0, 0.03, 0.1, 0.3, 1.0)  # in units of the scale
+NUS = (0.0, 0.01, 0.1, 1.0)  # the penalty of |scale * gradient|^2, in units of the weight of a rare label
+RADII = (0.0, 0.03, 0.1, 0.3)  # in units of the scale
 TOL, SECONDS = 1e-2, 30.0  # relative duality gap and time limit of a fit
 MODELS = (
     "SVM",
@@ -120,6 +123,21 @@ def solved(X: Matrix, factor: float, terms: Callable[[float], list[rkhs.Term]]) 
     return solution.function
 
 
+def favoring_rare(f: Values, X: Matrix, y: Matrix, reach: Any = 0.0) -> Values:
+    """Return f plus the largest constant that minimizes the hinge loss with balanced weights.
+
+    The constant is not unique if all points of a class are within the margin, since both classes have the same weight:
+    solvers return some constant of an interval that may be long.  With `reach` the loss is max(0, 1 + reach - y f).
+    """
+    weights = class_weights(y)
+    ends = y * (1 + reach) - f(X)  # the constants at which the losses of the points become zero
+    ordered = np.sort(ends)
+    below = [np.sum(weights[(y < 0) & (ends < c)]) - np.sum(weights[(y > 0) & (ends >= c)]) for c in ordered]
+    flat = np.flatnonzero(np.array(below) <= 1e-9 * len(y))  # the loss does not increase just below these
+    shift = float(ordered[flat[-1]])
+    return lambda Z: f(Z) + shift
+
+
 def labels(X: Matrix, y: Matrix, weight: Any) -> list[rkhs.Term]:
     """Return the hinge loss of the labels."""
     return [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), target=y, weight=weight)]
@@ -134,7 +152,7 @@ def plain(X: Matrix, y: Matrix, setting: tuple[float, float]) -> Values:
 def weighted(X: Matrix, y: Matrix, setting: tuple[float, float]) -> Values:
     """Fit an SVM with balanced weights."""
     factor, C = setting
-    return solved(X, factor, lambda scale: labels(X, y, C * class_weights(y)))
+    return favoring_rare(solved(X, factor, lambda scale: labels(X, y, C * class_weights(y))), X, y)
 
 
 def with_margin(X: Matrix, y: Matrix, setting: tuple[float, float, float]) -> Values:
@@ -175,26 +193,26 @@ def with_gradients(at_rare: bool) -> Fit:
             weight = nu * C * float(weights[rare[0]]) * scale**2
             return [*labels(X, y, C * weights), rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=weight)]
 
-        return solved(X, factor, terms)
+        return favoring_rare(solved(X, factor, terms), X, y)
 
     return fit
 
 
 def robust(X: Matrix, y: Matrix, setting: tuple[float, float, float]) -> Values:
     """Fit the weighted SVM with the smallest margin in balls around the points of the rare class."""
-    factor, C, radius = setting
-    if radius == 0:
+    factor, C, relative = setting
+    if relative == 0:
         return weighted(X, y, (factor, C))
     weights, rare = C * class_weights(y), y > 0
-
-    def terms(scale: float) -> list[rkhs.Term]:
-        target = np.zeros((int(rare.sum()), X.shape[1] + 1))
-        target[:, 0] = 1
-        jets = rkhs.functionals.Jet(X[rare])
-        balls = rkhs.Term(jets, rkhs.RobustHinge(radius * scale), target=target, weight=float(weights[rare][0]))
-        return [balls, *labels(X[~rare], y[~rare], weights[~rare])]
-
-    return solved(X, factor, terms)
+    radius = relative * factor * float(rkhs.kernels.median_scale(X))
+    target = np.zeros((int(rare.sum()), X.shape[1] + 1))
+    target[:, 0] = 1
+    jets = rkhs.functionals.Jet(X[rare])
+    balls = rkhs.Term(jets, rkhs.RobustHinge(radius), target=target, weight=float(weights[rare][0]))
+    f = solved(X, factor, lambda scale: [balls, *labels(X[~rare], y[~rare], weights[~rare])])
+    reach = np.zeros(len(y))
+    reach[rare] = radius * np.linalg.norm(np.asarray(rkhs.Gradient(X[rare])(f)), axis=1)
+    return favoring_rare(f, X, y, reach)
 
 
 def svc(X: Matrix, y: Matrix, setting: tuple[float, float]) -> Values:
@@ -312,7 +330,7 @@ def measure(X: Matrix, y: Matrix, Z: Matrix, truth: Matrix) -> dict[str, Any]:
 
 
 def table(results: dict[tuple[str, int], dict[str, Any]], names: Sequence[str]) -> list[list[str]]:
-    """Return the rows of a table: means over sets of the means over draws, and wins against the reference."""
+    """Return the rows of a table: means over sets of the means over draws, and comparisons with the reference."""
     sets = sorted({name for name, _ in results})
 
     def means(model: str, key: str) -> Matrix:
@@ -327,13 +345,20 @@ def table(results: dict[tuple[str, int], dict[str, Any]], names: Sequence[str]) 
             [
                 model,
                 f"{np.mean(error):.1f}",
-                f"{np.mean(area):.1f}",
+                difference(-gains),
                 f"{np.sum(gains > 0.5)} : {np.sum(gains < -0.5)}",
+                f"{np.mean(area):.1f}",
+                difference(areas),
                 f"{np.sum(areas > 0.5)} : {np.sum(areas < -0.5)}",
                 f"{seconds:.1f}",
             ]
         )
     return rows
+
+
+def difference(values: Matrix) -> str:
+    """Return the mean over sets and its standard error; nothing if all are zero."""
+    return f"{np.mean(values):+.1f} ± {np.std(values, ddof=1) / len(values) ** 0.5:.1f}" if np.any(values) else ""
 
 
 def by_set(results: dict[tuple[str, int], dict[str, Any]], key: str) -> list[list[str]]:
@@ -368,7 +393,8 @@ def main() -> None:
                 with path.open("a") as file:
                     file.write(json.dumps({"set": name, "draw": seed, "models": models}) + "\n")
     results = {key: one for key, one in results.items() if key[0] in options.sets and key[1] < options.draws}
-    headings = ("model", "balanced error %", "area %", "wins : losses, error", "wins : losses, area", "processor s")
+    compared = ("difference", "better : worse")  # than the reference, by more than half a point
+    headings = ("model", "balanced error %", *compared, "area %", *compared, "processor s")
     fixed = [REFERENCE, *(m for m in next(iter(results.values())) if ": " in m)]
     texts = []
     for title, heads, rows in (
