@@ -111,3 +111,8 @@ def test_zeros_alone_have_no_minimum_with_a_constant():
     with pytest.raises(rkhs.exceptions.UnattainedError):
         rkhs.Problem(rkhs.Gaussian(), [term], rkhs.Constant()).solve()
     assert rkhs.Problem(rkhs.Gaussian(), [term]).solve().status == "converged"
+
+
+def test_negative_counts_are_refused():
+    with pytest.raises(ValueError, match="not negative"):
+        rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Poisson(), target=[1.0, -1.0])

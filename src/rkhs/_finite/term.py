@@ -161,8 +161,8 @@ class Term:
         observed = self._observed(to_numpy(target))
         if observed is not None:
             target = xp.where(xp.isnan(target), xp.ones_like(target), target)
-        if self.loss.classification and not bool(xp.all(abs(target) == 1)):
-            raise ValueError(f"{self.loss!r} needs targets +1 and -1: encode the two classes as +1 and -1.")
+        if self.loss.separable:  # vectors of targets are checked together with their weights
+            self.loss.check_targets(target)
         return immutable_copy(like(as_array(target, "target"), L.prototype)), observed
 
     def _observed(self, target: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:

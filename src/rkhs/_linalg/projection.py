@@ -4,8 +4,8 @@ By duality the projection is a = clip(x, low, high), x = point + Q m, for the mu
 
     phi(m) = sum_i a_i x_i - a_i^2 / 2,        grad phi = Q'a
 
-a convex, piecewise quadratic function.  Newton's method with exact line search ends after finitely many steps.  With
-any other convex set in the place of the box, a is the projection of x onto it, and phi has the same gradient; its
+a convex, piecewise quadratic function.  Newton's method with exact line search ends after finitely many steps.  For
+convex sets other than boxes, a is the projection of x onto the set, and phi has the same gradient; its
 Hessian is approximated by difference quotients.
 """
 

@@ -54,6 +54,17 @@ class Loss(ABC):
     attained: bool = True
     separable: ClassVar[bool] = True
 
+    def check_targets(self, b: Array) -> None:
+        """Raise ValueError unless the targets are valid: +1 and -1 for classes, by default any number otherwise.
+
+        Parameters
+        ----------
+        b : array
+            The targets.
+        """
+        if self.classification and not bool(namespace(b).all(abs(b) == 1)):
+            raise ValueError(f"{self!r} needs targets +1 and -1: encode the two classes as +1 and -1.")
+
     def of_family(self, shape: tuple[int, ...]) -> Loss:
         """Return the loss for functionals of a shape; losses of vectors learn the size of a vector.
 

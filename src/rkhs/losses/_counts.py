@@ -41,6 +41,10 @@ class Poisson(Loss):
     smooth = True
     attained = False  # for b = 0 the infimum 0 is approached for u -> -infinity
 
+    def check_targets(self, b: Array) -> None:
+        if not bool(namespace(b).all(b >= 0)):
+            raise ValueError(f"{self!r} needs counts or rates as targets, which are not negative.")
+
     def value(self, u: Array, b: Array) -> Array:
         xp = namespace(u)
         return xp.where(b < 0, _exp(u) - b * u, _divergence(u, clip(b, 0, None)))
