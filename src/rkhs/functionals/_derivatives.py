@@ -173,10 +173,11 @@ class Jet(AtPoints):
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         t, n = (int(k) for k in self.X.shape)
-        first = scipy.sparse.csr_array(np.eye(1 + n, 1))
-        others = scipy.sparse.csr_array(np.eye(1 + n, n, k=-1))
-        points = scipy.sparse.eye_array(t, format="csr")
-        values, slopes = (scipy.sparse.csr_array(scipy.sparse.kron(points, one)) for one in (first, others))
+        points, dtype = scipy.sparse.eye_array(t), to_numpy(self.X[:0]).dtype
+        values, slopes = (
+            scipy.sparse.kron(points, rows, format="csr").astype(dtype)
+            for rows in (np.eye(1 + n, 1), np.eye(1 + n, n, k=-1))
+        )
         gradients = Atoms(self.X, _unit_directions(np.arange(n)[:, None], self.X))
         return Part(Atoms.values(self.X), matrix=values), Part(gradients, matrix=slopes)
 
