@@ -75,3 +75,17 @@ def test_points_outside_of_the_box_are_refused():
     stream = rkhs.streams.blocks(moved, Y, rows=1000)
     with pytest.raises(ValueError, match=r"Block 2 .*outside of the box"):
         rkhs.streams.StreamedProblem(KERNEL, terms, stream, GRID).solve()
+
+
+@pytest.mark.parametrize("grid", [GRID, rkhs.FourierGrid(1e-4)])
+def test_fields_in_blocks(grid):
+    kernel = rkhs.kernels.DivergenceFree(KERNEL)
+
+    def arrows(block):
+        target = np.stack([np.sin(3 * block.X[:, 1]), np.cos(2 * block.X[:, 0])], axis=1)
+        return [rkhs.Term(rkhs.functionals.Components(block.X), rkhs.Squared(), target=target, weight=10.0)]
+
+    solution = rkhs.streams.StreamedProblem(kernel, arrows, rkhs.streams.blocks(X, Y, rows=700), grid).solve()
+    whole = rkhs.Problem(kernel, arrows(rkhs.streams.Block(0, X, Y, None)), approximation=GRID).solve()
+    points = rkhs.functionals.Components(X[:50])
+    assert np.allclose(points(solution.function), points(whole.function), atol=2e-3)

@@ -181,11 +181,6 @@ class FourierGrid(Approximation):
             )
         return corners[0], corners[1]
 
-    @staticmethod
-    def corners(families: Sequence[Functional]) -> tuple[Vector, Vector]:
-        """Return the corners of the box that contains the points of all functionals."""
-        return _corners([part.atoms for family in families for part in family.parts])
-
 
 def potential(kernel: Kernel, dimension: int) -> tuple[Kernel, Push | None]:
     """Return the kernel of the potential of a kernel of fields, and how functionals are pushed to it.
@@ -324,6 +319,10 @@ class FourierGridSpace(FiniteSpace):
         """The corners of the box of all points, a little larger because of rounding."""
         half = 0.5 * (1 + 1e-9) * self.extent + 8 * EPS * np.abs(self.center)
         return self.center - half, self.center + half
+
+    def corners(self, families: Sequence[Functional]) -> tuple[Vector, Vector]:
+        """Return the corners of the box that contains the points of functionals."""
+        return _corners([part.atoms for family in families for part in self.parts(family)])
 
     @cached_property
     def frequencies(self) -> list[Vector]:

@@ -22,7 +22,7 @@ from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.features import FeatureBlocks, KeptRows
 from rkhs._finite.term import Term
 from rkhs._spaces.base import DenseSpace, Orthonormal
-from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace
+from rkhs._spaces.fourier_grid import FourierGridSpace
 from rkhs.exceptions import BlockError
 from rkhs.solvers._spectral_equations import QuadraticSums, Rows as GridRows, with_missing_variance
 from rkhs.streams._blocks import Block, Blocks
@@ -69,7 +69,7 @@ class SpectralPlan:
                     f"A FourierGrid adds up squared losses over blocks, and one is {one.block.loss!r}: use arrays, or "
                     "rkhs.Landmarks."
                 )
-        low, high = FourierGrid.corners([one.functional for one in rows])
+        low, high = self.space.corners([one.functional for one in rows])
         if np.any(np.maximum(self.space.center - low, high - self.space.center) > 0.5001 * self.space.extent):
             raise BlockError(
                 block.index,
