@@ -339,3 +339,23 @@ def test_blocks_of_normal_matrices(name, d):
     assert np.allclose(normal.block(np.arange(space.size)), matrix, atol=1e-7 * scale)
     middle = np.arange(space.size // 2 - 1, space.size // 2 + 2)
     assert np.allclose(normal.block(middle), matrix[np.ix_(middle, middle)], atol=1e-7 * scale)
+
+
+@pytest.mark.parametrize("name", ["values", "gradients", "slopes", "several slopes", "Hessians", "field"])
+def test_the_missing_norms_are_those_outside_of_the_space(name):
+    X = POINTS[2]
+    kernel = rkhs.kernels.CurlFree(rkhs.Matern(3.5, 0.5)) if name == "field" else rkhs.Matern(3.5, 0.5)
+    functional = rkhs.functionals.Components(X) if name == "field" else FAMILIES[name](X)
+    space = rkhs.FourierGrid(modes=300).choose(kernel, [functional])
+    assert np.max(space.missing(functional)) > 1e-4
+    assert np.allclose(space.missing(functional), space.outside(functional), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["differences", "averages", "stack", "field"])
+def test_far_from_the_box_all_of_the_norm_is_missing(name):
+    X = POINTS[2]
+    kernel = rkhs.kernels.CurlFree(rkhs.Gaussian(0.3)) if name == "field" else rkhs.Gaussian(0.3)
+    family = rkhs.functionals.Components if name == "field" else FAMILIES[name]
+    space = rkhs.FourierGrid(1e-3).choose(kernel, [family(X)])
+    far = family(X + 100.0)
+    assert np.allclose(space.missing(far), rkhs.gram(kernel, far).diagonal(), rtol=1e-6)

@@ -122,14 +122,14 @@ class BaseKernelEstimator(BaseEstimator):
                 f"{type(self).__name__} needs all rows in memory, got {type(X).__name__}: InvariantClassifier and "
                 "InvariantRegressor take blocks with an approximation, such as rkhs.Landmarks(500)."
             )
-        X, accepted = _accepted(X)
+        X, accepted = accepted_formats(X)
         y, missing = (None, np.zeros(0)) if y is None else self._fill_missing(y)
         multi_output = y is not None and y.ndim == 2
         copy = own and not issparse(X)  # `dense` copies sparse matrices anyway
         X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=multi_output, copy=copy, **accepted)
         if is_classifier(self):
             check_classification_targets(y)
-        self._kind = _kind(X)
+        self._kind = array_kind(X)
         if self._is_precomputed:
             self._matrix = self._as_matrix(X)
             return frozen(like(self._matrix.points, X[:0])), X, y, missing
@@ -227,12 +227,12 @@ class BaseKernelEstimator(BaseEstimator):
     def _validated_input(self, X: Any, method: str) -> Array:
         """Validate the X of a predicting method: its columns, array library and device must be those of `fit`."""
         check_is_fitted(self)
-        X, accepted = _accepted(X)
+        X, accepted = accepted_formats(X)
         validated = validate_data(self, X, reset=False, **accepted)
-        if _kind(validated) != self._kind:
+        if array_kind(validated) != self._kind:
             raise ValueError(
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
-                f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(_kind(validated))}."
+                f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(array_kind(validated))}."
             )
         return validated
 
@@ -266,7 +266,7 @@ def check_finite(values: Array) -> Array:
     return values
 
 
-def _accepted(X: Any) -> tuple[Any, dict[str, Any]]:
+def accepted_formats(X: Any) -> tuple[Any, dict[str, Any]]:
     """Return X, with dask collections computed, and the options for `validate_data`.
 
     Masked arrays and frames without columns are refused here, since `validate_data` accepts them.
@@ -292,7 +292,7 @@ def as_input_type(values: Any, X: Array) -> Array:
     return array_namespace(X).asarray(values, device=device(X))
 
 
-def _kind(X: Array) -> tuple[str, str]:
+def array_kind(X: Array) -> tuple[str, str]:
     """Return the names of the array namespace and of the device of X."""
     if issparse(X) or is_numpy_array(X):
         return "numpy", "cpu"

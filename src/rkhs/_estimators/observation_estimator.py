@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs._estimators.base import BaseKernelEstimator, _accepted, _kind, check_finite, dense
+from rkhs._estimators.base import BaseKernelEstimator, accepted_formats, array_kind, check_finite, dense
 from rkhs._estimators.length_scales import KERNELS, SCALED, WIDTHS, as_kernel, deviations
 from rkhs._estimators.options import check_number
 from rkhs._estimators.problem import WeightNormalization
@@ -186,9 +186,9 @@ class ObservationEstimator(BaseKernelEstimator):
 
     def _points_without_targets(self, X: Any) -> Matrix:
         """Validate X, and return the points as a float64 copy."""
-        X, accepted = _accepted(X)
+        X, accepted = accepted_formats(X)
         X = validate_data(self, X, ensure_min_samples=2, **accepted)
-        self._kind = _kind(X)
+        self._kind = array_kind(X)
         return np.array(to_numpy(dense(X)), dtype=np.float64)
 
     def _utilities(self, X: Any, method: str) -> tuple[Vector, Array]:

@@ -405,25 +405,42 @@ class FourierGridSpace(FiniteSpace):
         return np.clip(to_numpy(gram(self.kernel, functional).diagonal()) - np.array(inside), 0, None)
 
     def missing(self, functional: Functional) -> Vector:
-        """Return the squared norms (N,) of the parts of functionals outside of the space, as far as they are constant.
+        """Return the squared norms (N,) of the parts of functionals outside of the space, as far as they are known.
 
-        They are the same at all points for values and for derivatives in directions that all points share, except at
-        points that are far from the box, where f is zero and all of the norm is missing.  They are returned as zero for
-        other families.
+        They are for values and derivatives at single points.  For families that combine several of these they are
+        returned as zero, except at points that are far from the box, where f is zero and all of the norm is missing.
         """
         parts = self.parts(functional)
-        part, atoms = parts[0], parts[0].atoms
-        if len(parts) > 1 or part.matrix is not None or not atoms.shared or not functional.size:
+        if not functional.size or not parts:
             return np.zeros(functional.size)
-        norms = to_numpy(gram(self.kernel, functional.take(np.arange(atoms.per_point))).diagonal())
-        inside = [
-            part.weight**2 * float(np.sum(self.amplitudes**2 * np.abs(self.multiplier(u, atoms.blur)) ** 2))
-            for u in to_numpy(atoms.directions).astype(np.float64)
-        ]
-        near = self.near(atoms.points)
+        part, atoms = parts[0], parts[0].atoms
+        if len(parts) > 1 or part.matrix is not None:
+            return self._missing_far_away(functional, parts)
+        channels, near = Channels.of(self, atoms), self.near(atoms.points)
         kept = 1.0 if near is None else np.repeat(near, atoms.per_point)
-        count = functional.size // atoms.per_point
-        return np.clip(np.tile(norms, count) - kept * np.tile(inside, count), 0.0, None)
+        waves = [self.amplitudes * np.broadcast_to(m, self.shape) for m in channels.multipliers]
+        products = part.weight**2 * np.array([[float(np.sum((np.conj(a) * b).real)) for a in waves] for b in waves])
+        if channels.coefficients is None:  # the same at all points
+            count = functional.size // atoms.per_point
+            norms = np.tile(to_numpy(gram(self.kernel, functional.take(np.arange(atoms.per_point))).diagonal()), count)
+            inside = np.tile(np.diag(products), count)
+        else:
+            norms, c = to_numpy(gram(self.kernel, functional).diagonal()), channels.coefficients
+            inside = np.sum((c @ products) * c, axis=2).reshape(-1)
+        return np.clip(norms - kept * inside, 0.0, None)
+
+    def _missing_far_away(self, functional: Functional, parts: Sequence[Part]) -> Vector:
+        """Return the squared norms of functionals that refer to points far from the box, and zero for the others."""
+        far = np.zeros(functional.size, dtype=bool)
+        for part in parts:
+            near = self.near(part.atoms.points)
+            if near is not None:
+                away = np.repeat(~near, part.atoms.per_point).astype(np.float64)
+                far[part.rows] |= np.asarray(abs(part.as_matrix()) @ away) > 0
+        result, rows = np.zeros(functional.size), np.flatnonzero(far)
+        if len(rows):
+            result[rows] = to_numpy(gram(self.kernel, functional.take(rows)).diagonal())
+        return result
 
     def phases(self, points: Array) -> Matrix:
         """Return 2 pi h (x - center), (t, d)."""
