@@ -1,6 +1,6 @@
 """Exceptions; each message names the object, states what is wrong with it and suggests a remedy."""
 
-__all__ = ["BlockError", "ModelFileError", "NotApplicableError", "NotBoundedError", "UnattainedError"]
+__all__ = ["BlockError", "ExportError", "ModelFileError", "NotApplicableError", "NotBoundedError", "UnattainedError"]
 
 
 class NotBoundedError(ValueError):
@@ -44,6 +44,21 @@ class ModelFileError(ValueError):
     ... except rkhs.exceptions.ModelFileError:
     ...     print("not a model")
     not a model
+    """
+
+
+class ExportError(ValueError):
+    """Raised if a model, or a part of it such as its kernel, cannot be exported to ONNX or JSON.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> f = rkhs.Function(rkhs.kernels.Precomputed([[1.0]]), rkhs.Evaluation([[0.0]]), [1.0])
+    >>> try:
+    ...     rkhs.to_json(f)
+    ... except rkhs.exceptions.ExportError:
+    ...     print("a matrix has no formula for new points")
+    a matrix has no formula for new points
     """
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, product
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -283,6 +284,11 @@ class Pairing(ABC):
 
     left: Atoms
     right: Atoms
+
+    @property
+    def largest(self) -> float:
+        """A bound on |x|^2/2 + |y|^2/2 for near points x and y; infinite if it is not worth computing."""
+        return inf
 
     @abstractmethod
     def within_left(self, p: Array, q: Array) -> Array:

@@ -149,6 +149,8 @@ def correct_near(form: Form, original: Pairing, pairing: Pairing, q: Array, slop
     xp, left, right = namespace(q), pairing.left, pairing.right
     us, vs = ([side.u(i) for i in range(side.order)] for side in (left, right))
     if not isinstance(pairing, AllPairs):
+        if not form.careful(pairing.largest):
+            return
         difference = form.difference(original.left.points, original.right.points)[:, None, :]
         q[...] = -inner(difference, difference) / 2
         exact = [-pairing.between(u, difference) for u in us] + [pairing.between(difference, v) for v in vs]

@@ -143,6 +143,13 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         """Return the ratio of errors at new points to those at `count` left-out targets."""
         return 1.0
 
+    def _interval_widths(self, coverage: float) -> Vector:
+        """Return half the width of the prediction intervals of each output, (outputs,)."""
+        left_out = self._held_out.labels
+        residuals = np.abs(left_out.predicted - left_out.target).reshape(len(left_out.times), -1)  # (l, outputs)
+        widths = np.array([bound(column, coverage, left_out.times) for column in residuals.T])
+        return self._widened(int(left_out.times.sum())) * widths
+
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Predict intervals around f that contain a new target with the given probability.
 
@@ -173,11 +180,8 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         0.9
         """
         values, validated = self._values(X, "predict_interval")
-        left_out = self._held_out.labels
-        residuals = np.abs(left_out.predicted - left_out.target).reshape(len(left_out.times), -1)  # (l, outputs)
-        width = np.array([bound(column, coverage, left_out.times) for column in residuals.T])
-        center = to_numpy(values)
-        width = self._widened(int(left_out.times.sum())) * (width if center.ndim > 1 else width[0])
+        widths, center = self._interval_widths(coverage), to_numpy(values)
+        width = widths if center.ndim > 1 else widths[0]
         return as_input_type(np.stack([center - width, center + width], axis=-1), validated)
 
 

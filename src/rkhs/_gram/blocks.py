@@ -39,10 +39,16 @@ class GramBlock:
 def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[GramBlock]:
     """Return the blocks of the Gram matrix of L and M."""
     parts = in_one_dtype(L.parts if M is L else L.parts + M.parts)
-    lefts_by_blur = _by_blur(parts[: len(L.parts)])
-    rights_by_blur = lefts_by_blur if M is L else _by_blur(parts[len(L.parts) :])
+    lefts = parts[: len(L.parts)]
+    return blocks_of_parts(kernel, lefts, lefts if M is L else parts[len(L.parts) :])
+
+
+def blocks_of_parts(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...]) -> list[GramBlock]:
+    """Return the blocks of the Gram matrix of two families, given by their parts."""
+    lefts_by_blur = _by_blur(lefts)
+    rights_by_blur = lefts_by_blur if rights is lefts else _by_blur(rights)
     pairs = product(lefts_by_blur, rights_by_blur)
-    unfolded = (block for lefts, rights in pairs for block in _unfolded(kernel, lefts, rights))
+    unfolded = (block for left, right in pairs for block in _unfolded(kernel, left, right))
     return [resolved for block in unfolded for resolved in _resolved(block)]
 
 

@@ -83,7 +83,7 @@ def distances(pairing: Pairing, factors: Vector) -> Array:
         if 0 in (len(x), len(y)):
             return np.zeros((len(x), len(y)), dtype=x.dtype)
         return like(scipy.spatial.distance.cdist(x, y, "cityblock", w=factors), x)
-    xp = namespace(x, y)
+    xp = namespace(x)
     if not isinstance(pairing, AllPairs):
         return xp.sum(xp.abs(x - y) * like(factors, x), axis=-1)
     total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=x.device)

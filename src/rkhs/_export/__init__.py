@@ -1,0 +1,1 @@
+"""Export of fitted models to ONNX and JSON."""

@@ -1,0 +1,291 @@
+"""What a fitted model computes at a point x, recorded in a `Graph`: values, probabilities, deviations, intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from typing import Any, NoReturn
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from rkhs._backend.arrays import Array, Vector, apply_matrix, to_numpy
+from rkhs._calculus.atoms import Atoms
+from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._estimators.classifier import Classifier
+from rkhs._estimators.comparisons import LOSSES, PreferenceRegressor, SurvivalRanker
+from rkhs._estimators.functional_regressor import FunctionalRegressor
+from rkhs._estimators.options import as_loss
+from rkhs._estimators.ordinal_classifier import OrdinalClassifier
+from rkhs._estimators.poisson_regressor import KernelPoissonRegressor
+from rkhs._estimators.quantile_regressor import QuantileRegressor
+from rkhs._estimators.regressor import Regressor
+from rkhs._export.tracing import Graph, PointPairs, Symbol
+from rkhs._finite.function import FeatureFunction, Function
+from rkhs._gram.blocks import blocks_of_parts
+from rkhs._linalg.saddle import Saddle
+from rkhs._spaces import LandmarkSpace
+from rkhs._spaces.fourier_features import FourierSpace
+from rkhs.exceptions import ExportError
+from rkhs.functionals._base import Functional, Part
+from rkhs.kernels._base import Kernel
+from rkhs.losses import Logistic
+from rkhs.solvers._conditioned import ConditionedGram, SubspaceCovariance
+
+CHECKED = 20  # points of each kind of functional at which the recorded formula is compared with f
+TOL = 1e-3  # largest difference there, relative to the largest value of f: formulas in float32 differ by their rounding
+LARGEST = 4000  # functionals up to which the inverse of their matrix is exported, 128 MB
+FEWER = "use an approximation such as rkhs.Landmarks(500), or leave return_std out"
+VALUED = (  # models whose only prediction is f(x), or its exponential
+    *(Function, FeatureFunction, Regressor, FunctionalRegressor),
+    *(PreferenceRegressor, SurvivalRanker, KernelPoissonRegressor),
+)
+BEYOND = 1e300  # a finite number in place of infinity, which JSON does not have
+
+
+def refuse(
+    what: Any, reason: str, remedy: str = "save the model with rkhs.save, and predict with rkhs.load"
+) -> NoReturn:
+    """Raise an ExportError that names an object."""
+    raise ExportError(f"{what if isinstance(what, str) else repr(what)} cannot be exported: {reason}; {remedy}.")
+
+
+def recorded(model: Any, return_std: bool, coverage: float | None) -> tuple[Graph, dict[str, Symbol]]:
+    """Record the outputs of a model.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline or Function
+        The fitted model.
+    return_std : bool
+        Whether to add the standard deviations of `predict`.
+    coverage : float or None
+        The coverage of the intervals to add.
+
+    Returns
+    -------
+    Graph
+        The operations.
+    dict of str to Symbol
+        `label` and `probabilities` or `scores` of a classifier; `variable`, `std`, `lower` and `upper` of others.
+    """
+    if isinstance(model, (Function, FeatureFunction)):
+        dimension = model.functionals.dimension if isinstance(model, Function) else model.features.dimension
+    else:
+        if not isinstance(model, BaseEstimator):
+            refuse(f"{type(model).__name__}", "it is not an estimator of rkhs", "pass a fitted estimator")
+        check_is_fitted(model)
+        dimension = model.n_features_in_
+    graph = Graph(dimension)
+    x = graph.x
+    if isinstance(model, Pipeline):
+        *steps, (_, model) = model.steps
+        for _, step in steps:
+            x = _scaled(step, x)
+    symbols = _outputs(model, x, return_std, coverage)
+    return graph.needed(symbols), symbols
+
+
+def _outputs(model: Any, x: Symbol, return_std: bool, coverage: float | None) -> dict[str, Symbol]:
+    graph, name = x.graph, type(model).__name__
+    if getattr(model, "_is_precomputed", False):
+        refuse(f'{name} with kernel="precomputed"', "there is no formula for the kernel at new points")
+    if getattr(model, "features_", None) is not None:
+        refuse(name, f"it computes features by {model.features_!r}", "leave `features` out")
+    if return_std and not isinstance(model, (Regressor, FunctionalRegressor)):
+        refuse(f"A standard deviation of {name}", "the model has none", "leave return_std out")
+    if coverage is not None and not isinstance(model, Regressor):
+        refuse(f"An interval of {name}", "the model has none", "leave coverage out")
+    if isinstance(model, Classifier):
+        return _classifier_outputs(model, _function(model.function_, x))
+    if isinstance(model, OrdinalClassifier):
+        return _ordinal_outputs(model, _function(model.function_, x))
+    if isinstance(model, QuantileRegressor):
+        return {"variable": graph.stack([_function(f, x) for f in model.functions_])}
+    if not isinstance(model, VALUED):
+        refuse(name, "it is not an estimator of rkhs")
+    values = _function(getattr(model, "function_", model), x)
+    outputs = {"variable": graph.exp(values) if isinstance(model, KernelPoissonRegressor) else values}
+    if return_std:
+        outputs["std"] = _deviation(model, x)
+    if isinstance(model, Regressor) and coverage is not None:
+        widths = model._interval_widths(coverage)
+        if not np.all(np.isfinite(widths)):
+            refuse(f"An interval of {name}", f"it is infinite for coverage={coverage}", "use a smaller coverage")
+        width = widths if values.ndim else float(widths[0])
+        outputs |= {"lower": values - width, "upper": values + width}
+    return outputs
+
+
+def _scaled(step: Any, x: Symbol) -> Array:
+    if not isinstance(step, StandardScaler):
+        refuse(f"The step {step!r} of the pipeline", "only StandardScaler is known", "export the last step alone")
+    centered = x if step.mean_ is None else x - step.mean_
+    return centered if step.scale_ is None else centered / step.scale_
+
+
+def _function(f: Function | FeatureFunction, x: Symbol) -> Array:
+    """Record f(x), of shape () or (outputs,)."""
+    f = f.compress() if isinstance(f, Function) else f
+    graph, tau = x.graph, to_numpy(f.coefficients).astype(np.float64).reshape(-1, f.outputs or 1)
+    total: Array = np.zeros(tau.shape[1])
+    if isinstance(f, Function):
+        for values, part in _representers(f.kernel, f.functionals, x):
+            total = total + values @ part.adjoint(tau)
+        points = np.concatenate([part.atoms.points[:CHECKED] for part in _parts(f.functionals)])
+    else:
+        total = _features(f.features, x) @ tau
+        points = np.random.default_rng(0).standard_normal((CHECKED, x.shape[1]))
+    if f.basis is not None:
+        coefficients = to_numpy(f.basis_coefficients).astype(np.float64).reshape(-1, f.outputs or 1)
+        total = total + _on_basis(f.basis, x) @ coefficients
+    values = graph.reshape(graph.lifted(total), () if f.outputs is None else (f.outputs,))
+    found = graph.outputs(points, {"x": x, "f": values})
+    expected = to_numpy(f(found["x"][:, 0]))
+    if not np.max(np.abs(found["f"] - expected), initial=0.0) <= TOL * np.max(np.abs(expected), initial=0.0):
+        refuse(getattr(f, "kernel", f), "its recorded formula does not reproduce f")
+    return values
+
+
+@contextmanager
+def _recording(what: Any) -> Iterator[None]:
+    """Raise an ExportError that names the object whose formula is recorded in the block, if that fails."""
+    try:
+        yield
+    except ExportError:
+        raise
+    except Exception as error:  # a formula may do anything that cannot be recorded
+        refuse(what, f"its formula cannot be recorded ({error})")
+
+
+def _parts(functionals: Functional) -> tuple[Part, ...]:
+    if functionals.sparse:
+        refuse(functionals, "its points are sparse", "fit the model to X.toarray()")
+    return functionals.like(np.zeros(0)).parts  # in float64, on the CPU
+
+
+def _representers(kernel: Kernel, functionals: Functional, x: Symbol) -> list[tuple[Array, Part]]:
+    """Record the values (atoms,) at x of the representers of atoms, for each part of functionals."""
+    with _recording(kernel):
+        return [
+            (block.weight * block.kernel.pair(PointPairs(left.atoms, part.atoms)), part)
+            for block in blocks_of_parts(kernel, (Part(Atoms.values(x)),), _parts(functionals))
+            for left, part in product(block.lefts, block.rights)
+        ]
+
+
+def _cross(kernel: Kernel, functionals: Functional, x: Symbol) -> Array:
+    """Record the values (size,) at x of the representers of functionals."""
+    total: Array = np.zeros(functionals.size)
+    for values, part in _representers(kernel, functionals, x):
+        mapped = values if part.matrix is None else values @ apply_matrix(part.matrix, np.eye(part.atoms.size)).T
+        before, after = np.zeros(part.start), np.zeros(functionals.size - part.rows.stop)
+        total = total + x.graph.concat([before, part.weight * mapped, after])
+    return total
+
+
+def _on_basis(space: FunctionSpace | None, x: Symbol) -> Array:
+    """Record the values (r,) at x of basis functions."""
+    if space is None:
+        return np.zeros(0)
+    with _recording(space):
+        return x.graph.reshape(space.on(Atoms.values(x)), (-1,))
+
+
+def _features(space: Any, x: Symbol) -> Array:
+    """Record the values (p,) at x of the functions of a finite-dimensional space."""
+    if isinstance(space, LandmarkSpace):
+        return _cross(space.kernel, space.functionals, x)
+    if not isinstance(space, FourierSpace):
+        refuse(type(space).__name__, "there are too many functions in it", "use rkhs.Landmarks or rkhs.FourierFeatures")
+    return x.graph.cos(x[0] @ space.W.T + space.b) * space.amplitudes
+
+
+def _deviation(model: Any, x: Symbol) -> Array:
+    """Record the standard deviation of `predict`, that of new targets or of f, of shape () or (outputs,)."""
+    if isinstance(model, Regressor):
+        posterior, noise = model._posterior(), 1 / (2 * model._weight)
+        amplitude = np.asarray(posterior.amplitude)
+    else:
+        if model.solution_.source is None:
+            refuse(f"The standard deviation of {type(model).__name__}", "it needs squared losses")
+        posterior, noise = model.solution_.posterior, 0.0
+        amplitude = np.ones_like(posterior.amplitude)
+    graph = x.graph
+    variance = graph.clip(_variance(posterior.spread, x), 0.0)
+    return graph.sqrt(variance + noise) * amplitude
+
+
+def _variance(spread: Any, x: Symbol) -> Array:
+    """Record the posterior variance of f(x) in units of tau^2: a quadratic form, and the variance outside of it."""
+    graph = x.graph
+    if isinstance(spread, ConditionedGram):
+        problem, quadratic, basis = spread.represented, spread.quadratic, spread.represented.basis
+        if quadratic.system.size > LARGEST or not isinstance(quadratic._solver, Saddle):
+            refuse("The standard deviation", f"it needs the inverse of a matrix of {quadratic.system.size} rows", FEWER)
+        if basis.rank < basis.size or quadratic.split[2].shape[1]:
+            refuse("The standard deviation", "the data do not determine all basis functions", "leave return_std out")
+        q, r = quadratic.split[0].shape
+        solution = quadratic.solve(np.eye(q, q + r), np.eye(r, q + r, q))
+        cross = _cross(problem.kernel, problem.functionals.take(problem.system.quadratic_rows), x)
+        E = graph.concat([cross, _on_basis(basis.space, x) @ (basis.back @ to_numpy(quadratic.split[1]))])
+        inverse = np.concatenate(solution[:2])
+        return _prior(problem.kernel, x) - graph.vecdot(E @ ((inverse + inverse.T) / 2), E)
+    if not isinstance(spread, SubspaceCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
+        refuse("The standard deviation", f"{type(spread).__name__} has no formula for it here", "leave return_std out")
+    psi = _features(spread.space, x)
+    inside = psi @ spread.R
+    E = graph.concat([_on_basis(spread.basis, x), inside])
+    variance = graph.vecdot(E @ spread.curvature.covariance(np.eye(E.shape[0])), E)
+    if isinstance(spread.space, LandmarkSpace):
+        variance = variance + graph.clip(_prior(spread.space.kernel, x) - graph.vecdot(inside, inside), 0.0)
+    return variance
+
+
+def _prior(kernel: Kernel, x: Symbol) -> Array:
+    """Record k(x, x)."""
+    atoms = Atoms.values(x)
+    with _recording(kernel):
+        return x.graph.reshape(x.graph.lifted(kernel.pair(PointPairs(atoms, atoms))), ())
+
+
+def _classifier_outputs(model: Classifier, values: Array) -> dict[str, Symbol]:
+    graph = values.graph
+    logits = values if values.ndim else graph.stack([-values / 2, values / 2])
+    if model.discriminant_ is not None:
+        scores = logits = logits @ model.discriminant_.matrix.T + model.discriminant_.offset
+    else:
+        scores, logits = logits, model._calibration.slope * logits
+    shifted = graph.exp(logits - graph.reshape(graph.record("ReduceMax", (), logits, axis=-1), (1,)))
+    return {
+        "label": _label(scores, model.classes_),
+        "probabilities": shifted / graph.reshape(graph.sum(shifted), (1,)),
+    }
+
+
+def _label(scores: Array, classes: Vector) -> Array:
+    values = np.asarray(classes.tolist())
+    label = scores.graph.record("Gather", (), values, scores.graph.record("ArgMax", (), scores, axis=-1), axis=0)
+    return replace(label, dtype=values.dtype)
+
+
+def _ordinal_outputs(model: OrdinalClassifier, values: Array) -> dict[str, Symbol]:
+    graph = values.graph
+    ends = np.concatenate([[-BEYOND], model.thresholds_, [BEYOND]])
+    above, below = values - ends[:-1], -values + ends[1:]
+    if not isinstance(as_loss(model.loss, LOSSES, "loss"), Logistic):
+        scores = -graph.elementwise("Max", -above, -below)
+        return {"label": _label(scores, model.classes_), "scores": scores}
+
+    def log_expit(a: Array) -> Array:
+        return -graph.clip(-a, 0.0) - graph.log1p(graph.exp(-abs(a)))
+
+    with np.errstate(divide="ignore"):
+        gaps = np.maximum(np.log(-np.expm1(-np.diff(ends))), -BEYOND)
+    scores = log_expit(above) + log_expit(below) + gaps
+    return {"label": _label(scores, model.classes_), "probabilities": graph.exp(scores)}
