@@ -28,7 +28,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["generated/**/README*", "auto_examples/*.ipynb"]
+exclude_patterns = ["generated/**/README*", "auto_examples/*.ipynb", "auto_recipes/**/*.ipynb"]
 templates_path = ["_templates"]
 myst_heading_anchors = 3
 myst_enable_extensions = ["dollarmath"]
@@ -83,8 +83,8 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
-    "gallery_dirs": "auto_examples",
+    "examples_dirs": ["../examples", "../recipes"],
+    "gallery_dirs": ["auto_examples", "auto_recipes"],
     "filename_pattern": r"plot_",
     "abort_on_example_error": True,
     "download_all_examples": False,

@@ -1,5 +1,6 @@
-"""Every example of the gallery runs, without a warning."""
+"""Every example and every recipe of the galleries runs, without a warning; recipes are short and complete."""
 
+import ast
 import runpy
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import matplotlib as mpl
 import pytest
 
 mpl.use("agg")
-EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("plot_*.py"))
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+RECIPES = sorted((ROOT / "recipes").glob("*/plot_*.py"))
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", EXAMPLES + RECIPES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_example_runs(example, capsys):
     import matplotlib.pyplot as plt
 
@@ -19,5 +22,17 @@ def test_example_runs(example, capsys):
     plt.close("all")
 
 
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
+def test_recipe_is_short_and_complete(recipe):
+    text = recipe.read_text(encoding="utf-8")
+    for heading in ("What it costs", "When not to use it"):
+        assert f"# {heading}\n# {'-' * len(heading)}\n" in text
+    after_title = text.splitlines()[ast.parse(text).body[0].end_lineno :]
+    code = [line for line in after_title if line.strip() and not line.startswith("#")]
+    assert 10 <= len(code) <= 30
+
+
 def test_there_are_examples():
     assert len(EXAMPLES) >= 6
+    assert len(RECIPES) >= 20
+    assert len({path.stem for path in RECIPES}) == len(RECIPES)
