@@ -223,11 +223,6 @@ def test_errors_name_the_remedy(make, message):
         make()
 
 
-def test_without_an_approximation_there_is_no_partial_fit():
-    with pytest.raises(AttributeError, match="partial_fit"):
-        regressor(approximation=None).partial_fit(X, TARGET)
-
-
 EMPTY = [np.zeros((0, 4)), pd.DataFrame(columns=list("abcd")), np.zeros(0), []]
 
 

@@ -241,6 +241,13 @@ def take_rows(array: Array, rows: Vector) -> Array:
     return namespace(array).take(array, indices(rows, array), axis=0)
 
 
+def stacked_rows(first: Array, second: Array) -> Array:
+    """Return the rows of two arrays, or of two families of sparse vectors (t, n), in the type of the first."""
+    if isinstance(first, SparseVectors):
+        return SparseVectors.of(scipy.sparse.vstack([first.matrix, second.matrix], dtype=first.dtype))
+    return namespace(first).concat([first, like(second, first)], axis=0)
+
+
 def row_keys(rows: Array) -> Vector:
     """Return a 64-bit hash of each row, equal for equal rows; two of a million rows collide with chance 3e-8.
 

@@ -28,9 +28,11 @@ from rkhs._backend.arrays import (
     to_numpy,
 )
 from rkhs._backend.memory import free_memory
+from rkhs._backend.sparse import SparseVectors
 from rkhs._estimators.calibration import Calibration
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
 from rkhs._estimators.options import ModelConfig, SolverOptions, check_number
+from rkhs._estimators.problem import depends_on_row_order
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs._moved import check_parameters
@@ -78,11 +80,13 @@ class BaseKernelEstimator(BaseEstimator):
     solution_: Solution
     function_: Function
     classes_: Vector  # only classifiers have them
+    labeled_: Array  # (t,) whether a row of the training data has a label
     _matrix: Precomputed  # only with kernel="precomputed"
     _held_out: Any  # an object whose `labels` are HeldOutPredictions
     _calibration: Calibration  # only classifiers have one
     _sums: Any  # the sums over all rows that `partial_fit` has seen
-    _sample: Callable[..., Sample]  # validates X and y, and returns the merged training points
+    _training: Any  # the rows of the last fit without an approximation, a `Training`
+    _rows: Callable[..., Sample]  # validates X and y, and returns a point for each row
     _learn: Callable[..., None]  # solves the problem of a sample
 
     def __new__(cls, *_: Any, **given: Any) -> Any:
@@ -111,11 +115,21 @@ class BaseKernelEstimator(BaseEstimator):
         config = ModelConfig.of(self, **changes)
         return replace(config, kernel=self._matrix) if self._is_precomputed else config
 
-    def _validated(self, X: Any, y: Any, own: bool = True, sparse: bool = True) -> tuple[Array, Array, Vector, Vector]:
+    def _sample(self, *data: Any) -> Sample:
+        """Validate X and y, with sample weights and perhaps slopes; return the merged training points."""
+        return self._distinct(self._rows(*data))
+
+    def _distinct(self, rows: Sample) -> Sample:
+        """Merge equal rows, unless an invariance refers to rows by index."""
+        return rows.distinct(merge=not depends_on_row_order(getattr(self, "invariance", None)))
+
+    def _validated(
+        self, X: Any, y: Any, own: bool = True, sparse: bool = True, earlier: Sample | None = None, least: int = 2
+    ) -> tuple[Array, Array, Vector, Vector]:
         """Validate X and y; return the training points, the validated X, y in NumPy, and the mask of missing targets.
 
         With `own` the points are a copy, so that the model does not change when the caller's X does.  Without `sparse`
-        they are dense.
+        they are dense.  X and y must be of the kind of the `earlier` rows, if any, and have the `least` number of rows.
         """
         if isinstance(X, Blocks):
             raise TypeError(
@@ -126,9 +140,14 @@ class BaseKernelEstimator(BaseEstimator):
         y, missing = (None, np.zeros(0)) if y is None else self._fill_missing(y)
         multi_output = y is not None and y.ndim == 2
         copy = own and not issparse(X)  # `dense` copies sparse matrices anyway
-        X, y = validate_data(self, X, y, ensure_min_samples=2, multi_output=multi_output, copy=copy, **accepted)
+        options = {"ensure_min_samples": least, "multi_output": multi_output, "copy": copy, "reset": earlier is None}
+        X, y = validate_data(self, X, y, **options, **accepted)
         if is_classifier(self):
             check_classification_targets(y)
+        if earlier is not None:
+            self._check_kind(X, "partial_fit")
+            points = as_points(csr_array(X), sparse=True) if isinstance(earlier.X, SparseVectors) else dense(X)
+            return immutable_copy(points), X, y, missing
         self._kind = array_kind(X)
         if self._is_precomputed:
             self._matrix = self._as_matrix(X)
@@ -182,11 +201,14 @@ class BaseKernelEstimator(BaseEstimator):
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
         return fill_missing(y, getattr(self, "unlabeled", None), classes=is_classifier(self))
 
-    def _solve(self, problem: Problem, variance: float = 1.0) -> None:
-        """Solve the problem, subject to the `shape` if there is one, and keep the solution.
+    def _solve(self, problem: Problem, variance: float = 1.0, solution: Solution | None = None) -> None:
+        """Solve the problem, subject to the `shape` if there is one, and keep the solution, or the given one.
 
         The weights of the problem have been divided by `variance`, the mean of k(x, x).
         """
+        if solution is not None:
+            self._keep(problem, solution, variance)
+            return
         shape, verbose = shape_of(self), self.verbose
 
         def solve(instance: Problem) -> Solution:
@@ -214,7 +236,7 @@ class BaseKernelEstimator(BaseEstimator):
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
         """Store a solution as the fitted state, replacing that of an earlier fit; warn if it has not converged."""
-        for earlier in ("shape_certificate_", "_held_out", "_tau"):
+        for earlier in ("shape_certificate_", "_held_out", "_tau", "_training"):
             self.__dict__.pop(earlier, None)
         self.problem_ = None if problem is None else replace(problem)  # a copy without cached properties
         self.solution_, self.function_ = solution, solution.function
@@ -229,12 +251,16 @@ class BaseKernelEstimator(BaseEstimator):
         check_is_fitted(self)
         X, accepted = accepted_formats(X)
         validated = validate_data(self, X, reset=False, **accepted)
-        if array_kind(validated) != self._kind:
+        self._check_kind(validated, method)
+        return validated
+
+    def _check_kind(self, X: Array, method: str) -> None:
+        """Raise ValueError if the array library or the device of X is not that of `fit`."""
+        if array_kind(X) != self._kind:
             raise ValueError(
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace and the same device "
-                f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(array_kind(validated))}."
+                f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(array_kind(X))}."
             )
-        return validated
 
     def _check_known_among_new(self, what: str) -> None:
         """Raise ValueError if `what` needs kernel values of new objects among themselves, which X does not contain."""

@@ -10,14 +10,15 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from rkhs._backend.arrays import Array, like, to_numpy
+from rkhs._backend.arrays import Array, as_column, like, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, transactional
 from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
 from rkhs._estimators.cross_validation import user_marks
-from rkhs._estimators.data import Sample, check_classes, predicted_codes
-from rkhs._estimators.problem import depends_on_row_order
+from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
 from rkhs._estimators.scoring import Discriminant
-from rkhs._estimators.streamed import InvariantEstimator, approximated
+from rkhs._estimators.streamed import InvariantEstimator
+from rkhs._estimators.updates import updatable
+from rkhs._finite.solution import Solution
 from rkhs._problem import Problem
 
 
@@ -33,26 +34,47 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
             return values, validated
         return like(self.discriminant_(to_numpy(values)), values), validated
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any) -> Sample:
-        """Validate X and y; return the merged training points, whose y is the class index, or -1 without a label."""
-        points, validated, y, missing = self._validated(X, y)
-        classes, known_codes = np.unique(y[~missing], return_inverse=True)
-        codes = np.full(len(y), -1)
-        codes[~missing] = known_codes.reshape(-1)
-        marks = user_marks(getattr(self, "cv", None), codes, ~missing, classifier=True)
-        merge = not depends_on_row_order(getattr(self, "invariance", None))
-        sample = Sample.of(points, sample_weight, codes, ~missing, marks, merge=merge)
-        labeled = sample.labeled  # rows of weight zero are dropped, and with them perhaps whole classes
-        present, index = np.unique(sample.y[labeled], return_inverse=True)
-        weights, unlabeled = np.bincount(index, sample.weight[labeled]), float(sample.weight[~labeled].sum())
-        check_classes(classes[present], weights, unlabeled, getattr(self, "unlabeled", None), type(self).__name__)
-        self.classes_ = classes
-        self.labeled_ = as_input_type(~missing, validated)
-        return sample
+    def _rows(
+        self, X: Any, y: Any, sample_weight: Any, classes: Any = None, earlier: Sample | None = None, least: int = 2
+    ) -> Sample:
+        """Validate X and y; return a point for each row, whose y is the class index, or -1 without a label.
 
-    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, copies: int = 1) -> None:
+        The classes are those given, or those of the labels; those of `earlier` rows stay.
+        """
+        points, validated, y, missing = self._validated(X, y, earlier=earlier, least=least)
+        if earlier is None:
+            given = y[~missing] if classes is None else of_one_kind(as_column(classes))
+            self.classes_ = np.unique(given)
+            self.labeled_ = as_input_type(~missing, validated)
+        codes = np.full(len(y), -1)
+        codes[~missing] = class_codes(y[~missing], self.classes_)
+        unknown = y[~missing & (codes < 0)]
+        if len(unknown):
+            raise ValueError(
+                f"y has the class {unknown.tolist()[0]!r}, which is not among {self.classes_.tolist()}: pass all "
+                "`classes` to the first partial_fit, or all rows to fit."
+            )
+        marks = user_marks(getattr(self, "cv", None), codes, ~missing, classifier=True)
+        rows = Sample.of_rows(points, sample_weight, codes, ~missing, marks)
+        if earlier is None:
+            labeled, name = rows.labeled, type(self).__name__
+            weights = np.bincount(rows.y[labeled], rows.weight[labeled], minlength=len(self.classes_))
+            present = np.flatnonzero(weights > 0) if classes is None else np.arange(len(self.classes_))
+            unlabeled = float(rows.weight[~labeled].sum())
+            marker = getattr(self, "unlabeled", None)
+            check_classes(self.classes_[present], weights[present], unlabeled, marker, name)
+        return rows
+
+    def _learn(
+        self,
+        problem: Problem,
+        sample: Sample,
+        variance: float = 1.0,
+        copies: int = 1,
+        solution: Solution | None = None,
+    ) -> None:
         """Solve the problem, whose first term holds the labels, and prepare probabilities and prediction sets."""
-        self._solve(problem, variance)
+        self._solve(problem, variance, solution)
         labeled = sample.take(sample.labeled)
         self._held_out = HeldOutLabels(type(self).__name__, self.problem_, labeled.count, copies)
         points = self.problem_.terms[0].functional
@@ -272,17 +294,24 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         if self._is_streamed(X):
             self._fit_blocks(X, y, sample_weight)
         else:
-            self._fit_sample(self._sample(X, y, sample_weight))
+            self._fit_rows(self._rows(X, y, sample_weight))
         return self
 
-    @available_if(approximated)
+    @available_if(updatable)
     @transactional
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> InvariantClassifier:
-        """Learn from one more block of rows; this needs an `approximation`.
+        """Learn from more rows, in addition to those of `fit` and of earlier calls.
 
-        The first block fixes the kernel and the p functions of the approximation.  Given those, the result is that of
-        all rows at once.  Rows of squared losses are added to sums and forgotten; of other rows p numbers each are
-        kept, as long as they fit in memory.  A block that raises an error changes nothing.
+        The first call, of this method or of `fit`, fixes all settings that are learned from the rows: the length scale,
+        the variance v, the sizes s of invariances, and the functions of an approximation.  Given those, the result is
+        that of all rows at once.  A call that raises an error changes nothing.
+
+        Without an approximation all rows are kept.  If all losses are squared, the second call factorizes the
+        equations of N functionals, and each later one updates the factor in O(N^2) operations per row.  Other losses
+        are solved from the present f.  Either way the certificate is computed anew.
+
+        With an approximation the rows of `fit` are forgotten.  Rows of squared losses are added to sums and forgotten,
+        too; of other rows p numbers each are kept, as long as they fit in memory.
 
         Parameters
         ----------
@@ -298,7 +327,19 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         Returns
         -------
         InvariantClassifier
-            The estimator, which has learned from all blocks so far.
+            The estimator, which has learned from all rows so far.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> model = rkhs.InvariantClassifier(loss="squared", scale=1.0).fit([[0.0], [3.0]], [0, 1])
+        >>> model.partial_fit([[1.5], [4.0]], [0, 1]).predict([[1.6]])
+        array([0])
+        >>> model.forget([2]).labeled_.size
+        3
         """
-        self._fit_more(X, y, sample_weight, classes)
+        if self.approximation is None:
+            self._add_rows((X, y, sample_weight), classes)
+        else:
+            self._fit_more(X, y, sample_weight, classes)
         return self

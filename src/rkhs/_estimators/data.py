@@ -24,7 +24,9 @@ from rkhs._backend.arrays import (
     as_column,
     as_real,
     check_unmasked,
+    frozen,
     row_keys,
+    stacked_rows,
     take_rows,
     to_numpy,
 )
@@ -62,16 +64,49 @@ class Sample:
         merge: bool = True,
     ) -> Sample:
         """Validate the weights, drop rows of weight zero and, with `merge`, merge equal rows."""
+        return cls.of_rows(X, sample_weight, y, labeled, marks, slopes).distinct(merge)
+
+    @classmethod
+    def of_rows(
+        cls,
+        X: Array,
+        sample_weight: Any,
+        y: Vector,
+        labeled: Vector,
+        marks: Vector | None = None,
+        slopes: Vector | None = None,
+    ) -> Sample:
+        """Validate the weights, and return a point for each row, also for rows of weight zero."""
         X = np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X  # data frames and arrays round alike
         marks = np.zeros((len(y), 0)) if marks is None else marks
         targets = np.where(labeled if y.ndim == 1 else labeled[:, None], y, 0)
         weight = as_weights(sample_weight, X)
-        countable = float(weight.sum()) <= LARGEST_EXACT  # integers that float64 represents exactly
-        integers = countable and bool(np.all(weight == np.round(weight)))
-        count = weight.astype(np.int64) if integers else np.ones(len(weight), dtype=np.int64)
-        sample = cls(X, weight, targets, labeled, marks, count, slopes)
-        sample = sample.take(weight > 0)
+        return cls(X, weight, targets, labeled, marks, np.ones(len(weight), dtype=np.int64), slopes)
+
+    def distinct(self, merge: bool = True) -> Sample:
+        """Drop rows of weight zero and, with `merge`, merge equal rows."""
+        countable = float(self.weight.sum()) <= LARGEST_EXACT  # integers that float64 represents exactly
+        integers = countable and bool(np.all(self.weight == np.round(self.weight)))
+        counted = replace(self, count=self.weight.astype(np.int64)) if integers else self
+        sample = counted.take(self.weight > 0)
         return sample._merged(integers) if merge else sample
+
+    def followed_by(self, other: Sample) -> Sample:
+        """Return the rows of two samples, one after the other; slopes that the second lacks are missing."""
+        pair = (self, other)
+        arrays = ("weight", "y", "labeled", "marks", "count")
+        joined = {name: np.concatenate([getattr(one, name) for one in pair]) for name in arrays}
+        if self.slopes is not None:
+            missing = np.full((other.size, *self.slopes.shape[1:]), np.nan)
+            joined["slopes"] = np.concatenate([self.slopes, missing if other.slopes is None else other.slopes])
+        return Sample(frozen(stacked_rows(self.X, other.X)), **joined)
+
+    @property
+    def keys(self) -> Vector:
+        """A 64-bit hash of each point with its label, its slopes and its weight."""
+        columns = [_row_numbers(self.X), self.y, self.labeled, self.marks, self.weight]
+        slopes = [] if self.slopes is None else [self.slopes.reshape(self.size, -1)]
+        return row_keys(np.column_stack(columns + slopes))
 
     @property
     def size(self) -> int:
@@ -338,6 +373,12 @@ def check_columns_of(frame: Any, estimator: BaseEstimator, name: str) -> None:
         check_columns(estimator, frame)
     except ValueError as error:
         raise ValueError(f"The columns of {name} must be those of X. {error}") from error
+
+
+def class_codes(labels: Vector, classes: Vector) -> Vector:
+    """Return the index of each label among the classes, -1 for those that are none of them."""
+    known = {label: code for code, label in enumerate(classes.tolist())}
+    return np.array([known.get(label, -1) for label in labels.tolist()], dtype=int)
 
 
 def one_vs_rest(codes: Vector, count: int) -> Vector:

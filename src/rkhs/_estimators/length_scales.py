@@ -132,7 +132,7 @@ def resolve_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -
         return _cross_validated_kernel(config, sample, problem_of), None
     terms = [
         Term(term.functional, Squared(), term.observed_target, weight=Tunable() * to_numpy(term.weights())[:, 0])
-        for term in config.observed_terms(sample.apart())
+        for term, _ in config.observed_terms(sample.apart())
     ]
     problem = Problem(KERNELS[config.kernel](Tunable(each=True)), terms, config.basis)
     return problem.tune(config.scale, verbose=config.verbose).kernel, None

@@ -137,31 +137,32 @@ class ModelConfig:
         names = REGRESSION if self.classes is None else CLASSIFICATION
         return as_loss(self.loss, names, "loss")
 
-    def slope_term(self, sample: Sample) -> Term:
-        """Return the term of measured slopes.
+    def slope_weights(self, sample: Sample) -> Vector:
+        """Return the weights (n,) of measured slopes in each feature.
 
-        By default their weight is C times the variance of the feature: a slope times the standard deviation of its
-        feature has the units of the target.
+        By default they are C times the variance of the feature: a slope times the standard deviation of its feature has
+        the units of the target.
         """
-        slopes: Any = sample.slopes
-        measured = sample.take(~np.all(np.isnan(slopes.reshape(sample.size, -1)), axis=1))
-        n = int(measured.X.shape[1])
-        if self.gradient_weight is None:
-            X = to_numpy(sample.X).astype(np.float64)
-            factors = check_number(self.C, "C") * np.cov(X.T, ddof=0, fweights=sample.count).reshape(n, n).diagonal()
-        else:
-            factors = np.full(n, check_number(self.gradient_weight, "gradient_weight"))
-        return Term(
-            Gradient(measured.X),
-            losses.Squared(),
-            target=measured.slopes,
-            weight=np.outer(measured.weight, factors).reshape(measured.X.shape),
-        )
+        n = int(sample.X.shape[1])
+        if self.gradient_weight is not None:
+            return np.full(n, check_number(self.gradient_weight, "gradient_weight"))
+        X = to_numpy(sample.X).astype(np.float64)
+        return check_number(self.C, "C") * np.cov(X.T, ddof=0, fweights=sample.count).reshape(n, n).diagonal()
 
-    def observed_terms(self, sample: Sample) -> list[Term]:
-        """Return the terms of labels and of measured slopes, with weights for a kernel with k(x, x) = 1."""
-        terms = [self.label_term(sample)] if np.any(sample.labeled) else []
-        return terms if sample.slopes is None else [*terms, self.slope_term(sample)]
+    def observed_terms(self, sample: Sample, slope_weights: Vector | None = None) -> list[tuple[Term, Vector]]:
+        """Return the terms of labels and of measured slopes with the indices of their points.
+
+        The weights are those for a kernel with k(x, x) = 1.
+        """
+        pairs = [(self.label_term(sample), np.flatnonzero(sample.labeled))] if np.any(sample.labeled) else []
+        if sample.slopes is None:
+            return pairs
+        which = np.flatnonzero(~np.all(np.isnan(sample.slopes.reshape(sample.size, -1)), axis=1))
+        factors = self.slope_weights(sample) if slope_weights is None else slope_weights
+        measured = sample.take(which)
+        weight = np.outer(measured.weight, factors).reshape(measured.X.shape)
+        slopes = Term(Gradient(measured.X), losses.Squared(), target=measured.slopes, weight=weight)
+        return [*pairs, (slopes, which)]
 
 
 def as_loss(loss: Any, names: tuple[str, ...], parameter: str) -> Loss:
@@ -237,7 +238,7 @@ def check_unchanged(estimator: BaseEstimator, before: dict[str, Any]) -> None:
     if changed:
         changes = "; ".join(f"{name} was {before[name]!r} and is {now[name]!r}" for name in changed)
         raise ValueError(
-            f"Parameters have changed since {type(estimator).__name__}.partial_fit summed earlier rows: {changes}. "
+            f"Parameters have changed since {type(estimator).__name__} learned from earlier rows: {changes}. "
             "Set them back, or start anew with sklearn.base.clone(estimator)."
         )
 

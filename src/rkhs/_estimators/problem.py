@@ -48,31 +48,59 @@ class FormulatedProblem:
     problem: Problem
     variance: float  # v, by which the weights of the problem are divided
     metric: Matrix | None = None  # of the kernel, if it was learned
+    formulation: Any = None  # the `Formulation`, for problems of other points with the same settings
 
 
 def formulate(config: ModelConfig, sample: Sample) -> FormulatedProblem:
     """Return the problem in the module's docstring, with an unpenalized constant if there is an intercept."""
-    kernel, metric = resolve_kernel(config, sample, lambda rows, kernel: _with_kernel(config, rows, kernel)[0])
-    return FormulatedProblem(*_with_kernel(config, sample, kernel), metric)
+    kernel, metric = resolve_kernel(config, sample, lambda rows, kernel: Formulation.at(config, rows, kernel)(rows)[0])
+    formulation = Formulation.at(config, sample, kernel)
+    return FormulatedProblem(formulation(sample)[0], formulation.norms.variance, metric, formulation)
 
 
-def _with_kernel(config: ModelConfig, sample: Sample, kernel: Kernel) -> tuple[Problem, float]:
-    norms = WeightNormalization.at(kernel, sample.X, sample.weight)
-    nu, prior = check_number(config.nu, "nu", or_zero=True), config.invariance
-    if sample.slopes is not None and isinstance(prior, str) and prior == "gradient":
-        prior = None  # slopes that were measured are not assumed to be small
-    invariances = [invariance for invariance in as_invariances(prior) if invariance.shape_constraint is None]
-    terms = [norms.observed(term) for term in config.observed_terms(sample)]
-    if isinstance(config.class_weight, ClassPrior) and not np.all(sample.labeled):
-        terms.append(norms.observed(proportion_term(config, sample)))
-    for invariance in resolve_columns(invariances if nu > 0 else [], config.feature_names):
-        points = points_of(invariance, sample)
-        if points.size:
-            term = invariance_term(invariance, points, norms, replace(config, nu=nu))
-            terms += [term] if term.size and np.any(np.asarray(term.weight) > 0) else []
-    options = config.options
-    settings = {"device": options.device, "precision": options.precision, "approximation": config.approximation}
-    return Problem(kernel, terms, config.basis, **settings), norms.variance
+@dataclass(frozen=True, eq=False)
+class Formulation:
+    """The map from points to their problem, with the settings that the points of the first fit determine."""
+
+    config: ModelConfig
+    norms: WeightNormalization
+    invariances: tuple[Invariance, ...]
+    sizes: tuple[float | None, ...]  # s of each invariance; None if it depends on all points
+    slope_weights: Vector | None  # of the slopes in each feature, if slopes are measured
+
+    @classmethod
+    def at(cls, config: ModelConfig, sample: Sample, kernel: Kernel) -> Formulation:
+        """Determine the settings for a kernel at training points."""
+        norms = WeightNormalization.at(kernel, sample.X, sample.weight)
+        nu, prior = check_number(config.nu, "nu", or_zero=True), config.invariance
+        if sample.slopes is not None and isinstance(prior, str) and prior == "gradient":
+            prior = None  # slopes that were measured are not assumed to be small
+        given = [invariance for invariance in as_invariances(prior) if invariance.shape_constraint is None]
+        invariances = resolve_columns(given if nu > 0 else [], config.feature_names)
+        sizes: list[float | None] = []
+        for invariance in invariances:
+            points = points_of(invariance, sample)
+            functionals = invariance(points.X) if points.size and not invariance.once else None
+            times = None if functionals is None else multiplicity(functionals, points.weight)
+            sizes.append(None if functionals is None else size_of(invariance, functionals, norms, times))
+        slope_weights = None if sample.slopes is None else config.slope_weights(sample)
+        return cls(replace(config, nu=nu), norms, invariances, tuple(sizes), slope_weights)
+
+    def __call__(self, sample: Sample) -> tuple[Problem, list[Vector]]:
+        """Return the problem of a sample, and for each term the indices of its points."""
+        config, norms = self.config, self.norms
+        pairs = [(norms.observed(term), which) for term, which in config.observed_terms(sample, self.slope_weights)]
+        if isinstance(config.class_weight, ClassPrior) and not np.all(sample.labeled):
+            pairs.append((norms.observed(proportion_term(config, sample)), np.arange(0)))
+        for invariance, size in zip(self.invariances, self.sizes, strict=True):
+            which = np.flatnonzero(holds_at(invariance, sample))
+            if len(which):
+                term = invariance_term(invariance, sample.take(which), norms, config, size)
+                pairs += [(term, which)] if term.size and np.any(np.asarray(term.weight) > 0) else []
+        options = config.options
+        settings = {"device": options.device, "precision": options.precision, "approximation": config.approximation}
+        problem = Problem(norms.kernel, [term for term, _ in pairs], config.basis, **settings)
+        return problem, [which for _, which in pairs]
 
 
 def proportion_term(config: ModelConfig, sample: Sample) -> Term:
@@ -99,8 +127,14 @@ def depends_on_row_order(invariance: Any) -> bool:
 
 
 def points_of(invariance: Invariance, sample: Sample) -> Sample:
-    """Return the points at which an invariance holds: all, the labeled, or the unlabeled ones."""
-    return sample if invariance.on == "all" else sample.take(sample.labeled == (invariance.on == "labeled"))
+    """Return the points at which an invariance holds."""
+    return sample.take(holds_at(invariance, sample))
+
+
+def holds_at(invariance: Invariance, sample: Sample) -> Vector:
+    """Return the mask of the points at which an invariance holds: all, the labeled, or the unlabeled ones."""
+    every = np.ones(sample.size, dtype=bool)
+    return every if invariance.on == "all" else sample.labeled == (invariance.on == "labeled")
 
 
 def invariance_term(

@@ -16,8 +16,8 @@ from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, tra
 from rkhs._estimators.calibration import HeldOutLabels, bound
 from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, columns_of, fill_missing, fill_missing_rows
-from rkhs._estimators.problem import depends_on_row_order
-from rkhs._estimators.streamed import InvariantEstimator, approximated
+from rkhs._estimators.streamed import InvariantEstimator
+from rkhs._estimators.updates import updatable
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._learning.posterior import Posterior
@@ -31,10 +31,16 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
 
     C: float
 
-    def _sample(self, X: Any, y: Any, sample_weight: Any, gradients: Any = None) -> Sample:
-        """Validate X, y and measured slopes; return the merged training points."""
-        points, validated, y, missing = self._validated(X, y, sparse=gradients is None)
+    def _rows(
+        self, X: Any, y: Any, sample_weight: Any, gradients: Any = None, earlier: Sample | None = None, least: int = 2
+    ) -> Sample:
+        """Validate X, y and measured slopes; return a point for each row."""
+        points, validated, y, missing = self._validated(X, y, sparse=gradients is None, earlier=earlier, least=least)
         y = y.astype(np.float64)
+        if earlier is not None and y.shape[1:] != earlier.y.shape[1:]:
+            raise ValueError(
+                f"y has shape {y.shape}, and that of earlier rows has shape {earlier.y.shape}: pass the same outputs."
+            )
         outputs = y.shape[1] if y.ndim == 2 else None
         check_columns_of(gradients, self, "gradients")
         slopes = None if gradients is None else checked_slopes(gradients, points, outputs)
@@ -42,16 +48,16 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
             targets = np.where(missing if outputs is None else missing[:, None], np.nan, y)
             warn_of_units(to_numpy(points).astype(np.float64), targets, slopes)
         marks = user_marks(getattr(self, "cv", None), y, ~missing, classifier=False)
-        merge = not depends_on_row_order(getattr(self, "invariance", None))
-        sample = Sample.of(points, sample_weight, y, ~missing, marks, slopes, merge=merge)
-        if not np.any(sample.labeled) and slopes is None:
-            raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabeled.")
-        self.labeled_ = as_input_type(~missing, validated)
-        return sample
+        rows = Sample.of_rows(points, sample_weight, y, ~missing, marks, slopes)
+        if earlier is None:
+            self.labeled_ = as_input_type(~missing, validated)
+            if not np.any(rows.labeled & (rows.weight > 0)) and slopes is None:
+                raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabeled.")
+        return rows
 
-    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0) -> None:
+    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, solution: Solution | None = None) -> None:
         """Solve the problem, whose first term holds the targets, and prepare prediction intervals."""
-        self._solve(problem, variance)
+        self._solve(problem, variance, solution)
         self._held_out = HeldOutLabels(type(self).__name__, self.problem_, sample.count[sample.labeled])
         source = self.solution_.source
         if source is not None:
@@ -298,22 +304,32 @@ class InvariantRegressor(SeveralOutputs, InvariantEstimator):
         InvariantRegressor
             The fitted estimator.
         """
-        self._marker = self.unlabeled  # marks targets that were not observed
-        if gradients is not None:
-            self._marker = np.nan if self.unlabeled is None else self.unlabeled
-            y = np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
-        elif self._is_streamed(X) and (y is None or columns_of(y) == 1):
+        y = self._marked(X, y, gradients)
+        if gradients is None and self._is_streamed(X) and (y is None or columns_of(y) == 1):
             self._fit_blocks(X, y, sample_weight)
             return self
-        problem = self._fit_sample(self._sample(X, y, sample_weight, gradients))
+        problem = self._fit_rows(self._rows(X, y, sample_weight, gradients))
         if gradients is not None and self.approximation is None:
             warn_of_noise(problem, self.function_, self.C, type(self).__name__)
         return self
 
-    @available_if(approximated)
+    def _marked(self, X: Any, y: Any, gradients: Any) -> Any:
+        """Choose the marker of targets that were not observed; return y, all of them if only slopes are given."""
+        self._marker = self.unlabeled
+        if gradients is None:
+            return y
+        self._marker = np.nan if self.unlabeled is None else self.unlabeled
+        return np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
+
+    @available_if(updatable)
     @transactional
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressor:
-        """Learn from one more block of rows; this needs an `approximation`.  See `InvariantClassifier.partial_fit`.
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None
+    ) -> InvariantRegressor:
+        """Learn from more rows, in addition to those of `fit` and of earlier calls.
+
+        See `InvariantClassifier.partial_fit`: the first call fixes all settings that are learned from the rows, and
+        rows are added to squared losses by updates of a factor, without another fit.
 
         Parameters
         ----------
@@ -323,13 +339,32 @@ class InvariantRegressor(SeveralOutputs, InvariantEstimator):
             Their targets, `unlabeled` where there is none.
         sample_weight : array-like of shape (t,), optional
             Factors on the losses.
+        gradients : array-like of shape (t, n) or (t, n, outputs), optional
+            Measured slopes as in `fit`, if the first call had some; not with an approximation.
 
         Returns
         -------
         InvariantRegressor
-            The estimator, which has learned from all blocks so far.
+            The estimator, which has learned from all rows so far.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X, new = np.arange(8.0)[:, None], np.array([[8.0]])
+        >>> model = rkhs.InvariantRegressor(C=1e4, scale=2.0, invariance=None).fit(X, np.sin(X[:, 0]))
+        >>> before, after = (float(m.predict(new)[0]) for m in (model, model.partial_fit(new, np.sin(new[:, 0]))))
+        >>> round(before, 2), round(after, 2), round(float(np.sin(8.0)), 2)
+        (0.99, 0.99, 0.99)
         """
-        self._fit_more(X, y, sample_weight, None)
+        if self.approximation is None:
+            self._add_rows((X, self._marked(X, y, gradients), sample_weight, gradients))
+        elif gradients is not None:
+            raise ValueError(
+                f"partial_fit with approximation={self.approximation!r} takes no gradients: pass all rows to fit, or "
+                "leave the approximation out."
+            )
+        else:
+            self._fit_more(X, y, sample_weight, None)
         return self
 
 

@@ -21,9 +21,11 @@ import numpy as np
 from array_api_compat import is_torch_array
 from sklearn.base import clone, is_classifier
 from sklearn.utils import column_or_1d
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, as_column, immutable_copy
-from rkhs._estimators.base import BaseKernelEstimator
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, transactional
 from rkhs._estimators.calibration import Calibration, HeldOutByFolds, HeldOutInSubspace
 from rkhs._estimators.data import (
     ClassPrior,
@@ -38,6 +40,7 @@ from rkhs._estimators.data import (
 from rkhs._estimators.length_scales import AGOP, OF_INNER_PRODUCTS, as_kernel, is_learned
 from rkhs._estimators.options import SolverOptions, check_in_span, check_number, check_unchanged, parameters, quoted
 from rkhs._estimators.problem import WeightNormalization, formulate, invariance_term, multiplicity, points_of, size_of
+from rkhs._estimators.updates import Training, in_memory
 from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.term import Term
@@ -103,13 +106,75 @@ class InvariantEstimator(BaseKernelEstimator):
     def _learns_metric(self) -> bool:
         return isinstance(self.scale, str) and self.scale in AGOP
 
-    def _fit_sample(self, sample: Sample) -> Problem:
-        """Fit the estimator to points in memory, and return the problem."""
+    def _fit_rows(self, rows: Sample) -> Problem:
+        """Fit the estimator to rows in memory, and return the problem."""
+        sample = self._distinct(rows)
         formulated = formulate(self._config(), sample)
         self._learn(formulated.problem, sample, formulated.variance)
         if formulated.metric is not None:
             self.metric_ = formulated.metric
+        if self.approximation is None:
+            self._training = Training(rows, formulated.formulation, parameters(self))
         return formulated.problem
+
+    def _add_rows(self, data: tuple[Any, ...], *classes: Any) -> None:
+        """Learn from the rows of the last fit and the given ones: X, y, sample weights, and perhaps slopes."""
+        training: Training | None = getattr(self, "_training", None)
+        if training is None:
+            self._fit_rows(self._rows(*data, *classes, least=1))
+            return
+        check_unchanged(self, training.settings)
+        check_same_classes(self, *classes)
+        rows = self._rows(*data, earlier=training.rows, least=1)
+        if rows.slopes is not None and training.rows.slopes is None:
+            raise ValueError(
+                "gradients were not given to the first call, which determines their weights: pass all rows to fit."
+            )
+        self._update(training, training.rows.followed_by(rows))
+
+    def _update(self, training: Training, rows: Sample) -> None:
+        """Learn from other rows with the settings of the first fit, and most of the rows of the last one."""
+        observed = rows.labeled if rows.slopes is None else np.ones(rows.size, dtype=bool)
+        if not np.any(observed & (rows.weight > 0)):
+            raise ValueError(f"{type(self).__name__} would have no labels left: keep some, or fit other rows.")
+        sample = self._distinct(rows)
+        problem, solved = training.solved(sample, self)
+        self._learn(problem, sample, training.formulation.norms.variance, solution=solved.solution)
+        self.labeled_ = as_input_type(rows.labeled, self.labeled_)
+        self._training = replace(training, rows=rows, last=solved)
+
+    @available_if(in_memory)
+    @transactional
+    def forget(self, indices: Any) -> Any:
+        """Remove rows, without another fit: the result is that of the other rows, with the settings of the first fit.
+
+        It takes as long as `partial_fit` without an approximation.
+
+        Parameters
+        ----------
+        indices : array-like of int or bool
+            The rows, in the order in which `fit` and `partial_fit` were given them, without those that were removed
+            before: the rows that are left are those of `numpy.delete(X, indices, axis=0)`.
+
+        Returns
+        -------
+        estimator
+            The estimator, which has learned from the other rows.
+
+        Examples
+        --------
+        >>> import rkhs
+        >>> model = rkhs.InvariantRegressor(scale=1.0).fit([[0.0], [1.0], [2.0]], [0.0, 50.0, 0.0])
+        >>> model.forget([1]).predict([[1.0]]).round(3)
+        array([0.])
+        """
+        check_is_fitted(self)
+        training: Training | None = getattr(self, "_training", None)
+        if training is None:
+            raise ValueError(f"{type(self).__name__} was fitted with an approximation and kept no rows: call fit.")
+        check_unchanged(self, training.settings)
+        kept = np.delete(np.arange(training.rows.size), np.asarray(as_numpy(indices)))
+        self._update(training, training.rows.take(kept))
 
     def _fit_blocks(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit the estimator with its approximation to blocks, or to arrays, which are validated first."""
@@ -172,11 +237,7 @@ class InvariantEstimator(BaseKernelEstimator):
         else:
             plan, sums, _, seen, settings = before
             check_unchanged(self, settings)
-            if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-                raise ValueError(
-                    f"classes={classes!r} differ from those of the first partial_fit, {self.classes_.tolist()}: start "
-                    "anew with sklearn.base.clone(estimator) and all classes that any block will have."
-                )
+            check_same_classes(self, classes)
             sums = sums + _sums(plan, block)
         self._keep_in_subspace(plan, *_solved(sums, plan, self.tol), seen, Monitor(self.tol))
         self._sums = (plan, sums, index + 1, seen, parameters(self))
@@ -247,14 +308,13 @@ class InvariantEstimator(BaseKernelEstimator):
             self._calibration = Calibration(solution.function, Evaluation(labels.X), labels.y, labels.weight)
 
 
-def approximated(estimator: InvariantEstimator) -> bool:
-    """Return True if an estimator has `partial_fit`; otherwise raise an AttributeError that explains why not."""
-    if estimator.approximation is None:
-        raise AttributeError(
-            f"{type(estimator).__name__}.partial_fit needs an approximation, such as rkhs.Landmarks(500), to which it "
-            "adds the sums of each block: without one all points are needed at once."
+def check_same_classes(estimator: InvariantEstimator, classes: Any = None) -> None:
+    """Raise ValueError if other classes are given to `partial_fit` than to the first call."""
+    if classes is not None and not np.array_equal(np.unique(classes), estimator.classes_):
+        raise ValueError(
+            f"classes={classes!r} differ from those of the first partial_fit, {estimator.classes_.tolist()}: start "
+            "anew with sklearn.base.clone(estimator) and all classes that any block will have."
         )
-    return True
 
 
 @contextmanager
