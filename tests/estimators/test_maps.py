@@ -61,7 +61,6 @@ def test_stated_settings_are_kept(monkeypatch, options):
     monkeypatch.setattr(cv, "MOST_EXACT", 250)
     model = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
     monkeypatch.setattr(cv, "MOST_EXACT", 150)
-    monkeypatch.setattr(cv, "FUNCTIONS", 200)
     again = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
     assert "FourierGrid" not in str(again.solution_.span)
     assert again.best_params_ == model.best_params_

@@ -6,9 +6,10 @@ threads both use all cores.  PyTorch parallelizes its operations itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache
 from threading import Event, Lock
 from typing import Any
@@ -46,6 +47,21 @@ def in_threads(work: Callable[[Any], None], shares: Sequence[Sequence[Any]]) -> 
         except BaseException:
             stop.set()
             raise
+
+
+def map_in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """Yield `function(item)` for all items in order, computed on all cores, with one BLAS thread for each.
+
+    The threads inherit time limits and other context variables.  Items that were not begun when the iterator is closed
+    are omitted.
+    """
+    count = cores(np.empty(0))
+    if count == 1:
+        yield from map(function, items)
+        return
+    tasks = [(copy_context(), item) for item in items]
+    with single_blas(), ThreadPoolExecutor(count) as pool:
+        yield from pool.map(lambda task: task[0].run(function, task[1]), tasks)
 
 
 _LOCK = Lock()

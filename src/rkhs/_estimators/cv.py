@@ -21,6 +21,7 @@ from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, folds_of, search
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows, predicted_codes
 from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, unreached
+from rkhs._estimators.landmark_count import landmark_count, solves_exactly
 from rkhs._estimators.length_scales import SCALED, as_kernel
 from rkhs._estimators.maps import DIMENSIONS, MapChoice, can_map
 from rkhs._estimators.options import (
@@ -56,7 +57,6 @@ KERNEL_NAMES = ("gaussian", "laplace")  # the kernels that "auto" compares
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
-FUNCTIONS = 2000  # landmarks for more of them
 MAPS = " Maps of many points in up to three dimensions are more accurate with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
@@ -358,23 +358,13 @@ class CrossValidated(BaseKernelEstimator):
 
     def _affordable(self, problem: Problem, sample: Sample) -> Problem:
         """Return the problem, with landmarks and a warning if there are too many labels or too little time."""
-        labels, left = sum(term.size for term in problem.terms), max(seconds_left(), 0.0)
-        if labels <= MOST_EXACT and left == inf:
+        labels, left = sum(term.size for term in problem.terms), seconds_left()
+        if not self._free or (labels <= MOST_EXACT and (left == inf or solves_exactly(labels))):
             return problem
-        count, reason = FUNCTIONS, f"more than {MOST_EXACT} labels"
-        if left < inf:
-            A = np.ones((768, 768))
-            A @ A[:, :8]  # the first product of a process starts the BLAS threads
-            start = perf_counter()
-            A @ A  # measured now, because other processes slow down the fit as well
-            speed = 2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)  # operations per second
-            speed /= 10  # a whole fit runs at about a tenth of the speed of products
-            count = min(count, max(50, int((speed * left / (2 * labels)) ** 0.5)))
-            if labels <= MOST_EXACT and labels**3 / (3 * speed) < left:
-                return problem
-            reason = reason if count == FUNCTIONS else "the time limit"
-        if not self._free or count >= labels:
+        count = landmark_count(problem, self.verbose)
+        if count >= labels:
             return problem
+        reason = "the time limit" if labels <= MOST_EXACT else f"more than {MOST_EXACT} labels"
         warn(
             f"{type(self).__name__} approximates f by {count} landmarks for {labels} labels, because of {reason}. "
             "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."

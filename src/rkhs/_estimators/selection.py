@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import nsmallest
 from math import inf
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, Vector
+from rkhs._backend.threads import map_in_threads
 from rkhs._estimators.cross_validation import cv_results, masked_objects
 from rkhs._estimators.data import drawn_rows, predicted_codes
 from rkhs._estimators.graph_kernels import (
@@ -132,16 +133,19 @@ class ModelSelection:
         self.monitor.kernels = len(kernels) + 20 * learns * len(self.kernels)  # learning takes as long as 20 kernels
         if graphs:
             self.monitor.kernels += (2 * MAPS if len(self.X) <= SMALL else 1) * len(CUTOFFS) + len(SHARES)
-        for trial in kernels:
-            scored = self._scored(trial, self.kernel_of(*trial.settings)(labeled))
+
+        def score(trial: KernelCandidate) -> list[Candidate]:
+            return self._scored(trial, self.kernel_of(*trial.settings)(labeled))
+
+        for trial, scored in zip(kernels, map_in_threads(score, kernels), strict=True):
             smallest[trial.features] = min(smallest.get(trial.features, inf), *(c.loss for c in scored))
             yield scored
         if learns:
             learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs)
             base = Choice(self.found, self.labeled, self.unlabeled).best
-            for kernel in self.kernels:
-                first = min((c for c in self.found if c.kernel == kernel), key=lambda c: c.loss)
-                learned = learner.candidate(first, base)
+            found = [[c for c in self.found if c.kernel == kernel] for kernel in self.kernels]
+            starts = [min(candidates, key=lambda candidate: candidate.loss) for candidates in found]
+            for learned in map_in_threads(partial(learner.candidate, base=base), starts):
                 yield [] if learned is None else [learned]
         if graphs and self.too_few:
             with with_progress_callback(self._check_time):

@@ -1,0 +1,47 @@
+"""The number of landmarks: as many as are affordable if the held-out error falls with their number."""
+
+import numpy as np
+import pytest
+
+import rkhs
+from rkhs._estimators import landmark_count as counting
+from rkhs._progress import with_time_limit
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(size=(600, 2))
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    for name, value in (("FIRST", 40), ("MOST", 120), ("ROWS", 400), ("HELD_OUT", 150)):
+        monkeypatch.setattr(counting, name, value)
+
+
+def problem(target, loss=None, scale=0.1):
+    term = rkhs.Term(rkhs.Evaluation(X), loss or rkhs.Squared(), target=target, weight=100.0)
+    return rkhs.Problem(rkhs.Gaussian(scale), [term], rkhs.Constant())
+
+
+def test_a_function_with_detail_takes_the_most_and_a_plain_one_the_fewest():
+    detailed = np.sin(20 * X[:, 0]) * np.sin(20 * X[:, 1])
+    assert counting.landmark_count(problem(detailed)) == 120
+    assert counting.landmark_count(problem(X[:, 0] + 0.01 * RANDOM.standard_normal(600), scale=5.0)) == 40
+
+
+def test_several_outputs_and_other_losses():
+    detailed = np.sin(20 * X[:, :1]) * np.sin(20 * X[:, 1:])
+    assert counting.landmark_count(problem(np.hstack([detailed, -detailed]))) == 120
+    assert counting.landmark_count(problem(np.sign(detailed[:, 0]), rkhs.Hinge())) == 120
+
+
+def test_rows_and_memory_limit_the_number(monkeypatch):
+    monkeypatch.setattr(counting, "WORK", 600 * 95**2)
+    assert counting.landmark_count(problem(np.sin(20 * X[:, 0]))) == 95
+    monkeypatch.setattr(counting, "KEPT_BYTES", 8 * 600 * 92)
+    assert counting.landmark_count(problem(np.sign(np.sin(20 * X[:, 0])), rkhs.Hinge())) == 92
+
+
+def test_a_time_limit_allows_no_comparison(monkeypatch):
+    monkeypatch.setattr(counting, "_errors", None)
+    with with_time_limit(1e-9):
+        assert counting.landmark_count(problem(X[:, 0])) == 50
