@@ -8,11 +8,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [
     *sorted((ROOT / "src").rglob("*.py")),
-    *(
-        page
-        for page in sorted((ROOT / "docs").rglob("*.md"))
-        if not {"generated", "auto_examples", "auto_recipes"} & set(page.parts)
-    ),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if not {"generated", "auto_examples"} & set(page.parts)),
     *sorted((ROOT / "recipes").rglob("*.py")),
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
