@@ -44,9 +44,9 @@ plt.show()
 # What it costs
 # -------------
 #
-# Both fits take 0.3 seconds. Energies cost little: 50 samples in two coordinates have 100 components of forces, and
-# each energy is one functional more. Memory is that of the samples and not of a matrix: 27,000 forces of ethanol are
-# learned by ``python -m benchmarks.force_field``.
+# Both fits take less than 0.1 seconds. Energies cost little: 50 samples in two coordinates have 100 components of
+# forces, and each energy is one functional more. Memory is that of the samples and not of a matrix: 27,000 forces of
+# ethanol are learned by ``python -m benchmarks.force_field``.
 #
 # When not to use it
 # ------------------

@@ -4,7 +4,7 @@ Choose which dimensions to differentiate with respect to
 
 A Gaussian process of inputs (x, y, a, b) has the outputs f, dfdx and dfdy, and nothing is known about dfda and dfdb
 (`gpytorch 2525 <https://github.com/cornellius-gp/gpytorch/issues/2525>`_). Pass NaN for the derivatives that were not
-measured: they take no part in the problem, and no row or column is computed for them.
+measured: they take no part in the problem.
 """
 
 # %%

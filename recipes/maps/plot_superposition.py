@@ -40,7 +40,7 @@ plt.show()
 # What it costs
 # -------------
 #
-# The fit and the proof take 0.4 seconds for 30 tops. The proof divides the box into cells, 300 here, whose number
+# The fit and the proof take half a second for 30 tops. The proof divides the box into cells, 300 here, whose number
 # grows with the size of the box in length scales and not with the number of tops; it takes longer in three dimensions.
 # Fits grow as those without a shape do: 1,000 tops take about half a second.
 #
