@@ -15,7 +15,7 @@ import rkhs
 from rkhs.functionals import Components
 
 rng = np.random.default_rng(0)
-X = rng.uniform(-1, 1, (25, 2))
+X = rng.uniform(-1, 1, (12, 2))
 
 
 def flow(x):
@@ -23,7 +23,7 @@ def flow(x):
     return np.stack([-x[:, 1], x[:, 0]], axis=1) * np.exp(-np.sum(x**2, axis=1))[:, None]
 
 
-measured = flow(X) + 0.1 * rng.standard_normal((25, 2))
+measured = flow(X) + 0.1 * rng.standard_normal((12, 2))
 arrows = rkhs.Term(Components(X), rkhs.Squared(), measured, weight=rkhs.Tunable())
 kernels = {
     "divergence-free": rkhs.kernels.DivergenceFree(rkhs.Gaussian(rkhs.Tunable())),
@@ -43,7 +43,7 @@ plt.show()
 # What it costs
 # -------------
 #
-# The 25 arrows take 0.2 seconds with the search for the length scale and the noise. 100, 200 and 400 arrows take 0.3,
+# The 12 arrows take 0.2 seconds with the search for the length scale and the noise. 100, 200 and 400 arrows take 0.3,
 # 1 and 4 seconds: time grows with the square and then with the cube of their number. Above some thousand arrows give
 # the length scale, and use ``approximation=rkhs.FourierGrid()`` in the plane.
 #

@@ -31,6 +31,7 @@ for ax, curves, name in zip(axes, (separate, model.predict(grid)), ("one by one"
     crossed = np.any(np.diff(curves, axis=1) < 0, axis=1)
     ax.plot(X, y, "k.", markersize=3)
     ax.plot(grid, curves)
+    ax.fill_between(grid[:, 0], 0, 1, where=crossed, transform=ax.get_xaxis_transform(), color="C3", alpha=0.2)
     ax.set_title(f"{name}: crossed on {crossed.mean():.0%} of the range")
 plt.show()
 
