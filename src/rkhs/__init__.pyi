@@ -1,6 +1,7 @@
 """List the public names: type checkers read them here, and `__init__.py` imports each one when it is first used."""
 
 from rkhs import (
+    acquisition as acquisition,
     datasets as datasets,
     exceptions as exceptions,
     extend as extend,

@@ -18,6 +18,7 @@ from rkhs._estimators.length_scales import as_kernel
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._gram import gram
+from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
@@ -327,12 +328,16 @@ class FunctionalRegressor(BaseEstimator):
         """
         check_is_fitted(self, "function_")
         values = L(self.function_)
-        if not return_std:
-            return values
+        return (values, self._posterior().std(L)) if return_std else values
+
+    def _posterior(self) -> Posterior:
+        """Return the posterior Gaussian process; the kernel has the units of the targets, so that its amplitude is 1."""
+        check_is_fitted(self, "function_")
         if self.solution_.source is None:
             raise ValueError("A standard deviation needs the losses of all observations to be squared.")
         posterior = self.solution_.posterior
-        return values, replace(posterior, amplitude=np.ones_like(posterior.amplitude)[()]).std(L)
+        amplitude = np.ones_like(posterior.amplitude)
+        return replace(posterior, amplitude=float(amplitude) if amplitude.ndim == 0 else amplitude)
 
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict f at the rows of X.
