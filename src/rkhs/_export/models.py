@@ -173,7 +173,7 @@ def _representers(kernel: Kernel, functionals: Functional, x: Symbol) -> list[tu
     """Record the values (atoms,) at x of the representers of atoms, for each part of functionals."""
     with _recording(kernel):
         return [
-            (block.weight * block.kernel.pair(PointPairs(left.atoms, part.atoms)), part)
+            (block.kernel.pair(PointPairs(left.atoms, part.atoms)), replace(part, weight=block.weight * part.weight))
             for block in blocks_of_parts(kernel, (Part(Atoms.values(x)),), _parts(functionals))
             for left, part in product(block.lefts, block.rights)
         ]
@@ -185,7 +185,7 @@ def _cross(kernel: Kernel, functionals: Functional, x: Symbol) -> Array:
     for values, part in _representers(kernel, functionals, x):
         mapped = values if part.matrix is None else values @ apply_matrix(part.matrix, np.eye(part.atoms.size)).T
         before, after = np.zeros(part.start), np.zeros(functionals.size - part.rows.stop)
-        total = total + x.graph.concat([before, part.weight * mapped, after])
+        total = total + x.graph.concat([before, mapped * np.full(part.size, part.weight), after])
     return total
 
 
@@ -230,14 +230,14 @@ def _variance(spread: Any, x: Symbol) -> Array:
             refuse("The standard deviation", f"it needs the inverse of a matrix of {quadratic.system.size} rows", FEWER)
         if basis.rank < basis.size or quadratic.split[2].shape[1]:
             refuse("The standard deviation", "the data do not determine all basis functions", "leave return_std out")
-        q, r = quadratic.split[0].shape
-        solution = quadratic.solve(np.eye(q, q + r), np.eye(r, q + r, q))
-        cross = _cross(problem.kernel, problem.functionals.take(problem.system.quadratic_rows), x)
-        E = graph.concat([cross, _on_basis(basis.space, x) @ (basis.back @ to_numpy(quadratic.split[1]))])
-        inverse = np.concatenate(solution[:2])
-        return _prior(problem.kernel, x) - graph.vecdot(E @ ((inverse + inverse.T) / 2), E)
+        M, T, A = quadratic._solver.roots()
+        c = _cross(problem.kernel, problem.functionals.take(problem.system.quadratic_rows), x)
+        b = _on_basis(basis.space, x) @ (basis.back @ to_numpy(quadratic.split[1]))
+        root = c @ M.T - b @ (M @ A).T
+        variance = _prior(problem.kernel, x) - graph.vecdot(root, root)
+        return variance - graph.sum((c @ (2 * T) - b @ (T.T @ A)) * b) if T.shape[1] else variance
     if not isinstance(spread, SubspaceCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
-        refuse("The standard deviation", f"{type(spread).__name__} has no formula for it here", "leave return_std out")
+        refuse("The standard deviation", "it is known for positive definite kernels only here", "leave return_std out")
     psi = _features(spread.space, x)
     inside = psi @ spread.R
     E = graph.concat([_on_basis(spread.basis, x), inside])
@@ -260,7 +260,7 @@ def _classifier_outputs(model: Classifier, values: Array) -> dict[str, Symbol]:
     if model.discriminant_ is not None:
         scores = logits = logits @ model.discriminant_.matrix.T + model.discriminant_.offset
     else:
-        scores, logits = logits, model._calibration.slope * logits
+        scores, logits = logits, logits * np.full(len(model.classes_), model._calibration.slope)
     shifted = graph.exp(logits - graph.reshape(graph.record("ReduceMax", (), logits, axis=-1), (1,)))
     return {
         "label": _label(scores, model.classes_),

@@ -104,6 +104,9 @@ class Graph:
         """The point x as the only row of an array (1, n), as functionals have their points."""
         return self.record("Reshape", (1, self.dimension), Symbol(self, "X", (self.dimension,)))
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{name} has no counterpart in ONNX")
+
     def record(self, operation: str, shape: tuple[int, ...], *inputs: Any, **options: Any) -> Symbol:
         """Add an operation with symbols and constants as inputs, and return its result of the given shape."""
         if operation == "Reshape":
