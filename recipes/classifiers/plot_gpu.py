@@ -42,6 +42,6 @@ plt.show()
 # When not to use it
 # ------------------
 #
-# Below some thousand rows the CPU is as fast. Without a GPU scikit-learn's ``SVC`` is two to three times as fast for
-# labels alone. Memory of the GPU limits the number of rows only through the data, since the Gram matrix is not stored;
-# with more than some 100,000 rows use `rkhs.Landmarks`.
+# With some hundred rows, as here, a GPU gains nothing. Without a GPU scikit-learn's ``SVC`` is two to three times as
+# fast for labels alone. Memory of the GPU limits the number of rows only through the data, since the Gram matrix is
+# not stored; with more than some 100,000 rows use `rkhs.Landmarks`.

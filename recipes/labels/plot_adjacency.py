@@ -45,6 +45,6 @@ plt.show()
 # When not to use it
 # ------------------
 #
-# Nodes that are not in the graph have no edges, so there are no predictions for new people; with features for the
-# nodes, pass these as the points, and new ones are joined to their nearest neighbors. A part of the graph without any
-# label cannot be predicted, and a warning says how many nodes it has.
+# The model predicts nodes of the graph only: a new person has no edges, and another number would be joined to the
+# nearest number. If nodes have features, pass these as the points, and new ones are joined to their nearest neighbors.
+# Nothing is known about a part of the graph without any label; f is constant there.

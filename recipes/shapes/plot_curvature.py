@@ -46,7 +46,7 @@ plt.show()
 # What it costs
 # -------------
 #
-# It costs as much as the shape alone: 0.1 seconds here, 0.4 for 1,000 rows and 1.5 for 2,000. The parabola costs
+# It costs as much as the shape alone: 0.1 seconds here, 0.3 for 1,000 rows and 1 for 2,000. The parabola costs
 # nothing.
 #
 # When not to use it
