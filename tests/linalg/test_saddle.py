@@ -137,6 +137,19 @@ def test_a_matrix_that_is_written_in_place():
     np.testing.assert_allclose(one.residual(a, c, b + left), left, atol=1e-11)
 
 
+@pytest.mark.parametrize("matrix", [definite, conditional], ids=["definite", "conditional"])
+def test_roots_have_the_quadratic_form_of_the_inverse(matrix):
+    n, r, rng = 30, 3, np.random.default_rng(0)
+    Q, d = basis(n, r), 10.0 ** rng.uniform(-6, 2, n)
+    saddle = Saddle(matrix(n), d, Q)
+    b, e = rng.standard_normal((n, 5)), rng.standard_normal((r, 5))
+    a, c = saddle.solve(b, e)
+    M, T, A = saddle.roots()
+    form = np.sum((M @ (b - A @ e)) ** 2, axis=0) + np.sum((2 * T.T @ b - T.T @ A @ e) * e, axis=0)
+    np.testing.assert_allclose(form, np.sum(b * a, axis=0) + np.sum(e * c, axis=0), rtol=1e-8)
+    np.testing.assert_allclose(Q.T @ T, np.eye(r), atol=1e-10)
+
+
 def test_no_rows():
     a, c = Saddle(np.zeros((0, 0)), np.zeros(0), np.zeros((0, 1))).solve(np.zeros((0, 2)))
     assert a.shape == (0, 2)

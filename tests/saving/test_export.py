@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -298,3 +299,9 @@ def test_what_cannot_be_exported_is_refused_by_name(name):
     for export in (rkhs.to_onnx, rkhs.to_json):
         with pytest.raises(ExportError, match=name):
             export(model, **options)
+
+
+def test_without_onnx_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"rkhs\[onnx\]"):
+        rkhs.to_onnx(rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation(X), X[:, 0]))

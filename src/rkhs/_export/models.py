@@ -108,7 +108,7 @@ def _outputs(model: Any, x: Symbol, return_std: bool, coverage: float | None) ->
     if isinstance(model, QuantileRegressor):
         return {"variable": graph.stack([_function(f, x) for f in model.functions_])}
     if not isinstance(model, VALUED):
-        refuse(name, "it is not an estimator of rkhs")
+        refuse(name, "it is not an estimator of rkhs", "sklearn-onnx exports those of scikit-learn")
     values = _function(getattr(model, "function_", model), x)
     outputs = {"variable": graph.exp(values) if isinstance(model, KernelPoissonRegressor) else values}
     if return_std:
@@ -235,7 +235,7 @@ def _variance(spread: Any, x: Symbol) -> Array:
         b = _on_basis(basis.space, x) @ (basis.back @ to_numpy(quadratic.split[1]))
         root = c @ M.T - b @ (M @ A).T
         variance = _prior(problem.kernel, x) - graph.vecdot(root, root)
-        return variance - graph.sum((c @ (2 * T) - b @ (T.T @ A)) * b) if T.shape[1] else variance
+        return variance - graph.vecdot(c @ (2 * T) - b @ (T.T @ A), b) if T.shape[1] else variance
     if not isinstance(spread, SubspaceCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
         refuse("The standard deviation", "it is known for positive definite kernels only here", "leave return_std out")
     psi = _features(spread.space, x)
@@ -264,7 +264,7 @@ def _classifier_outputs(model: Classifier, values: Array) -> dict[str, Symbol]:
     shifted = graph.exp(logits - graph.reshape(graph.record("ReduceMax", (), logits, axis=-1), (1,)))
     return {
         "label": _label(scores, model.classes_),
-        "probabilities": shifted / graph.reshape(graph.sum(shifted), (1,)),
+        "probabilities": shifted / graph.reshape(graph.sum(shifted, axis=-1), (1,)),
     }
 
 

@@ -143,7 +143,7 @@ class Graph:
 
     def lifted(self, a: Array) -> Symbol:
         """Return a constant as a symbol."""
-        return a if isinstance(a, Symbol) else 0.0 * self.sum(self.x) + a
+        return a if isinstance(a, Symbol) else 0.0 * self.sum(self.x[0], axis=-1) + a
 
     def outputs(self, X: Matrix, symbols: dict[str, Symbol]) -> dict[str, Vector]:
         """Compute the values of symbols at the rows of X."""
@@ -187,7 +187,7 @@ class Graph:
     def stack(self, arrays: Any, axis: int = 0) -> Array:
         return self.concat([self.lifted(a)[_new_axis(axis, a.ndim)] for a in arrays], axis=axis)
 
-    def sum(self, a: Array, axis: int = -1) -> Array:
+    def sum(self, a: Array, axis: int) -> Array:
         if not isinstance(a, Symbol):
             return np.sum(a, axis=axis)
         axis = axis if axis < 0 else axis - a.ndim
@@ -200,7 +200,9 @@ class Graph:
     def vecdot(self, a: Array, b: Array, axis: int = -1) -> Array:
         return self.sum(a * b, axis)
 
-    def clip(self, a: Array, low: float, high: None = None) -> Array:
+    def clip(self, a: Array, low: float, high: float | None = None) -> Array:
+        if high is not None:
+            raise TypeError("its formula has an upper bound")
         return self.elementwise("Max", a, low)
 
     def log1p(self, a: Array) -> Array:
@@ -243,13 +245,13 @@ class PointPairs(Pairing):
             return graph.reshape(graph.reshape(p, (n,)) @ q.reshape(-1, n).T, q.shape[:2])
         if not isinstance(q, Symbol) and p.shape[1] == q.shape[0] == 1:
             return p[:, 0, :] @ q[0].T
-        return graph.sum(p * q)
+        return graph.sum(p * q, axis=-1)
 
     def within_left(self, p: Symbol, q: Symbol) -> Array:
-        return p.graph.sum(p * q)
+        return p.graph.sum(p * q, axis=-1)
 
     def within_right(self, p: Array, q: Array) -> Array:
-        return self.left.points.graph.sum(p * q)
+        return self.left.points.graph.sum(p * q, axis=-1)
 
     def flat(self, values: Array) -> Array:
         graph, right = self.left.points.graph, self.right
