@@ -251,6 +251,12 @@ def test_float32_and_tensors(tmp_path):
         assert_allclose(outputs["variable"], f(torch.tensor(X)), rtol=1e-4, atol=1e-4)
 
 
+def test_functions_of_users(tmp_path):
+    waves = kernels.Features(lambda X: np.exp(-np.sin(X) / 2), gradient=np.cos)  # of which the values are used only
+    f = rkhs.Function(rkhs.Gaussian() @ waves, rkhs.Evaluation(X), Y, rkhs.Functions(np.cos), [1.0, 2.0])
+    assert_equal_outputs(f, {"variable": f(X)}, X, tmp_path)
+
+
 def test_files(tmp_path):
     X = np.linspace(0, 6, 20)[:, None]
     model = rkhs.InvariantRegressor(scale=1.0).fit(X, np.sin(X[:, 0]))
@@ -278,11 +284,11 @@ REFUSED = {
     "GraphKernel": (lambda: rkhs.Function(kernels.GraphKernel(kernels.NeighborGraph.of(X)), rkhs.Evaluation(X), Y), {}),
     "ObjectKernel": (lambda: rkhs.Function(OBJECTS, rkhs.Evaluation([[0.0]]), [1.0]), {}),
     "Features": (
-        lambda: rkhs.Function(rkhs.Gaussian() @ kernels.Features(np.sin, np.cos), rkhs.Evaluation(X), X[:, 0]),
+        lambda: rkhs.Function(rkhs.Gaussian() @ kernels.Features(np.sort, np.cos), rkhs.Evaluation(X), X[:, 0]),
         {},
     ),
     "Functions": (
-        lambda: rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation(X), Y, rkhs.Functions(np.sin), [1.0, 1.0]),
+        lambda: rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation(X), Y, rkhs.Functions(np.sort), [1.0, 1.0]),
         {},
     ),
     "VirtualSampleSVC": (lambda: rkhs.VirtualSampleSVC([np.negative], features=PCA()).fit(X, Y), {}),

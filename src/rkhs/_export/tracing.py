@@ -23,6 +23,7 @@ from rkhs._calculus.atoms import Pairing
 from rkhs._export.reader import OPERATIONS
 
 FLOAT = np.dtype(np.float64)
+UFUNCS = {f: name for name, f in OPERATIONS.items() if isinstance(f, np.ufunc) and f is not np.matmul}
 Node = tuple[str, str, list[str], dict[str, Any]]  # name, operation, names of its inputs, options
 
 
@@ -47,7 +48,6 @@ class Symbol:
     shape: tuple[int, ...]
     dtype: Any = FLOAT
     device = "cpu"
-    __array_ufunc__ = None  # NumPy must leave `array * symbol` to __rmul__
     __add__, __radd__ = _operators("Add")
     __sub__, __rsub__ = _operators("Sub")
     __mul__, __rmul__ = _operators("Mul")
@@ -60,6 +60,12 @@ class Symbol:
 
     def __array_namespace__(self, api_version: str | None = None) -> Graph:
         return self.graph
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Record a function of NumPy, such as `np.exp(symbol)` or `array * symbol`."""
+        if method != "__call__" or options or ufunc not in UFUNCS:
+            return NotImplemented
+        return self.graph.elementwise(UFUNCS[ufunc], *inputs)
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("its formula converts x to a NumPy array")
