@@ -139,7 +139,7 @@ def test_slopes_in_other_units_are_warned_of(outputs, factor):
 
 
 def test_a_weight_that_is_far_from_the_noise_is_told():
-    """Exact values and slopes that the default C takes for noise; not a word with a C that suits the data."""
+    """Exact values and slopes that C = 1 takes for noise; not a word with a C that suits the data."""
     rng = np.random.default_rng(1)
     x = rng.uniform(size=(100, 3))
     y = np.sin(6 * x[:, 0]) * np.cos(4 * x[:, 1]) + 5 * x[:, 2] ** 2
@@ -147,10 +147,55 @@ def test_a_weight_that_is_far_from_the_noise_is_told():
         [6 * np.cos(6 * x[:, 0]) * np.cos(4 * x[:, 1]), -4 * np.sin(6 * x[:, 0]) * np.sin(4 * x[:, 1]), 10 * x[:, 2]],
         axis=1,
     )
-    message = r"With C=1 .*C=1e\+0\d is far likelier.*FunctionalRegressor"
+    message = r"With C=1 .*C=1e\+0\d is far likelier.*leave C out"
     with pytest.warns(UserWarning, match=message) as record:
-        rkhs.InvariantRegressor().fit(x, 1e3 * y, gradients=1e3 * G)
+        rkhs.InvariantRegressor(C=1.0).fit(x, 1e3 * y, gradients=1e3 * G)
     assert record[0].filename == __file__
     rkhs.InvariantRegressor(C=1e6).fit(x, y, gradients=G)
     noisy = y + 0.5 * rng.standard_normal(100), G + 1.7 * rng.standard_normal(G.shape)
     rkhs.InvariantRegressor(C=5.0).fit(x, noisy[0], gradients=noisy[1])
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("estimator", [rkhs.InvariantRegressor, rkhs.InvariantRegressorCV])
+def test_scales_and_noise_are_learned_by_default(estimator, unit):
+    """As accurate as `FunctionalRegressor`, in any units, also of noisy slopes and of values that are missing."""
+    rng = np.random.default_rng(2)
+    x, new = rng.uniform(size=(40, 2)), rng.uniform(size=(200, 2))
+    x[:, 1] *= 1000  # the features have different units
+    new[:, 1] *= 1000
+
+    def truth(points):
+        return unit * (np.sin(6 * points[:, 0]) + (points[:, 1] / 1000) ** 2)
+
+    def gradients(points):
+        return unit * np.stack([6 * np.cos(6 * points[:, 0]), 2 * points[:, 1] / 1e6], axis=1)
+
+    y, G = truth(x), gradients(x)
+    model = estimator().fit(x, y, gradients=G)
+    measured = [
+        rkhs.Measurement(rkhs.Evaluation(x / [1, 1000]), y),
+        rkhs.Measurement(rkhs.Gradient(x / [1, 1000]), G * [1, 1000]),
+    ]
+    reference = rkhs.FunctionalRegressor().fit(measured)
+    errors = [np.sqrt(np.mean((p - truth(new)) ** 2)) for p in (model.predict(new), reference.predict(new / [1, 1000]))]
+    assert errors[0] < 1.5 * errors[1] + 1e-4 * unit
+    y += 0.1 * unit * rng.standard_normal(40)
+    y[::2] = np.nan
+    noise = 0.3 * unit / x.std(axis=0) * rng.standard_normal(G.shape)
+    noisy = estimator().fit(x, y, gradients=G + noise)
+    assert np.sqrt(np.mean((noisy.predict(new) - truth(new)) ** 2)) < 0.2 * unit
+    deviation = noisy.predict(new, return_std=True)[1]
+    assert 0.85 < np.mean(np.abs(noisy.predict(new) - truth(new)) <= 1.96 * deviation)
+
+
+def test_numbers_that_are_given_are_kept():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(size=(15, 2))
+    model = rkhs.InvariantRegressor(scale=0.7, gradient_weight=3.0).fit(x, f(x), gradients=slopes(x))
+    assert model.problem_.kernel == rkhs.Gaussian(0.7)
+    assert np.all(model.problem_.terms[1].weight == 3.0)
+    assert model.C_ > 1
+    assert rkhs.InvariantRegressor().fit(x, f(x)).C_ == 1.0
+    with pytest.raises(ValueError, match="gradients chooses its settings by evidence"):
+        rkhs.InvariantRegressorCV(invariance="gradient").fit(x, f(x), gradients=slopes(x))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._estimators import cv, maps
+from rkhs._estimators import cv, evidence
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(1500, 2)) * [3.0, 1.0]
@@ -22,15 +22,15 @@ Y = truth(X) + 0.7 * RANDOM.standard_normal(len(X))
 def mapped():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cv, "MOST_EXACT", 1000)
-        patch.setattr(maps, "FIRST", 200)
-        patch.setattr(maps, "SAMPLE", 300)
+        patch.setattr(evidence, "FIRST", 200)
+        patch.setattr(evidence, "SAMPLE", 300)
         return rkhs.InvariantRegressorCV().fit(X, Y)
 
 
 def test_many_points_in_the_plane_are_mapped_on_a_fourier_grid(mapped):
     assert mapped.solution_.status == "converged"
     assert mapped.solution_.span.startswith("FourierGrid")
-    assert "1500 values" in mapped.selection_report_["sentence"]
+    assert "1500 numbers" in mapped.selection_report_["sentence"]
     assert np.sqrt(np.mean((mapped.predict(Z) - truth(Z)) ** 2)) < 0.3
     assert mapped.score(Z, truth(Z)) > 0.99
 
@@ -67,8 +67,8 @@ def test_stated_settings_are_kept(monkeypatch, options):
 
 
 def test_more_than_three_features_are_not_mapped():
-    assert maps.can_map(3)
-    assert not maps.can_map(4)
+    assert evidence.can_map(3)
+    assert not evidence.can_map(4)
 
 
 @pytest.mark.parametrize("loss", ["squared", rkhs.Huber(0.5)])

@@ -52,9 +52,9 @@ def test_settings_are_those_of_the_first_fit():
     kernel = model.function_.kernel
     model.partial_fit(10 * X[20:], TARGET[20:])
     assert model.function_.kernel == kernel
-    with pytest.raises(ValueError, match=r"C was 1\.0 and is 2\.0"):
+    with pytest.raises(ValueError, match=r"C was None and is 2\.0"):
         model.set_params(C=2.0).partial_fit(X, TARGET)
-    with pytest.raises(ValueError, match=r"C was 1\.0 and is 2\.0"):
+    with pytest.raises(ValueError, match=r"C was None and is 2\.0"):
         model.forget([0])
 
 

@@ -20,10 +20,10 @@ from rkhs._estimators.base import BaseKernelEstimator, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, folds_of, search
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows, predicted_codes
+from rkhs._estimators.evidence import DIMENSIONS, EvidenceChoice, can_map
 from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, unreached
 from rkhs._estimators.landmark_count import landmark_count, solves_exactly
-from rkhs._estimators.length_scales import SCALED, as_kernel
-from rkhs._estimators.maps import DIMENSIONS, MapChoice, can_map
+from rkhs._estimators.length_scales import KERNELS, SCALED, as_kernel
 from rkhs._estimators.options import (
     C_RANGE,
     GRAPH_RANGE,
@@ -45,15 +45,16 @@ from rkhs._learning.leave_one_out import left_out_amplitude
 from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
-from rkhs._spaces import FourierFeatures, Landmarks
+from rkhs._spaces import FourierFeatures, FourierGrid, Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.invariances._base import as_invariances
-from rkhs.kernels import Kernel
+from rkhs.kernels import Kernel, Tunable
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.streams._blocks import collected, in_blocks
 
 KERNEL_NAMES = ("gaussian", "laplace")  # the kernels that "auto" compares
+KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measured slopes
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
@@ -119,29 +120,35 @@ class CrossValidated(BaseKernelEstimator):
         plain: type[Any],
         splitter: Callable[..., Any],
         score: Callable[[Vector, Sample], float],
+        *gradients: Any,
     ) -> None:
         """Choose the settings and learn f with them, by the estimator `plain` if there is an approximation."""
         if in_blocks(X):
             X, y, sample_weight = collected(X, y, sample_weight)
-        sample = self._sample(X, y, sample_weight)
+        sample = self._sample(X, y, sample_weight, *gradients)
         count = sample.size
         rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
         self._points = Evaluation(take_rows(sample.X, rows))  # for `feature_importances_`
         automatic = isinstance(self.invariance, str) and self.invariance == "auto"
-        mapped = automatic and self._is_map(sample)
+        if sample.slopes is not None and not automatic:
+            raise ValueError(
+                f"{type(self).__name__} with gradients chooses its settings by evidence, which needs "
+                f'invariance="auto", got {self.invariance!r}: use rkhs.InvariantRegressor for both.'
+            )
+        by_evidence = sample.slopes is not None or (automatic and self._is_map(sample))
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
-            if mapped:
-                formulated: FormulatedProblem | None = FormulatedProblem(self._choose_map(sample), 1.0)
+            if by_evidence:
+                formulated: FormulatedProblem | None = formulate(self._choose_by_evidence(sample), sample)
             else:
                 config = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
                 formulated = None if self.approximation is not None and not automatic else formulate(config, sample)
-        if automatic and not mapped and formulated is not None:
+        if automatic and not by_evidence and formulated is not None:
             formulated = replace(formulated, problem=self._affordable(formulated.problem, sample))
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
             if formulated is not None:
                 self._learn(formulated.problem, sample, formulated.variance)
-                if automatic:
+                if automatic and not by_evidence:
                     self._report_graphs(sample)
                 return
             model = plain()
@@ -227,17 +234,28 @@ class CrossValidated(BaseKernelEstimator):
         many = bool(np.all(sample.labeled)) and sample.size > MOST_EXACT
         return regression and defaults and many and can_map(int(sample.X.shape[1]))
 
-    def _choose_map(self, sample: Sample) -> Problem:
-        """Return the problem on a Fourier grid with the kernel of the largest evidence."""
-        config, start = self._config(C=1.0, nu=0.0, kernel="gaussian", scale=1.0, invariance=None), perf_counter()
-        choice = MapChoice.of(formulate(config, sample).problem, self.verbose)
+    def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
+        """Return the settings of largest evidence, of a map or of a model with measured slopes."""
+        approximation, start = FourierGrid() if sample.slopes is None else self.approximation, perf_counter()
+        config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
+        if sample.slopes is None:
+            choice = EvidenceChoice.of_map(config, sample)
+        else:
+            choice = EvidenceChoice.of_slopes(config, sample, self._kernels_of_slopes(sample))
         self.selection_report_, self.search_status_ = choice.report(), choice.status
         self.best_params_ = choice.params(choice.best)
         self.C_, self.nu_, self.scale_, self.loss_ = self.best_params_["C"], 0.0, self.best_params_["scale"], self.loss
         self.best_index_, self.best_score_ = 0, self.selection_report_["score"]
         self.cv_results_ = choice.results(perf_counter() - start)
         self._settings = 1 + int(sample.X.shape[1])
-        return choice.best
+        return replace(config, **self.best_params_)
+
+    def _kernels_of_slopes(self, sample: Sample) -> list[Kernel]:
+        """Return the kernels to compare for measured slopes, with length scales to learn unless they are given."""
+        if isinstance(self.kernel, str) and isinstance(self.scales, str):
+            names = KERNELS_OF_SLOPES if self.kernel == "auto" else (self.kernel,)
+            return [KERNELS[name](Tunable(each=True)) if name in SCALED else KERNELS[name](1.0) for name in names]
+        return [as_kernel(self._config().kernel, scale, sample.X) for scale in as_list(self.scales)]
 
     def _choose_by_folds(
         self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]
@@ -512,6 +530,9 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     Above 10,000 targets of at most three features f is a map: four kernels of different smoothness are compared by the
     evidence of a sample, and all targets are learned on a `FourierGrid`, if `rkhs[maps]` is installed.
 
+    With measured slopes (`gradients`) the length scales, C and the weight of slopes are those of maximum evidence, and
+    so is the choice between the Gaussian kernel and the Matern kernel.
+
     Parameters
     ----------
     kernel : str or Kernel, default="auto"
@@ -559,7 +580,7 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     unlabeled: Any = None
 
     @transactional
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantRegressorCV:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressorCV:
         """Choose the settings, and learn f with them from all points.
 
         Parameters
@@ -570,6 +591,8 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
             The targets, `unlabeled` where there is none; blocks contain them.  Several outputs share all settings.
         sample_weight : array-like of shape (t,), optional
             Factors on the losses; integers are numbers of rows.
+        gradients : array-like of shape (t, n) or (t, n, outputs), optional
+            Measured slopes of f, as in `InvariantRegressor`.  With them the settings are those of maximum evidence.
 
         Returns
         -------
@@ -587,13 +610,16 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
             losses = error.value(values, sample.y).reshape(len(sample.y), -1).mean(axis=1)
             return -float(np.average(losses, weights=sample.weight))
 
-        self._fit(X, y, sample_weight, InvariantRegressor, KFold, score)
+        y = self._marked(X, y, gradients)
+        self._fit(X, y, sample_weight, InvariantRegressor, KFold, score, gradients)
         return self
 
     def _posterior(self) -> Posterior:
         """Return the posterior with the amplitude that fits left-out targets, since these chose the settings."""
         posterior, problem = super()._posterior(), self.problem_
         if problem is None or problem.approximation is not None or problem.null_space == "dropped":
+            return posterior
+        if len(problem.terms) > 1:  # the evidence of values and slopes has chosen the settings
             return posterior
         if sum(term.size for term in problem.terms) > 4000:  # the matrix of more functionals takes long to invert
             return posterior

@@ -93,9 +93,10 @@ class ModelConfig:
     scale: Any = "median"
     loss: Loss | str = "squared"
     C: float = 1.0
+    learns_noise: bool = False  # whether C, and what else is open, is learned if there are slopes
     invariance: Any = None
     nu: float = 0.0
-    gradient_weight: float | None = None
+    gradient_weight: float | Vector | None = None
     class_weight: Mapping[Any, float] | str | ClassPrior | None = None
     fit_intercept: bool = True
     approximation: Any = None
@@ -110,6 +111,8 @@ class ModelConfig:
         """Return the configuration of an estimator, with `changes` in place of some of its values."""
         names = {field.name for field in fields(cls)}
         values = {name: value for name, value in estimator.get_params(deep=False).items() if name in names}
+        if values.get("C", 1.0) is None:
+            values |= {"C": 1.0, "learns_noise": True}
         values["classes"] = getattr(estimator, "classes_", None)
         values["feature_names"] = getattr(estimator, "feature_names_in_", None)
         return cls(**{**values, **changes})
@@ -144,6 +147,8 @@ class ModelConfig:
         the units of the target.
         """
         n = int(sample.X.shape[1])
+        if isinstance(self.gradient_weight, np.ndarray):
+            return self.gradient_weight
         if self.gradient_weight is not None:
             return np.full(n, check_number(self.gradient_weight, "gradient_weight"))
         X = to_numpy(sample.X).astype(np.float64)

@@ -25,6 +25,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, take_rows, to_numpy
 from rkhs._estimators.data import ClassPrior, Sample
+from rkhs._estimators.evidence import with_learned_noise
 from rkhs._estimators.length_scales import resolve_kernel
 from rkhs._estimators.options import INVARIANCE, ModelConfig, as_loss, check_number
 from rkhs._finite.basis import on_basis, orthonormal
@@ -53,6 +54,8 @@ class FormulatedProblem:
 
 def formulate(config: ModelConfig, sample: Sample) -> FormulatedProblem:
     """Return the problem in the module's docstring, with an unpenalized constant if there is an intercept."""
+    if config.learns_noise and sample.slopes is not None:
+        config = with_learned_noise(config, sample)
     kernel, metric = resolve_kernel(config, sample, lambda rows, kernel: Formulation.at(config, rows, kernel)(rows)[0])
     formulation = Formulation.at(config, sample, kernel)
     return FormulatedProblem(formulation(sample)[0], formulation.norms.variance, metric, formulation)

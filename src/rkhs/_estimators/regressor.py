@@ -29,7 +29,7 @@ from rkhs.functionals import Evaluation, Gradient
 class Regressor(RegressorMixin, BaseKernelEstimator):
     """An estimator that predicts f(x)."""
 
-    C: float
+    C: float | None
 
     def _rows(
         self, X: Any, y: Any, sample_weight: Any, gradients: Any = None, earlier: Sample | None = None, least: int = 2
@@ -65,7 +65,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
         super()._keep(problem, solution, variance)
-        C = self.C_ if hasattr(self, "C_") else self.C  # chosen by a search, or given
+        C = self.C_ if hasattr(self, "C_") else self._config().C  # learned, or given
         self._weight = float(C) / variance  # the weight of a target, which later changes of C must not affect
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
@@ -206,6 +206,14 @@ class SeveralOutputs(Regressor):
         tags.target_tags.multi_output = True
         return tags
 
+    def _marked(self, X: Any, y: Any, gradients: Any) -> Any:
+        """Choose the marker of targets that were not observed; return y, all of them if only slopes are given."""
+        self._marker = self.unlabeled
+        if gradients is None:
+            return y
+        self._marker = np.nan if self.unlabeled is None else self.unlabeled
+        return np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
+
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
         marker = getattr(self, "_marker", self.unlabeled)
         return fill_missing_rows(y, marker) if columns_of(y) > 1 else fill_missing(y, marker)
@@ -231,8 +239,10 @@ class InvariantRegressor(SeveralOutputs, InvariantEstimator):
     loss : str or Loss, default="squared"
         "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile" (the median),
         or a loss object such as `rkhs.Huber(0.5)`.  Losses by name have the width 0.1, in units of f.
-    C : float, default=1.0
-        Weight of the loss of each point with a target: twice the targets are twice the evidence.
+    C : float, optional
+        Weight of the loss of each point with a target: twice the targets are twice the evidence.  By default it is 1;
+        with measured slopes, C, `gradient_weight` and the length scales of a kernel given by name are learned by
+        maximum evidence, except for those that are given as numbers.
     invariance, nu : object
         As in `InvariantClassifier`.
     shape : Shape or dict, optional
@@ -246,8 +256,8 @@ class InvariantRegressor(SeveralOutputs, InvariantEstimator):
     approximation, solver, tol, verbose : object
         As in `InvariantClassifier`.
     gradient_weight : float, optional
-        Weight of the squared loss of each measured slope; by default C times the variance of its feature, so that a
-        slope counts as much as a target does, in any units.
+        Weight of the squared loss of each measured slope.  By default it is learned if C is, and otherwise C times the
+        variance of its feature, so that a slope counts as much as a target does, in any units.
 
     Attributes
     ----------
@@ -269,7 +279,7 @@ class InvariantRegressor(SeveralOutputs, InvariantEstimator):
 
     >>> Z = np.array([[0.0], [2.0], [4.0], [6.0]])
     >>> slopes = np.cos(Z)
-    >>> model = rkhs.InvariantRegressor(C=1e4, scale=1.5).fit(Z, np.sin(Z[:, 0]), gradients=slopes)
+    >>> model = rkhs.InvariantRegressor().fit(Z, np.sin(Z[:, 0]), gradients=slopes)
     >>> model.predict([[1.0]]).round(2), model.predict_gradient([[1.0]]).round(2)  # 0.84 and 0.54
     (array([0.84]), array([[0.54]]))
 
@@ -280,6 +290,7 @@ class InvariantRegressor(SeveralOutputs, InvariantEstimator):
     array([0.1, 0.3])
     """
 
+    C: float | None = None
     gradient_weight: float | None = None
 
     @transactional
@@ -309,17 +320,9 @@ class InvariantRegressor(SeveralOutputs, InvariantEstimator):
             self._fit_blocks(X, y, sample_weight)
             return self
         problem = self._fit_rows(self._rows(X, y, sample_weight, gradients))
-        if gradients is not None and self.approximation is None:
+        if gradients is not None and self.C is not None and self.approximation is None:
             warn_of_noise(problem, self.function_, self.C, type(self).__name__)
         return self
-
-    def _marked(self, X: Any, y: Any, gradients: Any) -> Any:
-        """Choose the marker of targets that were not observed; return y, all of them if only slopes are given."""
-        self._marker = self.unlabeled
-        if gradients is None:
-            return y
-        self._marker = np.nan if self.unlabeled is None else self.unlabeled
-        return np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
 
     @available_if(updatable)
     @transactional
@@ -414,8 +417,7 @@ def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
     if evidence[best] > evidence[1.0] + 20:
         warn(
             f"With C={C:g} {name} misses its training values or slopes by {residual:.0%} of their spread; "
-            f"C={C * best:.0e} is far likelier. Set C, or use rkhs.FunctionalRegressor, which learns the noise and the "
-            "length scales."
+            f"C={C * best:.0e} is far likelier. Set C, or leave C out, so that it and the length scales are learned."
         )
 
 

@@ -69,7 +69,7 @@ class InvariantEstimator(BaseKernelEstimator):
     _: KW_ONLY
     scale: Any = "median"
     loss: Any = "squared"
-    C: float = 1.0
+    C: float | None = 1.0
     invariance: Any = "gradient"
     nu: float = 0.03
     shape: Any = None
@@ -110,6 +110,8 @@ class InvariantEstimator(BaseKernelEstimator):
         """Fit the estimator to rows in memory, and return the problem."""
         sample = self._distinct(rows)
         formulated = formulate(self._config(), sample)
+        if formulated.formulation is not None:
+            self.C_ = formulated.formulation.config.C
         self._learn(formulated.problem, sample, formulated.variance)
         if formulated.metric is not None:
             self.metric_ = formulated.metric

@@ -1,0 +1,152 @@
+"""Settings of maximum evidence: maps with many points, and models that learn from measured slopes.
+
+The evidence of the targets determines the length scales, C, and the weight of slopes (`Problem.tune`).  Kernels of
+different smoothness are compared by it as well.
+
+Maps are regressions with many points in at most three dimensions, on a Fourier grid.  Leave-one-out errors of a sample
+of the rows favor kernels that are too smooth for all of them, because points of the sample are far apart.  The evidence
+is therefore that of a spatial sample, part of which lies in a few neighborhoods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import to_numpy
+from rkhs._estimators.cross_validation import cv_results, masked_objects
+from rkhs._estimators.data import Sample
+from rkhs._estimators.length_scales import KERNELS, SCALED, as_kernel, is_learned
+from rkhs._estimators.options import ModelConfig
+from rkhs._finite.solution import CONVERGED
+from rkhs._finite.term import Term
+from rkhs._learning.tuning import Tuning
+from rkhs._problem.problem import Problem
+from rkhs._progress import seconds_left
+from rkhs._spaces import FourierGrid
+from rkhs.kernels import Gaussian, Kernel, Matern, Tunable
+from rkhs.losses import Squared
+
+DIMENSIONS = 3
+FIRST, SAMPLE = 600, 1500  # functionals of an evaluation of the evidence, to compare kernels and for the chosen one
+
+
+def can_map(dimension: int) -> bool:
+    """Return whether points of a dimension can be mapped with the installed packages."""
+    return dimension <= DIMENSIONS and any(find_spec(name) is not None for name in ("ducc0", "finufft"))
+
+
+def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
+    """Return the configuration with C, the weights of slopes and the length scales of maximum evidence.
+
+    Length scales given as numbers, and a given weight of slopes, are kept.
+    """
+    if is_learned(config) and config.scale != "evidence":  # another rule, which needs C
+        return config
+    kernel = config.kernel
+    if isinstance(kernel, str) and kernel in SCALED and isinstance(config.scale, str):
+        kernel = KERNELS[kernel](Tunable(each=True))
+    else:
+        kernel = as_kernel(kernel, config.scale, sample.X)
+    tuned = opened(config, sample, kernel).tune(verbose=config.verbose)
+    return replace(config, learns_noise=False, **settings_of(config, sample, tuned))
+
+
+def opened(config: ModelConfig, sample: Sample, kernel: Kernel, approximation: Any = None) -> Problem:
+    """Return the problem of squared losses of all observations, in which C and the weight of slopes are open."""
+    terms = []
+    for term, _ in config.observed_terms(sample.apart()):
+        weight: Any = to_numpy(term.weights())[:, 0]
+        if not term.functional.order or config.gradient_weight is None:
+            weight = Tunable() * weight
+        terms.append(Term(term.functional, Squared(), term.observed_target, weight))
+    return Problem(kernel, terms, config.basis, approximation=approximation)
+
+
+def settings_of(config: ModelConfig, sample: Sample, tuned: Problem) -> dict[str, Any]:
+    """Return the values of C, kernel, scale and the weights of slopes (n,) that correspond to a tuned problem."""
+    found, kernel = tuning_of(tuned).parameters, tuned.kernel
+    settings = {"C": config.C, "kernel": kernel, "scale": getattr(kernel, "scale", 1.0)}
+    for k, term in enumerate(tuned.terms):
+        factor = found.get(f"terms[{k}].weight")
+        if factor is not None and term.functional.order:
+            settings["gradient_weight"] = factor * config.slope_weights(sample)
+        elif factor is not None:
+            settings["C"] = factor * config.C
+    return settings
+
+
+def tuning_of(problem: Problem) -> Tuning:
+    """Return how the hyperparameters of a tuned problem were found."""
+    assert problem.tuning is not None
+    return problem.tuning
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceChoice:
+    """Problems with tuned kernels of different smoothness, the one with the largest evidence first.
+
+    `best` has the same kernel as the first one; for a map it is tuned with a larger sample.
+    """
+
+    config: ModelConfig
+    sample: Sample
+    problems: list[Problem]
+    best: Problem
+
+    @classmethod
+    def of_map(cls, config: ModelConfig, sample: Sample) -> EvidenceChoice:
+        """Compare kernels on a Fourier grid, by the evidence of a sample of the values."""
+        scale = Tunable(each=True)
+        kernels = [*(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5)), Gaussian(scale=scale)]
+        limit = None if seconds_left() == inf else 0.5 * max(seconds_left(), 0.0) / (1 + len(kernels))
+        options: dict[str, Any] = {"starts": 1, "time_limit": limit, "verbose": config.verbose}
+        problems = [opened(config, sample, kernel, FourierGrid()) for kernel in kernels]
+        tuned = [problem.tune(functionals=FIRST, **options) for problem in problems]
+        order = sorted(range(len(tuned)), key=lambda k: -tuning_of(tuned[k]).value)
+        best = problems[order[0]].tune(functionals=SAMPLE, **options)
+        return cls(config, sample, [tuned[k] for k in order], best)
+
+    @classmethod
+    def of_slopes(cls, config: ModelConfig, sample: Sample, kernels: Sequence[Kernel]) -> EvidenceChoice:
+        """Compare kernels by the evidence of values and slopes."""
+        limit = None if seconds_left() == inf else max(seconds_left(), 0.0) / len(kernels)
+        problems = [opened(config, sample, kernel, config.approximation) for kernel in kernels]
+        tuned = [problem.tune(time_limit=limit, verbose=config.verbose) for problem in problems]
+        tuned.sort(key=lambda problem: -tuning_of(problem).value)
+        return cls(config, sample, tuned, tuned[0])
+
+    @property
+    def status(self) -> str:
+        """The status of the first search that did not converge, or "converged"."""
+        return next((tuning_of(p).status for p in self.problems if tuning_of(p).status != CONVERGED), CONVERGED)
+
+    def params(self, problem: Problem) -> dict[str, Any]:
+        """Return the parameters of an estimator that correspond to a tuned problem."""
+        return {**settings_of(self.config, self.sample, problem), "nu": 0.0, "invariance": None}
+
+    def report(self) -> dict[str, Any]:
+        """Return `selection_report_`."""
+        used, total = tuning_of(self.best).functionals
+        what = "A map of" if self.sample.slopes is None else "Values and slopes,"
+        return {
+            "sentence": (
+                f"{what} {total} numbers: {self.best.kernel!r} has the largest evidence of {len(self.problems)} "
+                f"kernels, by {used} of them."
+            ),
+            "candidates": [{"evidence": tuning_of(p).value, **self.params(p)} for p in self.problems],
+            "chosen": {"prior": "none", **self.params(self.best)},
+            "score": tuning_of(self.problems[0]).value,
+        }
+
+    def results(self, seconds: float) -> dict[str, Any]:
+        """Return `cv_results_`, whose scores are evidences."""
+        params = [self.params(problem) for problem in self.problems]
+        columns = {name: masked_objects([values[name] for values in params]) for name in params[0]}
+        scores = np.array([[tuning_of(problem).value] for problem in self.problems])
+        return cv_results(params, columns, scores, -scores[:, 0], seconds)
