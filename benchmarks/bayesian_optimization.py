@@ -61,8 +61,8 @@ def hartmann(x: Matrix) -> tuple[float, Matrix]:
     return -float(bumps.sum()), 2 * bumps @ (HARTMANN_A * away)
 
 
-FUNCTIONS = {"branin": (branin, 2, 0.39788735772973816, 25), "hartmann": (hartmann, 6, -3.322368011415515, 35)}
-SHOWN = (10, 15, 20, 25, 30, 35)  # numbers of evaluations
+FUNCTIONS = {"branin": (branin, 2, 0.39788735772973816, 20), "hartmann": (hartmann, 6, -3.322368011415515, 25)}
+SHOWN = (8, 10, 12, 15, 20, 25)  # numbers of evaluations
 
 
 def with_rkhs(slopes: bool) -> Suggest:
@@ -72,7 +72,7 @@ def with_rkhs(slopes: bool) -> Suggest:
         measured = [rkhs.Measurement(rkhs.Evaluation(X), y - y.mean(), noise=1e-4 * y.std())]
         if slopes:
             measured.append(rkhs.Measurement(rkhs.Gradient(X), gradients, noise=1e-4 * gradients.std()))
-        model = rkhs.FunctionalRegressor("matern").fit(measured)
+        model = rkhs.FunctionalRegressor().fit(measured)
         return rkhs.acquisition.suggest(model, [(0, 1)] * X.shape[1], X[np.argmin(y)], random_state=seed + len(X))
 
     return suggest

@@ -80,7 +80,10 @@ class UpdatableSaddle:
         new_scale = 1 / np.sqrt(np.diag(rows[:, corner]) + d)
         scale = np.concatenate([self.scale[kept], new_scale])
         scaled = new_scale[:, None] * rows * scale
-        L[corner, old] = _solved(L[old, old], scaled[:, old].T).T
+        L[corner, corner] = np.eye(size)
+        right = np.zeros((count + size, size))
+        right[old] = scaled[:, old].T
+        L[corner, old] = _solved(L, right)[old].T  # the whole of L is contiguous, so that it is not copied
         block = scaled[:, corner] - L[corner, old] @ L[corner, old].T
         block[np.diag_indices(size)] += new_scale**2 * d
         factor, failed = scipy.linalg.lapack.dpotrf(block, lower=1)
