@@ -216,8 +216,7 @@ class SearchSpace:
         tunable = {k: term.weight for k, term in enumerate(terms) if isinstance(term.weight, Tunable)}
         variances = _variances(kernel, observations, random) if tunable else {}
         for k, marker in tunable.items():
-            mean = float(np.mean(observations.weight[observations.term == k]))
-            unit = 1 / (2 * variances.get(k, 1.0) * mean)
+            unit = 1 / (2 * variances.get(k, 1.0))
             hyperparameters.append(_hyperparameter(marker, unit / NOISE, "weight", term=k))
         return cls(kernel, terms, hyperparameters, prior)
 
@@ -329,7 +328,11 @@ def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
 
 
 def _variances(kernel: Kernel, observations: Observations, random: np.random.Generator) -> dict[int, float]:
-    """Return the mean prior variance of the functionals of each term, after projecting out the null space."""
+    """Return the mean prior variance of the functionals of each term times their relative weights.
+
+    The null space is projected out.  Slopes in features of different units have variances and weights of different
+    sizes, so that the mean of the products differs from the product of the means.
+    """
     variances = {}
     for k in np.unique(observations.term).tolist():
         rows = np.flatnonzero(observations.term == k)
@@ -339,7 +342,7 @@ def _variances(kernel: Kernel, observations: Observations, random: np.random.Gen
             U = np.linalg.qr(observations.Q[rows])[0]
         G -= U @ (U.T @ G)
         G -= (G @ U) @ U.T
-        variance = float(np.mean(np.diag(G)))
+        variance = float(np.mean(observations.weight[rows] * np.diag(G)))
         variances[k] = variance if variance > 0 else 1.0
     return variances
 
