@@ -45,7 +45,7 @@ def log_expected_improvement(model: Any, X: Any, best: float, return_gradient: b
     Returns
     -------
     ndarray of shape (t,)
-        log EI(x); with `return_gradient` a pair of these and of their slopes (t, n).
+        The logarithms; with `return_gradient` a pair of these and of their slopes (t, n).
 
     Examples
     --------
