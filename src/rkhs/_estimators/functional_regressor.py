@@ -331,7 +331,7 @@ class FunctionalRegressor(BaseEstimator):
         return (values, self._posterior().std(L)) if return_std else values
 
     def _posterior(self) -> Posterior:
-        """Return the posterior Gaussian process; the kernel has the units of the targets, so that its amplitude is 1."""
+        """Return the posterior Gaussian process, of amplitude 1, as the kernel has the units of the targets."""
         check_is_fitted(self, "function_")
         if self.solution_.source is None:
             raise ValueError("A standard deviation needs the losses of all observations to be squared.")
