@@ -297,7 +297,9 @@ def test_ctrl_c_in_a_solution_ends_the_fit_without_a_certificate(monkeypatch):
     certified = []
     monkeypatch.setattr("rkhs._problem.solving.certificate_of", lambda *given: certified.append(given))
     with pytest.raises(KeyboardInterrupt):
-        rkhs.InvariantRegressor(invariance=None, shape={0: "increasing"}, solver=Interrupted()).fit(X, y)
+        rkhs.InvariantRegressor(loss="absolute", invariance=None, shape={0: "increasing"}, solver=Interrupted()).fit(
+            X, y
+        )
     assert not certified
 
 

@@ -304,6 +304,40 @@ def test_seeding_finds_the_constrained_minimum():
     np.testing.assert_allclose(found, estimator.solution_.function(X), atol=1e-6)
 
 
+def test_solvers_start_at_the_constrained_minimum(monkeypatch):
+    """Seeding solves squared losses with constraints exactly: a certificate is all that is left to do."""
+    random = np.random.default_rng(0)
+    Z = random.uniform(-1, 1, (60, 2))
+    target = np.tanh(3 * Z[:, 0]) + Z[:, 1] + 0.5 * random.standard_normal(60)
+    model = rkhs.InvariantRegressor(scale=0.7, C=3.0, invariance=None, shape={0: "increasing", 1: "increasing"})
+    shaped = model.fit(Z, target).predict(Z)
+    assert model.shape_certificate_.points > 0
+    reference = model.problem_.solve(tol=1e-8)  # by a solver that starts at zero
+    np.testing.assert_allclose(shaped, reference.function(Z), atol=1e-6)
+    assert model.solution_.relative_gap < 1e-8
+    monkeypatch.setattr("rkhs._problem.problem.solve_to_tolerance", None)  # nobody calls it
+    np.testing.assert_array_equal(model.fit(Z, target).predict(Z), shaped)
+
+
+@pytest.mark.parametrize(("seed", "scale"), [(3, 0.5), (4, 0.4)])
+def test_constraints_are_added_where_a_hessian_fails(seed, scale):
+    """At the approximate minimizer of a cell, along another eigenvector, they changed nothing, round after round."""
+    random = np.random.default_rng(seed)
+    Z = random.uniform(-1, 1, (80, 2))
+    bowl = (Z[:, 0] + Z[:, 1]) ** 2 + 0.5 * (Z[:, 0] - Z[:, 1]) ** 2 + 0.5 * random.standard_normal(80)
+    model = rkhs.InvariantRegressor(scale=scale, C=3.0, invariance=None, shape={(0, 1): "convex"}).fit(Z, bowl)
+    assert model.shape_certificate_.proved
+
+
+def test_counterexamples_violate_the_claim():
+    random = np.random.default_rng(1)
+    f = rkhs.Function(rkhs.Gaussian(0.5), rkhs.Evaluation(random.uniform(-1, 1, (20, 2))), random.standard_normal(20))
+    (proof,) = prove(parse_shape({(0, 1): "convex"}, None, 2), f, np.array([[-1.0, -1.0], [1.0, 1.0]]))
+    assert proof.status == "fails"
+    second = proof.claim.at(proof.candidates, proof.directions)(f)
+    assert np.all(second < 0)
+
+
 def test_a_shape_that_holds_by_itself_needs_no_points():
     shape = rkhs.Shape({0: "increasing"}, box=[[2.0], [8.0]])
     estimator = rkhs.InvariantRegressor(**OPTIONS, shape=shape).fit(X, X[:, 0])

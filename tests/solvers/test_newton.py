@@ -143,7 +143,7 @@ def test_warm_start():
     problem = two_terms(rkhs.SquaredHinge(), 10.0, basis=rkhs.Constant())
     cold = problem.solve(rkhs.solvers.Newton(), tol=1e-8)
     warm = problem.solve(rkhs.solvers.Newton(), tol=1e-8, start=cold)
-    assert warm.iterations == 1 < cold.iterations
+    assert warm.iterations == 0 < cold.iterations
     assert warm.primal == pytest.approx(cold.primal, rel=1e-12)
 
 

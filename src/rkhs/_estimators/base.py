@@ -211,9 +211,9 @@ class BaseKernelEstimator(BaseEstimator):
             return
         shape, verbose = shape_of(self), self.verbose
 
-        def solve(instance: Problem) -> Solution:
+        def solve(instance: Problem, start: Function | None = None) -> Solution:
             method = SolverOptions.of(getattr(self, "solver", "auto")).method
-            return instance.solve(method, tol=self.tol, verbose=verbose)
+            return instance.solve(method, tol=self.tol, start=start, verbose=verbose)
 
         if shape is None:
             self._keep(problem, solve(problem), variance)

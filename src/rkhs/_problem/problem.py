@@ -13,6 +13,7 @@ from rkhs._backend.arrays import placed
 from rkhs._backend.precision import check_precision
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.certificate import Certificate, certify
+from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
 from rkhs._finite.representers import RepresenterProblem
@@ -164,7 +165,7 @@ class Problem:
         tol: float = 1e-6,
         time_limit: float | None = None,
         callback: Callable[[Record], Any] | None = None,
-        start: Solution | None = None,
+        start: Solution | Function | None = None,
         verbose: bool = False,
     ) -> Solution:
         """Solve the problem to a certified relative duality gap.
@@ -181,8 +182,9 @@ class Problem:
             Seconds after which the best iterate so far is returned, with its true gap.
         callback : callable, optional
             It is called with a `Record` after each iteration; a true return value stops the solver.
-        start : Solution, optional
-            A solution of a problem with the same functionals, from which to start.
+        start : Solution or Function, optional
+            A solution of a problem with the same functionals, from which to start.  If it is within the tolerance
+            already, no solver is run.
         verbose : bool, default=False
             Whether to print progress to standard error.
 
@@ -214,10 +216,14 @@ class Problem:
         if not isinstance(chosen, Solver):
             raise TypeError(f'solver must be "auto" or an object such as rkhs.solvers.NonlinearCG(), got {solver!r}.')
         chosen.check(system)
-        first = system.start() if start is None else self.represented.iterate(start.function)
-        if not np.any(system.at_zero):  # J(0) = 0 is the minimum
-            certificate = certify(system, system.start(), tol)
-            return self._solution(system, chosen.name, monitor, system.start(), CONVERGED, certificate)
+        trivial = not np.any(system.at_zero)  # J(0) = 0 is the minimum
+        first = system.start()
+        if start is not None and not trivial:
+            first = self.represented.iterate(start if isinstance(start, Function) else start.function)
+        if start is not None or trivial:
+            certificate = certify(system, replace(first, alpha=first.a), tol)  # a needs no product as a dual point
+            if certificate.within(tol) or trivial:
+                return self._solution(system, chosen.name, monitor, first, CONVERGED, certificate)
         result = solve_to_tolerance(chosen, system, first, monitor)
         return self._solution(system, monitor.solver or chosen.name, monitor, *result)
 

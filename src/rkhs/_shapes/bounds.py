@@ -38,7 +38,7 @@ from rkhs._shapes.derivatives import Derivatives, Index, along, axis_factors, pl
 from rkhs.kernels._algebra import Multiple, Sum
 from rkhs.kernels._base import Kernel
 
-DEGREES = (1, 4, 2)  # degrees of Taylor polynomials for 0, 1 and more active features; more terms need fewer cells
+DEGREES = (1, 4, 4, 2)  # degrees of Taylor polynomials for 0, 1, 2 and more active features; more terms, fewer cells
 UNITS = 64  # rounding error of a sum in units of eps per entry
 
 

@@ -6,7 +6,7 @@ system of the data factorized once, the minimizer with constraints L f >= b at p
     f = f_0 + sum_m x_m z~_m,     x >= 0 the minimizer of 1/2 x'G~x - x'(b - L f_0)
 
 with the Gram matrix G~ of L conditioned on the data.  This is so cheap that points can be added many times.  The result
-is only a choice of points; solvers compute and certify the solution.
+is where the solver starts, which usually has nothing left to do: only its certificate is needed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._linalg.saddle import Saddle
 from rkhs._problem import Problem
-from rkhs._shapes.bounds import in_double, lower_bounds
+from rkhs._shapes.bounds import lower_bounds
 from rkhs._shapes.claims import Claim
 from rkhs._shapes.proofs import PROVED, ClaimProof
 from rkhs.functionals._base import Functional, stack
 from rkhs.functionals._values import Evaluation
 from rkhs.losses import OneSided
 from rkhs.solvers._base import in_memory
+from rkhs.solvers._conditioned import factorable
 
 FIRST = 32  # number of initial points in the box; as many again are on its faces
 MARGIN = 2e-3  # margin by which constraints at points exceed the claim, relative to the typical size of the derivative
@@ -94,8 +95,9 @@ class Constraint:
         return self.unit * (self.claim.bound + self.room)
 
     def values(self, f: Function) -> Matrix:
-        """Return L_x f at the points."""
-        return to_numpy(self.functional(in_double(f))) / self.unit if len(self.points) else np.zeros(0)
+        """Return L_x f at the points, from the summands of the kernel on which it depends."""
+        (lower,) = lower_bounds([self.claim], f)
+        return to_numpy(self.functional(lower.part.f)) / self.unit if len(self.points) else np.zeros(0)
 
     def active_at(self, f: Function) -> Constraint:
         """Return the constraint at the points where it is nearly active: L_x f is within 20 margins of the bound."""
@@ -215,20 +217,23 @@ def evenly(count: int, n: int) -> Matrix:
 
 
 def can_seed(problem: Problem) -> bool:
-    """Return whether seeding applies: quadratic losses of at most 3,000 functionals in NumPy, not approximated."""
+    """Return whether seeding applies: quadratic losses of functionals in NumPy that fit in memory, not approximated."""
     quadratic = all(term.loss.quadratic for term in problem.terms)
-    few = sum(term.functional.size for term in problem.terms) <= 3000
     exact = problem.approximation is None and problem.null_space == "kept"
-    return quadratic and few and exact and isinstance(problem.represented.functionals.prototype, np.ndarray)
+    in_numpy = quadratic and exact and isinstance(problem.represented.functionals.prototype, np.ndarray)
+    return in_numpy and factorable(problem.system)
 
 
-def seeded(problem: Problem, constraints: Sequence[Constraint], verbose: bool = False) -> list[Constraint]:
+def seeded(
+    problem: Problem, constraints: Sequence[Constraint], verbose: bool = False
+) -> tuple[list[Constraint], ConstrainedLeastSquares | None]:
     """Return the constraints at points where they are needed, such that the claims hold at all candidate points.
 
     It ends early, with the points so far, if the time limit is reached or the subproblem cannot be solved: seeding only
-    saves rounds of the solver.
+    saves rounds of the solver.  Also returns the factorized problem, None if there was no time for it.
     """
     seeds = [replace(c, points=c.points[:0], directions=c.directions[:0]) for c in constraints]
+    solve = None
     try:
         with closing(Monitor(0.0, verbose=verbose)) as monitor:
             with monitor.showing(FACTOR):
@@ -242,9 +247,9 @@ def seeded(problem: Problem, constraints: Sequence[Constraint], verbose: bool = 
                 apart = max(APART, 0.1 / 2**k)  # relative to the sides of the box
                 seeds = [c.active_at(f).with_points(*new, apart) for c, new in zip(seeds, violations, strict=True)]
                 f = solve(seeds)
-            return [c.active_at(f) for c in seeds]
+            return [c.active_at(f) for c in seeds], solve
     except (Stopped, RuntimeError, np.linalg.LinAlgError):
-        return seeds
+        return seeds, solve
 
 
 class ConstrainedLeastSquares:
@@ -254,6 +259,7 @@ class ConstrainedLeastSquares:
         self.represented, system = problem.represented, in_memory(problem.system)
         self.saddle = Saddle(system.gram.dense(), 1 / (2 * system.weight[:, 0]), system.Q)
         self.a, self.c = self.saddle.solve(system.target)
+        self._solved: dict[tuple[str, bytes, bytes], Matrix] = {}  # by claim, point and direction
 
     def __call__(self, constraints: Sequence[Constraint]) -> Function:
         used = [constraint for constraint in constraints if len(constraint.points)]
@@ -261,16 +267,39 @@ class ConstrainedLeastSquares:
             return self.represented.function(Iterate(self.a, self.c))
         L = stack([constraint.functional for constraint in used])
         bounds = np.concatenate([np.full(len(constraint.points), constraint.bound) for constraint in used])
-        kernel, basis = self.represented.kernel, self.represented.basis
-        cross = gram(kernel, self.represented.functionals, L).in_double()
-        B = np.zeros((L.size, 0)) if basis.space is None else np.asarray(on_basis(L, basis.space)) @ basis.back
-        A, C = self.saddle.solve(cross, B.T)
-        parts = gram(kernel, L).in_double(), cross.T @ A, B @ C
+        cross, A, B, C = self._columns(used, L)
+        kernel = self.represented.kernel
+        parts = gram(kernel, L).in_double(), cross.T @ A, B.T @ C
         sizes = np.max([np.abs(np.diag(part)) for part in parts], axis=0)
-        right = bounds - (cross.T @ self.a + B @ self.c)[:, 0]
+        right = bounds - (cross.T @ self.a + B.T @ self.c)[:, 0]
         x = nonnegative(parts[0] - parts[1] - parts[2], right, sizes)[:, None]
         data = self.represented.function(Iterate(self.a - A @ x, self.c - C @ x))
         return data + Function(kernel, L, x[:, 0])
+
+    def start(self, constraints: Sequence[Constraint]) -> Function | None:
+        """Return the solution as a start for a solver; None if it cannot be computed, or not in this precision."""
+        try:
+            return self(constraints) if self.represented.functionals.prototype.dtype == np.float64 else None
+        except (RuntimeError, np.linalg.LinAlgError):
+            return None
+
+    def _columns(self, used: Sequence[Constraint], L: Functional) -> list[Matrix]:
+        """Return the inner products (N, t) of L with the data, its values B (r, t) on the basis, and S^-1 of both.
+
+        S is the matrix of the saddle point system.  Only functionals that are new need its factors.
+        """
+        rows = [(c, k) for c in used for k in range(len(c.points))]
+        keys = [(c.claim.name, c.points[k].tobytes(), c.directions[k].tobytes()) for c, k in rows]
+        new = [k for k, key in enumerate(keys) if key not in self._solved]
+        if new:
+            M, basis = L.take(new), self.represented.basis
+            cross = gram(self.represented.kernel, self.represented.functionals, M).in_double()
+            B = np.zeros((M.size, 0)) if basis.space is None else np.asarray(on_basis(M, basis.space)) @ basis.back
+            A, C = self.saddle.solve(cross, B.T)
+            columns = np.concatenate([cross, A, B.T, C]).T
+            self._solved |= {keys[k]: column for k, column in zip(new, columns, strict=True)}
+        columns, N = np.stack([self._solved[key] for key in keys], axis=1), len(self.a)
+        return np.split(columns, [N, 2 * N, (len(columns) + 2 * N) // 2])
 
 
 def nonnegative(G: Matrix, r: Matrix, sizes: Matrix) -> Matrix:

@@ -144,14 +144,15 @@ def shape_of(estimator: BaseEstimator) -> Shape | None:
 def solve_with_shape(
     problem: Problem,
     shape: Shape,
-    solve: Callable[[Problem], Solution],
+    solve: Callable[..., Solution],
     *,
     names: Sequence[str] | None = None,
     verbose: bool = False,
 ) -> tuple[Problem, Solution, Function, ShapeCertificate]:
     """Solve a problem with a shape that holds everywhere on a box, by default the bounding box of the problem's points.
 
-    Each round solves the problem with constraints at points, attempts a proof, and adds points where it fails.
+    Each round solves the problem with constraints at points, attempts a proof, and adds points where it fails.  `solve`
+    takes a problem and optionally a function from which to start.
     Seeding, solutions and proofs share the time limit.  Returns the problem with its constraints, its solution, f,
     which may have a small correction, and the certificate of the shape.
     """
@@ -176,13 +177,14 @@ def solve_with_shape(
             with with_extended_deadline(0.5):
                 solution = solve(problem)
             stopped = solution.status == TIME_LIMIT
+        least_squares = None
         if can_seed(problem) and not stopped:
             with with_time_limit(0.3 * seconds_left()):
-                constraints = seeded(problem, constraints, verbose)
+                constraints, least_squares = seeded(problem, constraints, verbose)
         for _ in range(0 if stopped else ROUNDS):
             terms = terms_of(constraints, problem.terms[0].functional.prototype)
             candidate = replace(problem, terms=[*problem.terms, *terms])
-            result = solve(candidate)
+            result = solve(candidate, None if least_squares is None else least_squares.start(constraints))
             stopped = seconds_left() <= 0 or result.status == TIME_LIMIT
             if solution is None or result.status != TIME_LIMIT:  # otherwise keep the solution of the previous round
                 constrained, solution, proofs = candidate, result, ()

@@ -180,12 +180,22 @@ class BranchAndBound:
         split = ~proved & ~fails if self.skip_failing else ~proved
         self.proved += float(cells.shares[proved].sum())
         self.margin = min(self.margin, float(bounds.lower[~split].min(initial=np.inf)))
-        self.failing += [
-            (float(bounds.values[i]), bounds.points[i], bounds.directions[i]) for i in np.flatnonzero(fails)
-        ]
+        if np.any(fails):
+            self.failing += self._counterexamples(cells.centers[fails], bounds.points[fails])
         halves = replace(cells, lower=bounds.lower, directions=bounds.directions).take(split)
         halves = halves.split(np.argmax(bounds.costs[split], axis=1))
         self.cells = self.cells.take(order[AT_ONCE:]).joined(halves)
+
+    def _counterexamples(self, *candidates: Matrix) -> list[tuple[float, Matrix, Matrix]]:
+        """Return the lowest of several candidates (m, n) in each cell: values, points and directions of Hessians there.
+
+        The approximate minimizer of a cell may be higher than its center, where the claim is known to fail.
+        """
+        X = np.concatenate(candidates)
+        values, directions = self.lower.at(X)
+        m = len(candidates[0])
+        rows = np.argmin(values.reshape(-1, m), axis=0) * m + np.arange(m)
+        return [(float(values[k]), X[k], directions[k]) for k in rows]
 
     def result(self, seconds: float, stopped: bool) -> ClaimProof:
         """Return the result of the search so far."""
