@@ -54,7 +54,7 @@ class Saddle:
         U, sizes, Vt = np.linalg.svd(self.Q, full_matrices=False)
         rank = int(np.sum(sizes > EPS * max(Q.shape) * sizes.max(initial=0.0)))
         self.U, self.back = U[:, :rank], Vt[:rank].T / sizes[:rank]  # Q back = U
-        T = halves.product(self.U) + self.d[:, None] * self.U
+        self.T = T = halves.product(self.U) + self.d[:, None] * self.U  # (G + diag(d)) U
         middle = self.U.T @ T
         T = T - self.U @ ((middle + middle.T) / 4 + np.eye(rank) / 2)  # K = G + diag(d) - UT' - TU'
         shift = 0.0
@@ -74,8 +74,7 @@ class Saddle:
         for _ in range(20):  # the limit of steps of iterative refinement
             step = halves.solve(residual - U @ (U.T @ residual))
             step = step - U @ (U.T @ step)
-            image = halves.product(step) + self.d[:, None] * step
-            new_a, new_c = a + step, c + self.back @ (U.T @ (residual - image))
+            new_a, new_c = a + step, c + self.back @ (U.T @ residual - self.T.T @ step)
             new_residual = self._scaled_residual(new_a, new_c, b)
             new_size = np.linalg.norm(new_residual, axis=0)
             better = new_size < size / 2

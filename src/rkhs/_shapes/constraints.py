@@ -34,7 +34,7 @@ from rkhs._shapes.proofs import PROVED, ClaimProof
 from rkhs.functionals._base import Functional, stack
 from rkhs.functionals._values import Evaluation
 from rkhs.losses import OneSided
-from rkhs.solvers._base import in_memory
+from rkhs.solvers._base import in_numpy
 from rkhs.solvers._conditioned import factorable
 
 FIRST = 32  # number of initial points in the box; as many again are on its faces
@@ -256,8 +256,8 @@ class ConstrainedLeastSquares:
     """The solution of a problem with squared losses and constraints, with the saddle point system factorized once."""
 
     def __init__(self, problem: Problem) -> None:
-        self.represented, system = problem.represented, in_memory(problem.system)
-        self.saddle = Saddle(system.gram.dense(), 1 / (2 * system.weight[:, 0]), system.Q)
+        self.represented, system = problem.represented, in_numpy(problem.system)
+        self.saddle = Saddle(system.gram.in_double, 1 / (2 * system.weight[:, 0]), system.Q)
         self.a, self.c = self.saddle.solve(system.target)
         self._solved: dict[tuple[str, bytes, bytes], Matrix] = {}  # by claim, point and direction
 
