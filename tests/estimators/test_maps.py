@@ -37,7 +37,7 @@ def test_many_points_in_the_plane_are_mapped_on_a_fourier_grid(mapped):
 
 def test_the_kernel_with_the_largest_evidence_is_chosen(mapped):
     scores = mapped.cv_results_["mean_test_score"]
-    assert len(scores) == 4
+    assert len(scores) == 5
     assert mapped.best_index_ == np.argmax(scores) == 0
     assert mapped.best_score_ == scores[0]
     assert mapped.best_params_["kernel"] == mapped.solution_.function.features.kernel
@@ -91,3 +91,23 @@ def test_blocks_are_refused_with_the_remedy():
     model = rkhs.InvariantRegressor(approximation=rkhs.FourierGrid())
     with pytest.raises(ValueError, match=r"StreamedProblem"):
         model.fit(rkhs.streams.blocks(X, Y, rows=500))
+
+
+def test_two_length_scales_are_found():
+    """The sum of two kernels is chosen where a field has two length scales, and not where it has one."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(size=(250, 2))
+    K = rkhs.Matern(1.5, 2.0)(points) + 0.01 * rkhs.Matern(1.5, 0.1)(points)
+    rough = np.linalg.cholesky(K + 1e-9 * np.eye(250)) @ rng.standard_normal(250)
+    smooth = np.linalg.cholesky(rkhs.Matern(1.5, 0.5)(points) + 1e-4 * np.eye(250)) @ rng.standard_normal(250)
+    fitted = [rkhs.InvariantRegressorCV().fit(points, y) for y in (rough, smooth)]
+    kinds = [isinstance(model.best_params_["kernel"], rkhs.kernels.Sum) for model in fitted]
+    assert kinds == [True, False]
+    assert all(model.solution_.span is None for model in fitted)
+    assert fitted[0].search_status_ == "converged"
+
+
+@pytest.mark.parametrize("count", [99, 100])
+def test_maps_have_at_least_a_hundred_points(count):
+    model = rkhs.InvariantRegressorCV().fit(X[:count], Y[:count])
+    assert ("A map" in model.selection_report_["sentence"]) == (count == 100)

@@ -264,3 +264,11 @@ def test_refusals():
     values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y)
     with pytest.raises(ValueError, match='null_space="kept"'):
         rkhs.Problem(rkhs.kernels.Polyharmonic(3), [values], null_space="dropped").evidence()
+
+
+def test_large_weights_do_not_overflow_with_a_kernel_that_is_rough_at_zero():
+    X = np.linspace(0, 1, 30)[:, None]
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 1e8 * X[:, 0], weight=1e14)
+    evidence = rkhs.Problem(1e-12 * rkhs.Matern(0.5, 0.3), [term]).evidence(gradient=True)
+    assert np.isfinite(evidence.value)
+    assert all(np.all(np.isfinite(part)) for part in evidence.gradient.values())

@@ -58,6 +58,7 @@ KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measur
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
+FEWEST_OF_MAP = 100  # labels from which the kernel of a map is chosen by evidence
 MAPS = " Maps of many points in up to three dimensions are more accurate with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
@@ -227,16 +228,20 @@ class CrossValidated(BaseKernelEstimator):
         return self._config(**self.best_params_)
 
     def _is_map(self, sample: Sample) -> bool:
-        """Return whether f is learned on a Fourier grid: many points, at most three features, default settings."""
+        """Return whether f is a map: a value at many points of the plane or of space, with default settings."""
         regression = not is_classifier(self) and self.loss == "squared" and sample.slopes is None
         stated = {"kernel": "auto", "scales": "auto", "solver": "auto", "approximation": None, "Cs": None}
         defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
-        many = bool(np.all(sample.labeled)) and sample.size > MOST_EXACT
-        return regression and defaults and many and can_map(int(sample.X.shape[1]))
+        if not (regression and defaults and np.all(sample.labeled)):
+            return False
+        if sample.size > MOST_EXACT:
+            return can_map(int(sample.X.shape[1]))
+        return sample.size >= FEWEST_OF_MAP and 2 <= int(sample.X.shape[1]) <= DIMENSIONS
 
     def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
         """Return the settings of largest evidence, of a map or of a model with measured slopes."""
-        approximation, start = FourierGrid() if sample.slopes is None else self.approximation, perf_counter()
+        grid = sample.slopes is None and sample.size > MOST_EXACT
+        approximation, start = FourierGrid() if grid else self.approximation, perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
         if sample.slopes is None:
             choice = EvidenceChoice.of_map(config, sample)
@@ -527,8 +532,9 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     of held-out targets: the squared error for squared losses, the pinball loss for quantiles, the absolute error
     for other losses and for lists of different kinds.
 
-    Above 10,000 targets of at most three features f is a map: four kernels of different smoothness are compared by the
-    evidence of a sample, and all targets are learned on a `FourierGrid`, if `rkhs[maps]` is installed.
+    With 100 or more targets of two or three features, all of them given, f is a map: kernels of different smoothness,
+    and a sum of two with different length scales, are compared by evidence.  Above 10,000 targets, also of a single
+    feature, the evidence is that of a sample, and f is learned on a `FourierGrid`, if `rkhs[maps]` is installed.
 
     With measured slopes (`gradients`) the length scales, C and the weight of slopes are those of maximum evidence, and
     so is the choice between the Gaussian kernel and the Matern kernel.

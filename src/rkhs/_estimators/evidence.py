@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import to_numpy
+from rkhs._backend.threads import map_in_threads
 from rkhs._estimators.cross_validation import cv_results, masked_objects
 from rkhs._estimators.data import Sample
 from rkhs._estimators.length_scales import KERNELS, SCALED, as_kernel, is_learned
@@ -28,8 +29,7 @@ from rkhs._finite.term import Term
 from rkhs._learning.tuning import Tuning
 from rkhs._problem.problem import Problem
 from rkhs._progress import seconds_left
-from rkhs._spaces import FourierGrid
-from rkhs.kernels import Gaussian, Kernel, Matern, Tunable
+from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Sum, Tunable
 from rkhs.losses import Squared
 
 DIMENSIONS = 3
@@ -87,9 +87,14 @@ def tuning_of(problem: Problem) -> Tuning:
     return problem.tuning
 
 
+def score_of(problem: Problem) -> float:
+    """Return the logarithm of the evidence minus the number of settings, by Akaike's criterion."""
+    return tuning_of(problem).value - len(tuning_of(problem).parameters)
+
+
 @dataclass(frozen=True, eq=False)
 class EvidenceChoice:
-    """Problems with tuned kernels of different smoothness, the one with the largest evidence first.
+    """Problems with tuned kernels of different smoothness, the one with the largest score first.
 
     `best` has the same kernel as the first one; for a map it is tuned with a larger sample.
     """
@@ -101,25 +106,37 @@ class EvidenceChoice:
 
     @classmethod
     def of_map(cls, config: ModelConfig, sample: Sample) -> EvidenceChoice:
-        """Compare kernels on a Fourier grid, by the evidence of a sample of the values."""
+        """Compare kernels by the evidence of the values, or of a sample on a Fourier grid.
+
+        The last candidate is a sum of two kernels of the best order with different length scales, as in the nested
+        variograms of geostatistics.
+        """
         scale = Tunable(each=True)
-        kernels = [*(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5)), Gaussian(scale=scale)]
-        limit = None if seconds_left() == inf else 0.5 * max(seconds_left(), 0.0) / (1 + len(kernels))
+        kernels: list[Kernel] = [*(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5)), Gaussian(scale=scale)]
+        limit = None if seconds_left() == inf else 0.5 * max(seconds_left(), 0.0) / (2 + len(kernels))
         options: dict[str, Any] = {"starts": 1, "time_limit": limit, "verbose": config.verbose}
-        problems = [opened(config, sample, kernel, FourierGrid()) for kernel in kernels]
-        tuned = [problem.tune(functionals=FIRST, **options) for problem in problems]
-        order = sorted(range(len(tuned)), key=lambda k: -tuning_of(tuned[k]).value)
-        best = problems[order[0]].tune(functionals=SAMPLE, **options)
-        return cls(config, sample, [tuned[k] for k in order], best)
+
+        def tuned(kernel: Kernel, count: int) -> Problem:
+            return opened(config, sample, kernel, config.approximation).tune(functionals=count, **options)
+
+        pairs = list(zip(kernels, map_in_threads(lambda kernel: tuned(kernel, FIRST), kernels), strict=True))
+        single = max(pairs, key=lambda pair: score_of(pair[1]))[0]
+        nested = Sum((Multiple(Tunable(), single), single))
+        pairs.append((nested, tuned(nested, FIRST)))
+        pairs.sort(key=lambda pair: score_of(pair[1]), reverse=True)
+        return cls(config, sample, [problem for _, problem in pairs], tuned(pairs[0][0], SAMPLE))
 
     @classmethod
     def of_slopes(cls, config: ModelConfig, sample: Sample, kernels: Sequence[Kernel]) -> EvidenceChoice:
         """Compare kernels by the evidence of values and slopes."""
         limit = None if seconds_left() == inf else max(seconds_left(), 0.0) / len(kernels)
-        problems = [opened(config, sample, kernel, config.approximation) for kernel in kernels]
-        tuned = [problem.tune(time_limit=limit, verbose=config.verbose) for problem in problems]
-        tuned.sort(key=lambda problem: -tuning_of(problem).value)
-        return cls(config, sample, tuned, tuned[0])
+
+        def tuned(kernel: Kernel) -> Problem:
+            problem = opened(config, sample, kernel, config.approximation)
+            return problem.tune(time_limit=limit, verbose=config.verbose)
+
+        problems = sorted(map_in_threads(tuned, kernels), key=score_of, reverse=True)
+        return cls(config, sample, problems, problems[0])
 
     @property
     def status(self) -> str:
@@ -141,12 +158,12 @@ class EvidenceChoice:
             ),
             "candidates": [{"evidence": tuning_of(p).value, **self.params(p)} for p in self.problems],
             "chosen": {"prior": "none", **self.params(self.best)},
-            "score": tuning_of(self.problems[0]).value,
+            "score": score_of(self.problems[0]),
         }
 
     def results(self, seconds: float) -> dict[str, Any]:
-        """Return `cv_results_`, whose scores are evidences."""
+        """Return `cv_results_`, whose scores are those of `score_of`."""
         params = [self.params(problem) for problem in self.problems]
         columns = {name: masked_objects([values[name] for values in params]) for name in params[0]}
-        scores = np.array([[tuning_of(problem).value] for problem in self.problems])
+        scores = np.array([[score_of(problem)] for problem in self.problems])
         return cv_results(params, columns, scores, -scores[:, 0], seconds)

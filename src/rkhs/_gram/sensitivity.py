@@ -38,6 +38,7 @@ from rkhs.kernels._laplace import Laplace
 from rkhs.kernels._scaled import ScaledKernel
 
 TILE = 2**18  # entries of B per tile
+LARGE = 1e150  # bound of derivatives that are singular at equal points
 Setting = tuple[str, int | None]  # the name of a parameter of a kernel, and the feature if it has one value for each
 
 
@@ -186,7 +187,9 @@ class _Tile:
                 self.r[i, k] = np.sum((right.U if len(right.U) == 1 else right.U[k]) * d[:, None, :], axis=-1)
             if self.s is not None:
                 self.s[i, :, k] = np.sum((left.U if len(left.U) == 1 else left.U[i]) * d[:, None, :], axis=-1)
-        self.phi = form.radial_derivatives(q, range(1, order + 2))
+        # Derivatives that are singular at equal points multiply zeros there: bounded, their products do not overflow.
+        phi = form.radial_derivatives(q, range(1, order + 2))
+        self.phi = phi if form.smooth else {k: np.clip(values, -LARGE, LARGE) for k, values in phi.items()}
 
     def contracted(self, B: Matrix) -> Matrix:
         """Return the sum over the pairs of atoms of this tile, (m,)."""
