@@ -19,6 +19,7 @@ from rkhs import (
 from rkhs._calculus.function_spaces import Constant as Constant, Functions as Functions, Polynomials as Polynomials
 from rkhs._estimators import (
     ClassPrior as ClassPrior,
+    ForceFieldRegressor as ForceFieldRegressor,
     FunctionalRegressor as FunctionalRegressor,
     InvariantClassifier as InvariantClassifier,
     InvariantClassifierCV as InvariantClassifierCV,

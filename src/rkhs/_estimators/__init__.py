@@ -4,6 +4,7 @@ from rkhs._estimators.classifier import InvariantClassifier
 from rkhs._estimators.comparisons import PreferenceRegressor, SurvivalRanker
 from rkhs._estimators.cv import InvariantClassifierCV, InvariantRegressorCV
 from rkhs._estimators.data import ClassPrior
+from rkhs._estimators.force_field import ForceFieldRegressor
 from rkhs._estimators.functional_regressor import FunctionalRegressor, Measurement
 from rkhs._estimators.options import SolverOptions
 from rkhs._estimators.ordinal_classifier import OrdinalClassifier
@@ -15,6 +16,7 @@ from rkhs._estimators.virtual_samples import VirtualSampleSVC
 
 __all__ = [
     "ClassPrior",
+    "ForceFieldRegressor",
     "FunctionalRegressor",
     "InvariantClassifier",
     "InvariantClassifierCV",

@@ -1,0 +1,295 @@
+"""Energies of a molecule from forces, with a kernel that is chosen by held-out forces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from rkhs._backend.arrays import Matrix, Vector, as_array, to_numpy
+from rkhs._calculus.function_spaces import Constant
+from rkhs._estimators.base import transactional
+from rkhs._finite.solution import CONVERGED
+from rkhs._finite.term import Term
+from rkhs._gram import gram
+from rkhs._problem import Problem
+from rkhs._warnings import warn
+from rkhs.functionals import Evaluation, Gradient
+from rkhs.kernels import Gaussian, InverseDistances, Kernel, Matern, Sum, Symmetrized, median_scale
+from rkhs.kernels._symmetrized import generated
+from rkhs.losses import Squared
+from rkhs.solvers import Direct
+
+# The candidates of kernel="auto": length scales in units of the median distance between descriptors, and variances of
+# the noise in units of the mean square of a force.  Longer scales with less noise are nearly equivalent.
+SCALES = (3.0, 10.0)
+NOISES = (1e-8, 1e-6, 1e-4)
+REFINED = (0.01, 0.1, 1.0, 10.0)  # factors on the chosen noise, of which more geometries need less
+WHOLE = 0.01  # weight of the part of all atoms beside two parts that leave out distant atoms
+LEARNED, REFINED_LEARNED, HELD_OUT = 100, 200, 50  # the most geometries of the choices of the kernel and of the noise
+
+
+@dataclass(eq=False, repr=False)
+class ForceFieldRegressor(BaseEstimator):
+    """Regressor that learns the energy of a molecule from the forces on its atoms.
+
+    The energy f is a function of the inverse distances of atoms, which is invariant under rotations, translations and
+    the given exchanges of atoms, and the forces are exactly minus its gradient.  It minimizes
+
+        1/2 |f|^2 + 1 / (2 noise s^2) sum over geometries of |forces + gradient f|^2
+
+    where s^2 is the mean square of a force, which is also its variance under the kernel: units do not matter.
+
+    A fifth of the geometries is held out, and the mean absolute error of their forces chooses the kernel of the inverse
+    distances: Gaussian, Matern 5/2 or 7/2, its length scale, and whether f is a sum of parts, each without one of the
+    two sets of equivalent atoms that are the farthest apart, and a small part of all atoms.  This choice uses at most
+    150 geometries.  The noise is chosen again with at most 250 of them, and f is learned from all geometries.
+
+    Parameters
+    ----------
+    kernel : "auto" or Kernel, default="auto"
+        "auto" compares kernels; or a kernel of the inverse distances, such as `rkhs.Matern(2.5, scale=3.0)`, for which
+        only the noise is chosen.
+    symmetries : array-like of shape (m, atoms), optional
+        Permutations of atoms that leave the energy unchanged, with those that follow from them; for water, atoms O, H
+        and H, this is [[0, 2, 1]].
+    tol : float, default=1e-3
+        The relative duality gap to reach.
+    random_state : int, RandomState or None, default=0
+        The seed that draws the held-out geometries.
+    verbose : bool, default=False
+        Whether to print progress to standard error.
+
+    Attributes
+    ----------
+    function_ : Function
+        The energy, a function of rows with the coordinates of all atoms.
+    solution_ : Solution
+        The solution with its certificate.
+    best_params_ : dict
+        The chosen `kernel` of the inverse distances; `left_out`, the atoms that each part leaves out; and `noise`.
+    cv_results_ : dict of lists
+        The same for each candidate, with `learned`, the number of geometries, and `error`, the mean absolute error of a
+        component of the held-out forces.
+    n_atoms_ : int
+        The number of atoms.
+
+    Examples
+    --------
+    Learn a spring between two atoms at distance 1:
+
+    >>> import numpy as np, rkhs
+    >>> R = np.random.default_rng(0).normal([[0, 0, 0], [1, 0, 0]], 0.1, (30, 2, 3))
+    >>> bonds = R[:, 1] - R[:, 0]
+    >>> pull = (1 - 1 / np.linalg.norm(bonds, axis=1))[:, None] * bonds
+    >>> model = rkhs.ForceFieldRegressor(symmetries=[[1, 0]]).fit(R, np.stack([pull, -pull], axis=1))
+    >>> stretched = np.array([[[0.0, 0.0, 0.0], [1.1, 0.0, 0.0]]])
+    >>> round(float(model.predict_forces(stretched)[0, 0, 0]), 2)
+    0.1
+    """
+
+    kernel: Any = "auto"
+    _: KW_ONLY
+    symmetries: Any = None
+    tol: float = 1e-3
+    random_state: Any = 0
+    verbose: bool = False
+
+    @transactional
+    def fit(self, R: Any, forces: Any, energies: Any = None) -> ForceFieldRegressor:
+        """Choose the kernel and learn the energy.
+
+        Parameters
+        ----------
+        R : array-like of shape (t, atoms, 3)
+            The positions of the atoms in each geometry.
+        forces : array-like of shape (t, atoms, 3)
+            The forces on the atoms.
+        energies : array-like of shape (t,), optional
+            The energies, which also determine the constant of f.
+
+        Returns
+        -------
+        ForceFieldRegressor
+            The fitted estimator.
+        """
+        X = _geometries(R, "R")
+        F = _geometries(forces, "forces")
+        if F.shape != X.shape:
+            raise ValueError(f"forces must have the shape of R, {np.shape(R)}, got {np.shape(forces)}.")
+        E = None if energies is None else to_numpy(as_array(energies, "energies")).astype(np.float64)
+        if E is not None and E.shape != (len(X),):
+            raise ValueError(f"energies must be one number for each of the {len(X)} geometries, got shape {E.shape}.")
+        if len(X) < 2 or not np.any(F):
+            raise ValueError("fit needs at least two geometries, and forces that are not all zero.")
+        if not isinstance(self.kernel, Kernel) and self.kernel != "auto":
+            raise ValueError(f'kernel must be "auto" or a kernel of the inverse distances, got {self.kernel!r}.')
+        self.n_atoms_ = X.shape[1] // 3
+        molecule = _Molecule(X, F, E, _permutations(self.symmetries, self.n_atoms_), self.verbose)
+        order = check_random_state(self.random_state).permutation(len(X))
+        held_out, rows = np.split(order, [min(max(len(X) // 5, 1), HELD_OUT)])
+        results: list[dict[str, Any]] = []
+        kernels = [self.kernel] if isinstance(self.kernel, Kernel) else list(_kernels(X))
+        for kernel in kernels:
+            results += molecule.scores(kernel, ((),), NOISES, rows[:LEARNED], held_out)
+        best = min(results, key=lambda result: result["error"])
+        parts = molecule.parts()
+        if parts and self.kernel == "auto":
+            results += molecule.scores(best["kernel"], parts, NOISES, rows[:LEARNED], held_out)
+            best = min(results, key=lambda result: result["error"])
+        noises = [factor * best["noise"] for factor in REFINED]
+        refined = molecule.scores(best["kernel"], best["left_out"], noises, rows[:REFINED_LEARNED], held_out)
+        best = min(refined, key=lambda result: result["error"])
+        self.cv_results_ = {key: [result[key] for result in results + refined] for key in best}
+        self.best_params_ = {key: best[key] for key in ("kernel", "left_out", "noise")}
+        problem = molecule.problem(best["kernel"], best["left_out"], best["noise"], order)
+        self.solution_ = problem.solve(Direct(), tol=self.tol, verbose=self.verbose)
+        self.function_ = self.solution_.function
+        if self.solution_.status != CONVERGED:
+            warn(
+                f"ForceFieldRegressor stopped before tol={self.tol:g}: {self.solution_}. Give it a larger tol.",
+                ConvergenceWarning,
+            )
+        return self
+
+    def predict(self, R: Any) -> Vector:
+        """Predict energies; without energies in `fit`, they are known up to a constant.
+
+        Parameters
+        ----------
+        R : array-like of shape (t, atoms, 3)
+            The positions of the atoms in each geometry.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The energies.
+        """
+        X = self._checked(R)
+        return to_numpy(self.function_(X))
+
+    def predict_forces(self, R: Any) -> Matrix:
+        """Predict forces, which are minus the gradient of `predict`.
+
+        Parameters
+        ----------
+        R : array-like of shape (t, atoms, 3)
+            The positions of the atoms in each geometry.
+
+        Returns
+        -------
+        ndarray of shape (t, atoms, 3)
+            The forces.
+        """
+        X = self._checked(R)
+        return -to_numpy(Gradient(X)(self.function_)).reshape(len(X), -1, 3)
+
+    def _checked(self, R: Any) -> Matrix:
+        check_is_fitted(self, "function_")
+        X = _geometries(R, "R")
+        if X.shape[1] != 3 * self.n_atoms_:
+            raise ValueError(f"R has {X.shape[1] // 3} atoms, but the model was fitted with {self.n_atoms_}.")
+        return X
+
+
+@dataclass(frozen=True, eq=False)
+class _Molecule:
+    """The data of a fit, of which problems with various kernels learn."""
+
+    X: Matrix
+    F: Matrix
+    E: Vector | None
+    group: Matrix  # of permutations of atoms
+    verbose: bool
+
+    def parts(self) -> tuple[tuple[int, ...], ...]:
+        """Return the atoms that each part leaves out: none, and the two orbits of the group that are farthest apart."""
+        atoms = self.group.shape[1]
+        orbits = {tuple(sorted(set(self.group[:, atom].tolist()))) for atom in range(atoms)}
+        orbits = {orbit for orbit in orbits if atoms - len(orbit) >= 3}
+        positions = self.X.reshape(len(self.X), atoms, 3)
+
+        def separation(pair: tuple[tuple[int, ...], ...]) -> float:
+            differences = positions[:, pair[0]][:, :, None] - positions[:, pair[1]][:, None]
+            return float(np.linalg.norm(differences, axis=-1).mean(axis=0).min())
+
+        farthest = max(combinations(sorted(orbits), 2), key=separation, default=None)
+        return () if farthest is None else ((), *farthest)
+
+    def scores(
+        self, kernel: Kernel, left_out: Any, noises: Sequence[float], rows: Any, held_out: Any
+    ) -> list[dict[str, Any]]:
+        """Return the candidate of each noise, with the mean absolute error of held-out forces."""
+        problem = self.problem(kernel, left_out, 1.0, rows)
+        terms = tuple(range(len(problem.terms)))
+        solutions = problem.grid({terms: [1 / noise for noise in noises]}, tol=1e-3, verbose=self.verbose)
+        new, known = Gradient(self.X[held_out]), {"kernel": kernel, "left_out": left_out, "learned": len(rows)}
+        errors = [float(np.abs(to_numpy(new(one.function)) + self.F[held_out]).mean()) for one in solutions]
+        return [{**known, "noise": noise, "error": error} for noise, error in zip(noises, errors, strict=True)]
+
+    def problem(self, kernel: Kernel, left_out: Any, noise: float, rows: Any) -> Problem:
+        """Return the problem of learning the energy from some of the geometries."""
+        X, F = self.X[rows], self.F[rows]
+        size = float(np.mean(self.F**2))
+        descriptor, pairs = InverseDistances(), np.array(list(combinations(range(self.group.shape[1]), 2)))
+        if len(left_out) > 1:
+            parts = []
+            for atoms in left_out:
+                chosen = np.eye(len(pairs))[~np.isin(pairs, atoms).any(axis=1)]
+                part = kernel @ (chosen * (len(pairs) / len(chosen)) ** 0.5)  # distances of the size of all pairs'
+                parts.append(((1.0 if atoms else WHOLE) / self._variance(part @ descriptor)) * part)
+            kernel = Sum(tuple(parts))
+        if len(self.group) > 1:
+            kernel = Symmetrized(kernel, np.unique(descriptor.moved(self.group), axis=0))
+        kernel = kernel @ descriptor
+        kernel = (size / self._variance(kernel)) * kernel
+        terms = [Term(Gradient(X), Squared(), -F, weight=1 / (2 * noise * size))]
+        if self.E is None:
+            return Problem(kernel, terms)
+        spread = max(float(np.var(self.E)), np.finfo(float).tiny)
+        terms.append(Term(Evaluation(X), Squared(), self.E[rows], weight=1 / (2 * noise * spread)))
+        return Problem(kernel, terms, Constant())
+
+    def _variance(self, kernel: Kernel) -> float:
+        """Return the variance of a force under the kernel, at a few geometries."""
+        return float(np.mean(to_numpy(gram(kernel, Gradient(self.X[:5])).diagonal())))
+
+
+def _kernels(X: Matrix) -> Iterator[Kernel]:
+    """Yield the kernels that are compared."""
+    median = median_scale(InverseDistances().values(X[:1000]))
+    for scale in SCALES:
+        yield from (Gaussian(scale * median), Matern(2.5, scale * median), Matern(3.5, scale * median))
+
+
+def _geometries(values: Any, name: str) -> Matrix:
+    """Return an array (t, atoms, 3) as rows of coordinates."""
+    try:
+        array = to_numpy(as_array(values, name)).astype(np.float64)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(f"All geometries of {name} must have the same atoms in the same order.") from error
+    if array.ndim != 3 or array.shape[1] < 2 or array.shape[2] != 3:
+        raise ValueError(
+            f"{name} must have the shape (geometries, atoms, 3), with two atoms or more; got {array.shape}."
+        )
+    return array.reshape(len(array), -1)
+
+
+def _permutations(generators: Any, atoms: int) -> Matrix:
+    """Return the group that the permutations of atoms generate."""
+    given = np.atleast_2d(np.arange(atoms) if generators is None else np.asarray(generators))
+    if given.dtype.kind not in "iu" or given.shape[1:] != (atoms,) or np.any(np.sort(given) != np.arange(atoms)):
+        raise ValueError(
+            f"symmetries must be permutations of the {atoms} atoms, each with the numbers 0 to {atoms - 1} once; got "
+            f"{generators!r}."
+        )
+    return generated(given)
