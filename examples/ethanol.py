@@ -18,40 +18,32 @@ from ase.md.velocitydistribution import MaxwellBoltzmannDistribution
 from ase.md.verlet import VelocityVerlet
 
 import rkhs
-from rkhs.kernels._symmetrized import generated
 
 TURN, MIRROR = [0, 1, 2, 3, 4, 6, 7, 5, 8], [0, 1, 2, 4, 3, 6, 5, 7, 8]  # of atoms that can change places
 
 
 class Learned(Calculator):
-    """Energy and forces from a learned function of the positions."""
+    """Energy and forces of a fitted model."""
 
     implemented_properties = ("energy", "forces")
 
-    def __init__(self, energy):
+    def __init__(self, model):
         super().__init__()
-        self.energy = energy
+        self.model = model
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         """ASE calls this when atoms have moved."""
         super().calculate(atoms, properties, system_changes)
-        x = self.atoms.positions.reshape(1, -1)
-        self.results = {
-            "energy": float(self.energy(x)[0]),
-            "forces": -rkhs.Gradient(x)(self.energy).reshape(-1, 3),
-        }
+        R = self.atoms.positions[None]
+        self.results = {"energy": float(self.model.predict(R)[0]), "forces": self.model.predict_forces(R)[0]}
 
 
 if __name__ == "__main__":
     with np.load(Path(os.environ["RKHS_DATA"]) / "rmd17_ethanol.npz") as file:
-        X, F, z = file["R_train"][:100].reshape(100, -1), file["F_train"][:100].reshape(100, -1), file["z"]
-    distances = rkhs.kernels.InverseDistances()
-    kernel = rkhs.kernels.Symmetrized(rkhs.Matern(3.5, 10.0), distances.moved(generated([TURN, MIRROR]))) @ distances
-    size = float(np.mean(rkhs.gram(kernel, rkhs.Gradient(X[:5])).diagonal()))
-    forces = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), -F, weight=0.5e8)
-    energy = rkhs.Problem((1 / size) * kernel, [forces]).solve(rkhs.solvers.Direct(), tol=1e-3).function
+        R, F, z = file["R_train"][:100], file["F_train"][:100], file["z"]
+    model = rkhs.ForceFieldRegressor(symmetries=[TURN, MIRROR]).fit(R, F)
 
-    molecule = Atoms(numbers=z, positions=X[0].reshape(-1, 3), calculator=Learned(energy))
+    molecule = Atoms(numbers=z, positions=R[0], calculator=Learned(model))
     MaxwellBoltzmannDistribution(molecule, temperature_K=300, rng=np.random.default_rng(0))
     run = VelocityVerlet(molecule, timestep=0.5 * units.fs)
     for _ in range(10):
