@@ -201,7 +201,7 @@ class ForceFieldRegressor(BaseEstimator):
 
 @dataclass(frozen=True, eq=False)
 class _Molecule:
-    """The data of a fit, of which problems with various kernels learn."""
+    """The data of a fit, from which problems with various kernels are made."""
 
     X: Matrix
     F: Matrix
@@ -243,7 +243,7 @@ class _Molecule:
             parts = []
             for atoms in left_out:
                 chosen = np.eye(len(pairs))[~np.isin(pairs, atoms).any(axis=1)]
-                part = kernel @ (chosen * (len(pairs) / len(chosen)) ** 0.5)  # distances of the size of all pairs'
+                part = kernel @ (chosen * (len(pairs) / len(chosen)) ** 0.5)  # as far from each other as with all pairs
                 parts.append(((1.0 if atoms else WHOLE) / self._variance(part @ descriptor)) * part)
             kernel = Sum(tuple(parts))
         if len(self.group) > 1:
@@ -253,7 +253,7 @@ class _Molecule:
         terms = [Term(Gradient(X), Squared(), -F, weight=1 / (2 * noise * size))]
         if self.E is None:
             return Problem(kernel, terms)
-        spread = max(float(np.var(self.E)), np.finfo(float).tiny)
+        spread = float(np.var(self.E)) or size  # if all energies are equal, any number will do
         terms.append(Term(Evaluation(X), Squared(), self.E[rows], weight=1 / (2 * noise * spread)))
         return Problem(kernel, terms, Constant())
 
