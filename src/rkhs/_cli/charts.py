@@ -129,10 +129,16 @@ def reliability(ours: OutOfFold) -> list[tuple[float, float, int]]:
 
 
 def candidates_table(search: Search, regression: bool) -> str:
-    """Show the best settings for each kind of prior, if several kinds were tried."""
+    """Show the best settings for each kind of prior, or the kernels of a map, if several were tried."""
     report = getattr(search, "selection_report_", None)
     if not report:
         return ""
+    if chosen_by_evidence(search):
+        note = "The logarithm of the evidence: how probable the targets are under each kernel. The first was chosen."
+        kernels = [
+            [repr(row["kernel"]), number(row["evidence"], f"{row['evidence']:.1f}")] for row in report["candidates"]
+        ]
+        return f"<p>{note}</p>" + table(["kernel", "logarithm of the evidence"], kernels)
     rows = []
     for row in report["candidates"]:
         error = number(row["error"], format_error(row["error"], regression))
@@ -142,8 +148,15 @@ def candidates_table(search: Search, regression: bool) -> str:
     return f"<p>{note}</p>" + table(headings, rows)
 
 
+def chosen_by_evidence(search: Search) -> bool:
+    """Return whether the settings are those of the largest evidence, and not of the smallest error."""
+    return "evidence" in getattr(search, "selection_report_", {"candidates": [{}]})["candidates"][0]
+
+
 def grid_chart(search: Search, regression: bool) -> str:
     """Show the error over C and nu, other settings at their best; the chosen cell has a frame and its exact number."""
+    if chosen_by_evidence(search):
+        return ""
     results, best = search.cv_results_, search.best_index_
     errors = -np.asarray(results["mean_test_score"], dtype=float)
     errors = np.sqrt(np.maximum(errors, 0)) if regression else 1 + errors
