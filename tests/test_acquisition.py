@@ -108,3 +108,9 @@ def test_errors():
     robust = rkhs.InvariantRegressor(scale=1.0, loss="huber").fit(X, Y)
     with pytest.raises(ValueError, match="squared losses"):
         log_expected_improvement(robust, X, 0.0)
+
+
+def test_a_classifier_is_refused():
+    model = rkhs.InvariantClassifier().fit([[0.0], [1.0], [2.0]], [0, 1, 1])
+    with pytest.raises(TypeError, match="needs a regressor of rkhs"):
+        rkhs.acquisition.log_expected_improvement(model, [[0.0]], best=0.0)

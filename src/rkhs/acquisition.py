@@ -125,6 +125,10 @@ def _posterior(model: Any) -> Posterior:
     """Return the posterior of a fitted model of one output."""
     if isinstance(model, Posterior):
         posterior = model
+    elif not isinstance(model, Solution) and not hasattr(model, "_posterior"):
+        raise TypeError(
+            f"The expected improvement needs a regressor of rkhs, a Solution or a Posterior, got {model!r}."
+        )
     else:
         posterior = model.posterior if isinstance(model, Solution) else model._posterior()
     if np.ndim(posterior.amplitude):

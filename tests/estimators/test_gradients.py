@@ -199,3 +199,22 @@ def test_numbers_that_are_given_are_kept():
     assert rkhs.InvariantRegressor().fit(x, f(x)).C_ == 1.0
     with pytest.raises(ValueError, match="gradients chooses its settings by evidence"):
         rkhs.InvariantRegressorCV(invariance="gradient").fit(x, f(x), gradients=slopes(x))
+
+
+@pytest.mark.parametrize("estimator", [rkhs.InvariantRegressor, rkhs.InvariantRegressorCV])
+def test_unknown_names_are_refused_before_anything_is_learned(estimator):
+    scale = "scale" if estimator is rkhs.InvariantRegressor else "scales"
+    for option, message in (({"kernel": "gausian"}, "kernel must be"), ({scale: "medium"}, "scale must be")):
+        with pytest.raises(ValueError, match=message):
+            estimator(**option).fit(X, f(X), gradients=slopes(X))
+
+
+@pytest.mark.parametrize("estimator", [rkhs.InvariantRegressor, rkhs.InvariantRegressorCV])
+def test_blocks_with_gradients_are_refused(estimator):
+    with pytest.raises(TypeError, match="gradients with arrays only"):
+        estimator().fit(rkhs.streams.blocks(X, f(X)), gradients=slopes(X))
+
+
+def test_a_search_with_a_precomputed_kernel():
+    K = rkhs.Gaussian((1.0, 20.0))(X)
+    assert rkhs.InvariantRegressorCV(kernel="precomputed").fit(K, f(X)).score(K, f(X)) > 0.99

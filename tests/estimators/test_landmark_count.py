@@ -45,3 +45,13 @@ def test_a_time_limit_allows_no_comparison(monkeypatch):
     monkeypatch.setattr(counting, "_errors", None)
     with with_time_limit(1e-9):
         assert counting.landmark_count(problem(X[:, 0])) == 50
+
+
+def test_only_labels_are_compared_if_class_proportions_are_known_too(monkeypatch):
+    monkeypatch.setattr("rkhs._estimators.cv.MOST_EXACT", 300)
+    y = np.where(np.arange(600) < 500, np.where(X[:, 0] > 0.5, 2, 1), -1)
+    prior = rkhs.ClassPrior({1: 0.5, 2: 0.5})
+    with pytest.warns(UserWarning, match="landmarks for 500 labels"):
+        model = rkhs.InvariantClassifierCV(class_weight=prior, nus=[0]).fit(X, y)
+    assert model.solution_.span.startswith("Landmarks")
+    assert model.score(X, np.where(X[:, 0] > 0.5, 2, 1)) > 0.9

@@ -23,16 +23,18 @@ from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows,
 from rkhs._estimators.evidence import DIMENSIONS, EvidenceChoice, can_map
 from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, unreached
 from rkhs._estimators.landmark_count import landmark_count, solves_exactly
-from rkhs._estimators.length_scales import KERNELS, SCALED, as_kernel
+from rkhs._estimators.length_scales import SCALED, as_kernel
 from rkhs._estimators.options import (
     C_RANGE,
     GRAPH_RANGE,
     NU_RANGE,
+    REGRESSION,
     WIDE_C_RANGE,
     ModelConfig,
     SolverOptions,
     as_grid,
     as_list,
+    as_loss,
     check_in_span,
 )
 from rkhs._estimators.problem import FormulatedProblem, WeightNormalization, formulate
@@ -236,7 +238,8 @@ class CrossValidated(BaseKernelEstimator):
             return False
         if sample.size > MOST_EXACT:
             return can_map(int(sample.X.shape[1]))
-        return sample.size >= FEWEST_OF_MAP and 2 <= int(sample.X.shape[1]) <= DIMENSIONS
+        apart = 2 <= int(sample.X.shape[1]) <= DIMENSIONS and bool(np.any(np.ptp(to_numpy(sample.X), axis=0)))
+        return sample.size >= FEWEST_OF_MAP and apart
 
     def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
         """Return the settings of largest evidence, of a map or of a model with measured slopes."""
@@ -257,10 +260,11 @@ class CrossValidated(BaseKernelEstimator):
 
     def _kernels_of_slopes(self, sample: Sample) -> list[Kernel]:
         """Return the kernels to compare for measured slopes, with length scales to learn unless they are given."""
-        if isinstance(self.kernel, str) and isinstance(self.scales, str):
-            names = KERNELS_OF_SLOPES if self.kernel == "auto" else (self.kernel,)
-            return [KERNELS[name](Tunable(each=True)) if name in SCALED else KERNELS[name](1.0) for name in names]
-        return [as_kernel(self._config().kernel, scale, sample.X) for scale in as_list(self.scales)]
+        automatic = isinstance(self.kernel, str) and self.kernel == "auto"
+        is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
+        scales = [Tunable(each=True)] if is_open else as_list(self.scales)
+        kernels = KERNELS_OF_SLOPES if automatic else (self._config().kernel,)
+        return [as_kernel(kernel, scale, sample.X) for kernel in kernels for scale in scales]
 
     def _choose_by_folds(
         self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]
@@ -381,7 +385,7 @@ class CrossValidated(BaseKernelEstimator):
 
     def _affordable(self, problem: Problem, sample: Sample) -> Problem:
         """Return the problem, with landmarks and a warning if there are too many labels or too little time."""
-        labels, left = sum(term.size for term in problem.terms), seconds_left()
+        labels, left = problem.terms[0].size, seconds_left()
         if not self._free or (labels <= MOST_EXACT and (left == inf or solves_exactly(labels))):
             return problem
         count = landmark_count(problem, self.verbose)
@@ -605,7 +609,7 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
         InvariantRegressorCV
             The fitted estimator.
         """
-        losses = [self._config(loss=loss).label_loss for loss in as_list(self.loss)]
+        losses = [as_loss(loss, REGRESSION, "loss") for loss in as_list(self.loss)]
         error: Loss = Absolute()  # scores held-out targets; unlike the loss it has no width that the grid may change
         if all(isinstance(loss, Quantile) and loss == losses[0] for loss in losses):
             error = losses[0]

@@ -53,18 +53,9 @@ class Sample:
     slopes: Vector | None = None  # (t, n) or (t, n, outputs) measured slopes, NaN where there is none
 
     @classmethod
-    def of(
-        cls,
-        X: Array,
-        sample_weight: Any,
-        y: Vector,
-        labeled: Vector,
-        marks: Vector | None = None,
-        slopes: Vector | None = None,
-        merge: bool = True,
-    ) -> Sample:
-        """Validate the weights, drop rows of weight zero and, with `merge`, merge equal rows."""
-        return cls.of_rows(X, sample_weight, y, labeled, marks, slopes).distinct(merge)
+    def of(cls, *rows: Any, **options: Any) -> Sample:
+        """Validate the weights, drop rows of weight zero and merge equal rows, from the arguments of `of_rows`."""
+        return cls.of_rows(*rows, **options).distinct()
 
     @classmethod
     def of_rows(

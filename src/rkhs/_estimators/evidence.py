@@ -22,7 +22,7 @@ from rkhs._backend.arrays import to_numpy
 from rkhs._backend.threads import map_in_threads
 from rkhs._estimators.cross_validation import cv_results, masked_objects
 from rkhs._estimators.data import Sample
-from rkhs._estimators.length_scales import KERNELS, SCALED, as_kernel, is_learned
+from rkhs._estimators.length_scales import as_kernel, is_learned
 from rkhs._estimators.options import ModelConfig
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
@@ -48,11 +48,8 @@ def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
     """
     if is_learned(config) and config.scale != "evidence":  # another rule, which needs C
         return config
-    kernel = config.kernel
-    if isinstance(kernel, str) and kernel in SCALED and isinstance(config.scale, str):
-        kernel = KERNELS[kernel](Tunable(each=True))
-    else:
-        kernel = as_kernel(kernel, config.scale, sample.X)
+    is_open = isinstance(config.scale, str) and config.scale in ("median", "evidence")
+    kernel = as_kernel(config.kernel, Tunable(each=True) if is_open else config.scale, sample.X)
     tuned = opened(config, sample, kernel).tune(verbose=config.verbose)
     return replace(config, learns_noise=False, **settings_of(config, sample, tuned))
 

@@ -27,11 +27,11 @@ LEAST_FALL = 0.01  # a smaller fall of the error is not worth the time
 
 
 def landmark_count(problem: Problem, verbose: bool = False) -> int:
-    """Return the number of landmarks for a problem whose only term has one functional for each row.
+    """Return the number of landmarks for a problem whose first term has the labels.
 
     With a time limit it is the number that the remaining time affords, without a comparison.
     """
-    [term] = problem.terms
+    term = problem.terms[0]
     most = _affordable(term)
     if seconds_left() < inf:
         return min(most, max(50, int((_speed() * max(seconds_left(), 0.0) / (2 * term.size)) ** 0.5)))

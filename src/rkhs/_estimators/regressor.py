@@ -24,6 +24,7 @@ from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
+from rkhs.streams._blocks import in_blocks
 
 
 class Regressor(RegressorMixin, BaseKernelEstimator):
@@ -211,6 +212,8 @@ class SeveralOutputs(Regressor):
         self._marker = self.unlabeled
         if gradients is None:
             return y
+        if in_blocks(X):
+            raise TypeError(f"{type(self).__name__} takes gradients with arrays only, and got blocks of rows as X.")
         self._marker = np.nan if self.unlabeled is None else self.unlabeled
         return np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
 

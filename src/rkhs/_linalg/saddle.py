@@ -30,6 +30,36 @@ from rkhs._progress import report_progress
 ROWS = 512  # rows per block of the factorization: 8,000 rows take 10.1 s on one core, one call of LAPACK takes 9.6 s
 
 
+def refined(
+    a: Matrix,
+    c: Matrix,
+    correction: Callable[[Matrix], tuple[Matrix, Matrix]],
+    residual_of: Callable[[Matrix, Matrix], Matrix],
+    limit: int,
+    enough: Any = 0.0,
+) -> tuple[Matrix, Matrix]:
+    """Return a (N, k) and c (r, k) after iterative refinement, as long as it halves the residuals of a column.
+
+    `correction` solves the system approximately for residuals (N, k).  There are at most `limit` steps, and no further
+    one if the norms of all residuals are at most `enough`.
+    """
+    residual, size = residual_of(a, c), np.full(a.shape[1], np.inf)
+    for _ in range(limit):
+        steps = correction(residual)
+        new_a, new_c = a + steps[0], c + steps[1]
+        new_residual = residual_of(new_a, new_c)
+        new_size = np.linalg.norm(new_residual, axis=0)
+        better = new_size < size / 2
+        if not np.any(better):
+            break
+        pairs = ((new_a, a), (new_c, c), (new_residual, residual))
+        a, c, residual = (np.where(better, new, old) for new, old in pairs)
+        size = np.where(better, new_size, 0.0)
+        if np.all(size <= enough):
+            break
+    return a, c
+
+
 class Saddle:
     """A factorized saddle point system, for any number of right-hand sides.
 
@@ -67,22 +97,15 @@ class Saddle:
         If Q is rank-deficient, c has minimal norm in the scaled system.
         """
         halves, U, b = self.halves, self.U, self.scale[:, None] * b
-        a = np.zeros_like(b) if e is None else U @ (self.back.T @ e)
-        c = np.zeros((self.Q.shape[1], b.shape[1]))
-        residual = self._scaled_residual(a, c, b)
-        size = np.full(b.shape[1], np.inf)
-        for _ in range(20):  # the limit of steps of iterative refinement
+
+        def correction(residual: Matrix) -> tuple[Matrix, Matrix]:
             step = halves.solve(residual - U @ (U.T @ residual))
             step = step - U @ (U.T @ step)
-            new_a, new_c = a + step, c + self.back @ (U.T @ residual - self.T.T @ step)
-            new_residual = self._scaled_residual(new_a, new_c, b)
-            new_size = np.linalg.norm(new_residual, axis=0)
-            better = new_size < size / 2
-            if not np.any(better):
-                break
-            pairs = ((new_a, a), (new_c, c), (new_residual, residual))
-            a, c, residual = (np.where(better, new, old) for new, old in pairs)
-            size = np.where(better, new_size, 0.0)
+            return step, self.back @ (U.T @ residual - self.T.T @ step)
+
+        a = np.zeros_like(b) if e is None else U @ (self.back.T @ e)
+        c = np.zeros((self.Q.shape[1], b.shape[1]))
+        a, c = refined(a, c, correction, lambda a, c: self._scaled_residual(a, c, b), 20)
         return self.scale[:, None] * a, c
 
     def residual(self, a: Matrix, c: Matrix, b: Matrix) -> Matrix:

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._backend.arrays import EPS, Matrix, Vector
-from rkhs._linalg.saddle import PackedCholesky
+from rkhs._linalg.saddle import PackedCholesky, refined
 
 PANEL = 32  # columns per block of tpqrt
 
@@ -104,24 +104,16 @@ class UpdatableSaddle:
         """
         scale = self.scale[:, None]
         U, R = np.linalg.qr(_solved(self.L, scale * Q))
-        a, c = np.zeros(b.shape), np.zeros((Q.shape[1], b.shape[1]))
-        residual, size = b, np.full(b.shape[1], np.inf)
-        for _ in range(40):  # the limit of steps of iterative refinement
-            V = _solved(self.L, scale * residual)
+
+        def correction(residual: Matrix) -> tuple[Matrix, Matrix]:
+            V = _solved(self.L, residual)
             within = U.T @ V
             step = scale * _solved(self.L, V - U @ within, transposed=True)
-            new_a, new_c = a + step, c + (scipy.linalg.solve_triangular(R, within) if len(R) else within)
-            new_residual = self.residual(new_a, new_c, b, Q)
-            new_size = np.linalg.norm(scale * new_residual, axis=0)
-            better = new_size < size / 2
-            if not np.any(better):
-                break
-            pairs = ((new_a, a), (new_c, c), (new_residual, residual))
-            a, c, residual = (np.where(better, new, old) for new, old in pairs)
-            size = np.where(better, new_size, 0.0)
-            if np.all(size <= EPS * len(b) * np.linalg.norm(scale * b, axis=0)):
-                break
-        return a, c
+            return step, scipy.linalg.solve_triangular(R, within) if len(R) else within
+
+        a, c = np.zeros(b.shape), np.zeros((Q.shape[1], b.shape[1]))
+        enough = EPS * len(b) * np.linalg.norm(scale * b, axis=0)
+        return refined(a, c, correction, lambda a, c: scale * self.residual(a, c, b, Q), 40, enough)
 
     def residual(self, a: Matrix, c: Matrix, b: Matrix, Q: Matrix) -> Matrix:
         """Return b - (G + diag(d)) a - Q c, (N, k)."""
