@@ -11,7 +11,6 @@ import rkhs
 from rkhs._finite.basis import joined
 from rkhs._finite.features import FeatureBlocks
 from rkhs._spaces import FourierSpace, LandmarkSpace
-from rkhs.solvers._conditioned import SubspaceCovariance
 from rkhs.solvers._projected import ProjectedProblem
 
 RNG = np.random.default_rng(4)
@@ -35,9 +34,7 @@ CASES = [
 
 
 def spread(span, basis, terms=TERMS):
-    return SubspaceCovariance.of(
-        ProjectedProblem(FeatureBlocks.of(span, joined(basis, span.kernel.null_space), terms, None))
-    )
+    return ProjectedProblem(FeatureBlocks.of(span, joined(basis, span.kernel.null_space), terms, None)).covariance()
 
 
 @pytest.mark.parametrize("new", NEW.values(), ids=NEW)

@@ -139,6 +139,13 @@ class RepresenterProblem:
         return Iterate(a, basis)
 
 
+def block_in_double(term: Term, outputs: int | None) -> LossBlock:
+    """Return the loss of a term with its targets (n, c) and weights (n, 1) as NumPy arrays in float64."""
+    target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
+    weight = to_numpy(term.weights()).astype(np.float64)
+    return LossBlock(slice(0, term.size), term.loss, np.broadcast_to(target, (term.size, outputs or 1)), weight)
+
+
 def outputs_of(terms: Sequence[Term]) -> int | None:
     """Return the common number of outputs of the terms, or None if no target has an axis of outputs."""
     counts = {term.outputs for term in terms if term.outputs is not None}

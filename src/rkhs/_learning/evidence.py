@@ -47,7 +47,7 @@ from rkhs._gram.sensitivity import sensitivity
 from rkhs._learning.observations import Hyperparameter, Observations, check_squared, in_order
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import report_progress
-from rkhs._spaces import DenseSpace, FourierGrid, LandmarkSpace
+from rkhs._spaces import DenseSpace, LandmarkSpace
 from rkhs.kernels._base import Kernel
 from rkhs.solvers._projected import ProjectedProblem
 
@@ -86,11 +86,6 @@ class Evidence:
 def evidence_of(problem: Problem, gradient: bool) -> Evidence:
     """Return the evidence of a problem, in the subspace of its approximation if it has one."""
     check_squared(problem, "Evidence")
-    if isinstance(problem.approximation, FourierGrid):
-        raise ValueError(
-            "The evidence of all rows is not implemented for a FourierGrid: `tune` uses that of a sample of the rows, "
-            "and rkhs.Landmarks has it."
-        )
     observations = Observations.of(problem.represented)
     hyperparameters = [
         Hyperparameter(name, j)
@@ -109,7 +104,11 @@ def evidence_of(problem: Problem, gradient: bool) -> Evidence:
                 f"The gradient of the evidence is not implemented for {problem.approximation!r}: use rkhs.Landmarks."
             )
         space, basis = subspace.space, subspace.full_basis
-        assert isinstance(space, DenseSpace)
+        if not isinstance(space, DenseSpace):
+            raise ValueError(
+                "The evidence of all rows is not implemented for a FourierGrid: `tune` uses that of a sample of the "
+                "rows, and rkhs.Landmarks has it."
+            )
         result = subspace_log_evidence(space, basis, problem.terms, observations, observations.weight, requested)
     value, squares, derivatives = result
     tau = np.sqrt(squares)

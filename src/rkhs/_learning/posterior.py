@@ -188,9 +188,7 @@ def _noise(weight: float | None) -> float:
 class PosteriorSource:
     """The data from which the posterior of a solution is computed on demand."""
 
-    given: (
-        RepresenterProblem | SubspaceCovariance | SpectralCovariance
-    )  # the problem, or its posterior covariance in a subspace
+    given: RepresenterProblem | SubspaceCovariance | SpectralCovariance  # the problem, or its covariance in a subspace
     repeats: int = 0  # the number of observations that were merged with equal ones
 
     @classmethod
@@ -209,7 +207,7 @@ class PosteriorSource:
     @cached_property
     def spread(self) -> ConditionedGram | SubspaceCovariance | SpectralCovariance:
         """The posterior covariance of f, in units of tau^2."""
-        if isinstance(self.given, (SubspaceCovariance, SpectralCovariance)):
+        if not isinstance(self.given, RepresenterProblem):
             return self.given
         rows = self.given.rows
         kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]

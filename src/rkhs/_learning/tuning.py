@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, nan
 from numbers import Real
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy  # imports scipy.optimize on first use
@@ -151,7 +151,7 @@ def tuned_problem(
 
     def choose(kernel: Kernel, terms: tuple[Term, ...]) -> SubspaceProblem:
         assert landmarks is not None
-        return cast("SubspaceProblem", replace(problem, kernel=kernel, terms=terms)._in_subspace(landmarks))
+        return replace(problem, kernel=kernel, terms=terms)._in_subspace(landmarks)
 
     if isinstance(landmarks, Landmarks) and not replace(choose(*space.at(space.start)[:2]), device=None).whole:
         stages.append((complete.size, criterion_of(space, complete, criterion, amplitude, choose)))

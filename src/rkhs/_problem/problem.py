@@ -25,9 +25,7 @@ from rkhs._learning.posterior import PosteriorSource
 from rkhs._learning.tuning import Tuning, tuned_problem
 from rkhs._problem.grid import GridTasks, WeightGrid
 from rkhs._problem.solving import certificates_of, run_until_stopped, solve_to_tolerance
-from rkhs._problem.spectral import SpectralProblem
 from rkhs._problem.subspace import SubspaceProblem
-from rkhs._spaces import FourierGrid
 from rkhs._spaces.base import Approximation, check_approximation, check_sums
 from rkhs.exceptions import UnattainedError
 from rkhs.kernels._base import Kernel, check_known
@@ -442,17 +440,10 @@ class Problem:
         limits = (functionals, time_limit, iterations, random_state, verbose)
         return tuned_problem(self, criterion, starts, prior, amplitude, *limits)
 
-    def _in_subspace(self, approximation: Approximation) -> SubspaceProblem | SpectralProblem:
+    def _in_subspace(self, approximation: Approximation) -> SubspaceProblem:
         check_known(self.kernel)
         for term in self.terms:
             term.weights()
-        if isinstance(approximation, FourierGrid):
-            if self.device not in (None, "cpu"):
-                raise ValueError(
-                    f"A FourierGrid is computed on the CPU, and device is {self.device!r}: leave `device` out, or use "
-                    "rkhs.Landmarks."
-                )
-            return SpectralProblem(self.kernel, self.terms, self.basis, approximation)
         dropped = self.null_space == "dropped"
         return SubspaceProblem(self.kernel, self.terms, self.basis, approximation, self.device, dropped)
 

@@ -17,20 +17,23 @@ from rkhs._finite.features import FeatureBlocks, grouped
 from rkhs._finite.function import FeatureFunction, Function, function_in
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.problem import LossBlock, check_range
-from rkhs._finite.representers import outputs_of
+from rkhs._finite.representers import block_in_double, outputs_of
 from rkhs._finite.solution import CONVERGED, Solution, with_hidden_functions
 from rkhs._finite.term import Term
 from rkhs._gram.blocks import check_bounded
 from rkhs._learning.posterior import PosteriorSource
 from rkhs._problem.grid import WeightGrid
 from rkhs._problem.solving import run_until_stopped
-from rkhs._spaces import Approximation, DenseSpace, LandmarkSpace
+from rkhs._spaces import Approximation, DenseSpace, FiniteSpace, FourierGridSpace, LandmarkSpace
 from rkhs._spaces.base import Orthonormal
 from rkhs.functionals._points import centered
 from rkhs.kernels._base import Kernel
-from rkhs.solvers._conditioned import SubspaceCovariance
+from rkhs.losses._blocks import BlockLoss
 from rkhs.solvers._costs import FLOP
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
+from rkhs.solvers._spectral import SpectralProblem, SpectralSolution
+
+Solved = tuple[ProjectedProblem | SpectralProblem, ProjectedSolution | SpectralSolution]
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +57,17 @@ class SubspaceProblem:
         return centered(space, [term.functional for term in self.terms])
 
     @cached_property
-    def space(self) -> DenseSpace:
+    def space(self) -> FiniteSpace:
         """The space in which f is sought."""
         families = [term.functional for term in self.terms]
         for family in families:
             check_bounded(self.kernel, family)
         space = self.approximation.choose(self.kernel, families, self._preliminary_fit)
+        if self.device not in (None, "cpu") and not isinstance(space, DenseSpace):
+            raise ValueError(
+                f"A {type(self.approximation).__name__} is computed on the CPU, and device is {self.device!r}: leave "
+                "`device` out, or use rkhs.Landmarks."
+            )
         prototype = None if self.device is None else placed(space.prototype, self.device, "float64")
         return space if prototype is None else space.like(prototype)
 
@@ -69,7 +77,7 @@ class SubspaceProblem:
         for term in self.terms:
             loss = term.loss if term.loss.smooth else term.loss.smoothed(1.0)
             if term.size > most:
-                m = getattr(loss, "size", None) or 1  # whole vectors of losses of vectors
+                m = (loss.size if isinstance(loss, BlockLoss) else None) or 1  # whole vectors of losses of vectors
                 vectors = np.sort(random.choice(term.size // m, max(most // m, 1), replace=False))
                 rows = (m * vectors[:, None] + np.arange(m)).reshape(-1)
                 weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
@@ -77,7 +85,7 @@ class SubspaceProblem:
                 terms.append(Term(term.functional.take(rows), loss, target, weight * (term.size / len(rows))))
             else:
                 terms.append(term.changed(loss=loss))
-        features = FeatureBlocks.of(space, self.full_basis, terms, outputs_of(terms))
+        features = FeatureBlocks.of(space, self.full_basis, terms, self.outputs)
         result = ProjectedProblem(features).solve(1.0)
         return function_in(space, result.tau, self.full_basis, None if self.full_basis is None else result.basis)
 
@@ -87,54 +95,64 @@ class SubspaceProblem:
         return self.device is None and self.approximation.contains([term.functional for term in self.terms])
 
     def solve(self, monitor: Monitor) -> Solution:
-        """Return the minimizer, or f = 0 if it is stopped before any other iterate is known."""
+        """Return the minimizer, or the best function that is known if the solver is stopped, f = 0 at worst."""
         solution: Solution = self.grid(WeightGrid(len(self.terms), {}, {}), monitor).item()
         return solution
 
     def grid(self, cells: WeightGrid, monitor: Monitor) -> np.ndarray[Any, Any]:
         """Return the solutions of all cells of a grid in one space.
 
-        They take one pass over the rows, or two if the sums of the first are not accurate enough.  If the grid is
-        stopped, the remaining cells have f = 0.
+        If the grid is stopped, the remaining cells have f = 0.
         """
-        outputs, kept = outputs_of(self.terms), sum(term.size for term in self.terms if not term.loss.quadratic)
-        shares, factors = {}, {}
-        for term, parts in cells.folds.items():
-            shares[term], factors[term] = grouped(parts)
-        solved: dict[int, tuple[ProjectedProblem, ProjectedSolution]] = {}
-
-        def projected(functions: Orthonormal | None) -> ProjectedProblem:
-            check_range(self._loss_blocks)
-            with monitor.showing(CHOICE):
-                space = self.space
-            with monitor.showing(SUMMING):
-                features = FeatureBlocks.of(space, self.full_basis, self.terms, outputs, functions, shares=shares)
-            monitor.check(FLOP * (15 * space.size + 2 * kept) * space.size**2)  # an eigendecomposition, two products
-            return ProjectedProblem(features)
+        solved: dict[int, Solved] = {}
 
         def work() -> None:
-            rows = sum(term.size for term in self.terms)
-            # `update` consumes the generator item by item, so that an interruption keeps the cells solved before it
-            solved.update(solve_weightings(projected, cells.weightings(factors), monitor, rows, cells.count or 1))
+            solved.update(self._solved(cells, monitor))  # item by item: an interruption keeps the cells before it
 
         status = run_until_stopped(monitor, work)
         # With the weights of the problem, and with its null space, there is a posterior.
         single = not (cells.axes or cells.folds or self.dropped)
         solutions = np.empty(len(cells.weightings()), dtype=object)
-        for k, factors_of_cell in enumerate(cells.weightings()):
+        for k, factors in enumerate(cells.weightings()):
             if k in solved:
                 solutions[k] = solution_of(*solved[k], self.approximation, monitor, status, posterior=single)
             else:
-                solutions[k] = self._zero(factors_of_cell, monitor, status)
+                solutions[k] = self._zero(factors, monitor, status)
         return solutions.reshape(cells.shape)
+
+    def _solved(self, cells: WeightGrid, monitor: Monitor) -> Iterator[tuple[int, Solved]]:
+        """Return an iterator over the index, the problem and the solution of each cell.
+
+        With stored matrices they take one pass over the rows, or two if the sums of the first are not accurate enough.
+        """
+        check_range(self._loss_blocks)
+        with monitor.showing(CHOICE):
+            space = self.space
+        if isinstance(space, FourierGridSpace):
+            problem = SpectralProblem.of(space, self.full_basis, self.terms, self.outputs)
+            return problem.solve_weightings(cells.weightings(), monitor)
+        if not isinstance(space, DenseSpace):
+            raise TypeError(f"{self.approximation!r} must choose an rkhs.extend.DenseSpace, got {space!r}.")
+        dense, rows = space, sum(term.size for term in self.terms)
+        kept = sum(term.size for term in self.terms if not term.loss.quadratic)
+        shares, factors = {}, {}
+        for term, parts in cells.folds.items():
+            shares[term], factors[term] = grouped(parts)
+
+        def projected(functions: Orthonormal | None) -> ProjectedProblem:
+            with monitor.showing(SUMMING):
+                features = FeatureBlocks.of(dense, self.full_basis, self.terms, self.outputs, functions, shares=shares)
+            monitor.check(FLOP * (15 * dense.size + 2 * kept) * dense.size**2)  # an eigendecomposition, two products
+            return ProjectedProblem(features)
+
+        return solve_weightings(projected, cells.weightings(factors), monitor, rows, cells.count or 1)
 
     def _zero(self, factors: Sequence[Any], monitor: Monitor, status: str) -> Solution:
         """Return the solution f = 0 with its certificate, for factors on the weights of terms or of their rows.
 
         The lower bound of J is 0.
         """
-        outputs = outputs_of(self.terms)
-        columns = () if outputs is None else (outputs,)
+        columns = () if self.outputs is None else (self.outputs,)
         chosen = "space" in vars(self)
         space = self.space if chosen else LandmarkSpace(self.kernel, self.terms[0].functional.take([0]))
         basis = None if self.full_basis is None else np.zeros((self.full_basis.size(space.dimension), *columns))
@@ -149,11 +167,13 @@ class SubspaceProblem:
         return Solution(function, certificate, status, name, 0, 0, monitor.seconds, (), span=name)
 
     @property
+    def outputs(self) -> int | None:
+        """The number of outputs; None if no target has an axis of outputs."""
+        return outputs_of(self.terms)
+
+    @property
     def _loss_blocks(self) -> Iterator[LossBlock]:
-        """The losses, targets and weights of each term, in float64."""
-        for term in self.terms:
-            target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
-            yield LossBlock(slice(0, term.size), term.loss, target, to_numpy(term.weights()).astype(np.float64))
+        return (block_in_double(term, self.outputs) for term in self.terms)
 
 
 def solve_weightings(
@@ -207,33 +227,25 @@ def solve_weightings(
 
 
 def solution_of(
-    problem: ProjectedProblem,
-    projected: ProjectedSolution,
+    problem: ProjectedProblem | SpectralProblem,
+    solved: ProjectedSolution | SpectralSolution,
     approximation: Approximation,
     monitor: Monitor,
     status: str = CONVERGED,
     posterior: bool = True,
 ) -> Solution:
-    """Return the solution of a projected problem as a function with its certificate within the space.
+    """Return the solution of a problem in a space as a function with its certificate within the space.
 
     With `posterior` it has a posterior if all losses are squared.
     """
-    features, space = problem.features, problem.features.space
-
-    def flat(columns: Matrix) -> Matrix:
-        return columns if features.outputs is not None else columns[:, 0]
-
-    basis = None if features.basis is None else flat(projected.basis)
-    function = function_in(space, flat(projected.tau), features.basis, basis)
-    name, count, size = type(approximation).__name__, len(problem.functions.values), space.size
-    functions = f"{size} functions" if count == size else f"{size} functions of numerical rank {count}"
-    hidden = space.hidden(problem.functions) if count < size else 0
-    certificate = projected.certificate
+    outputs: Any = slice(None) if problem.outputs is not None else 0
+    basis = None if problem.basis is None else solved.basis[:, outputs]
+    function = function_in(problem.space, solved.tau[:, outputs], problem.basis, basis)
+    certificate, history = solved.certificate, solved.history
     certificate, status = with_hidden_functions(
-        certificate, certificate.status(monitor.tol, status), hidden, size, "functions"
+        certificate, certificate.status(monitor.tol, status), problem.hidden, problem.space.size, "functions"
     )
-    source = None
-    if posterior and problem.quadratic:
-        source = PosteriorSource(SubspaceCovariance.of(problem))
-    seconds, span = monitor.seconds, f"{name}: {functions}"
-    return Solution(function, certificate, status, name, 1, 0, seconds, (), span=span, source=source)
+    source = PosteriorSource(problem.covariance(solved)) if posterior and problem.quadratic else None
+    name, seconds = type(approximation).__name__, monitor.seconds
+    span = f"{name}: {problem.summary}"
+    return Solution(function, certificate, status, name, len(history) or 1, 0, seconds, history, span, source=source)

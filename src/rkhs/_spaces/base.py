@@ -397,7 +397,7 @@ class Approximation(ABC):
     """
 
     @abstractmethod
-    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot) -> DenseSpace:
+    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot) -> FiniteSpace:
         """Choose the space for a problem.
 
         Parameters
@@ -412,7 +412,7 @@ class Approximation(ABC):
 
         Returns
         -------
-        DenseSpace
+        FiniteSpace
             The space.
         """
 

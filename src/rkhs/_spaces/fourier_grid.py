@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import pi, prod
@@ -99,9 +99,7 @@ class FourierGrid(Approximation):
         if self.modes is not None and not (isinstance(self.modes, int) and self.modes > 0):
             raise ValueError(f"modes of a FourierGrid must be a positive integer, got {self.modes!r}.")
 
-    def choose(  # type: ignore[override]
-        self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot | None = None
-    ) -> FourierGridSpace:
+    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot | None = None) -> FourierGridSpace:
         """Choose the grid for a problem.
 
         Parameters
@@ -271,7 +269,6 @@ class FourierGridSpace(FiniteSpace):
     limits: tuple[int, ...]
     accuracy: float
     transform_error: float
-    place: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def size(self) -> int:
@@ -305,10 +302,10 @@ class FourierGridSpace(FiniteSpace):
 
     @property
     def prototype(self) -> Array:
-        return self.place
+        return np.zeros(0)
 
     def like(self, prototype: Array) -> FourierGridSpace:
-        return replace(self, place=prototype)
+        return self  # transforms are computed by NumPy, on the CPU
 
     @property
     def gram(self) -> Identity:

@@ -53,7 +53,6 @@ from rkhs._spaces import DenseSpace, LandmarkSpace
 from rkhs.functionals._base import Functional
 from rkhs.solvers._base import double, fits, in_memory
 from rkhs.solvers._preconditioning import preconditioner
-from rkhs.solvers._projected import ProjectedProblem
 from rkhs.solvers._reduced import Curvature
 
 if TYPE_CHECKING:
@@ -268,19 +267,7 @@ def _largest(rows: Matrix) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class SubspaceCovariance:
-    """The covariance of any functionals, given the quadratic terms of a problem on a subspace.
-
-    Examples
-    --------
-    >>> import numpy as np, rkhs
-    >>> from rkhs._finite.features import FeatureBlocks
-    >>> X = np.array([[0.0], [1.0]])
-    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e6)
-    >>> space = LandmarkSpace(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X))
-    >>> covariance = SubspaceCovariance.of(ProjectedProblem(FeatureBlocks.of(space, None, [term], None)))
-    >>> covariance.variance(rkhs.Evaluation([[0.0], [0.5], [9.0]])).round(3)
-    array([0.  , 0.03, 1.  ])
-    """
+    """The covariance of any functionals, given the quadratic terms of a problem on a subspace."""
 
     space: DenseSpace
     basis: FunctionSpace | None
@@ -288,14 +275,6 @@ class SubspaceCovariance:
     curvature: Curvature
     degrees_of_freedom: int
     outputs: int | None
-
-    @classmethod
-    def of(cls, problem: ProjectedProblem) -> SubspaceCovariance:
-        """Return the covariance for a problem whose losses are all squared."""
-        assert problem.quadratic, "all losses must be squared"
-        features, weighted = problem.features, problem.weighted()
-        R = problem.functions.map[:, : weighted.resolved - problem.rank]
-        return cls(features.space, features.basis, R, weighted.curvature, problem.free, features.outputs)
 
     def variance(self, M: Functional) -> Array:
         """Return the variances (m,), infinite where M depends on a basis function that no term determines."""

@@ -45,8 +45,10 @@ from rkhs._finite.basis import orthonormal
 from rkhs._finite.certificate import FEASIBLE, NOTHING, PARTS, Certificate, excess, project_dual
 from rkhs._finite.features import FeatureBlocks, KeptRows, Moments, Rows
 from rkhs._finite.problem import LossBlock, consecutive
+from rkhs._finite.solution import Record
 from rkhs._spaces.base import UNIT, Orthonormal
 from rkhs.losses._base import Loss
+from rkhs.solvers._conditioned import SubspaceCovariance
 from rkhs.solvers._reduced import Curvature, FeatureBlock, ReducedProblem, with_ridge
 from rkhs.solvers._subspace import solve
 
@@ -62,13 +64,15 @@ class ProjectedSolution:
     basis: Matrix
     certificate: Certificate
     theta: Matrix  # (m, c), a start for other weights
+    history: tuple[Record, ...] = ()
 
 
 class ProjectedProblem:
     """The loss blocks of a problem in orthonormal functions of its space."""
 
     def __init__(self, features: FeatureBlocks, reread: Reread | None = None) -> None:
-        self.reread, self.rank, self.outputs = reread, features.rank, features.outputs or 1
+        self.space, self.basis, self.outputs = features.space, features.basis, features.outputs
+        self.reread, self.rank, self.columns = reread, features.rank, features.outputs or 1
         self.functions = features.functions or Orthonormal.of(features.space)
         self.size = self.rank + len(self.functions.values)  # m
         self.turned = features.functions is not None  # whether the features are orthonormal already
@@ -79,14 +83,13 @@ class ProjectedProblem:
         self.strongest = [block.strongest if isinstance(block, Moments) else 0.0 for block in features.blocks]
         self.count = sum(block.count for block in features.blocks if isinstance(block, Moments))
         self.blocks = [self._transformed(block) for block in features.blocks]
-        self.features = replace(features, blocks=())  # the sums of the psi are no longer needed
 
     def _norms(self, block: Moments | KeptRows) -> Matrix:
         """Return the norms (2, 3) of the moments of basis functions and psi D with each other and with the targets."""
         if isinstance(block, KeptRows):
             return np.zeros((2, 3))
         D = np.ones(len(self.turn)) if self.turned else np.concatenate([np.ones(self.rank), self.functions.D])
-        D = np.concatenate([D, np.ones(self.outputs)])
+        D = np.concatenate([D, np.ones(self.columns)])
         sums, ends = D[:, None] * block.sums * D, [0, self.rank, len(self.turn), len(D)]
         c, psi, b = (slice(*pair) for pair in pairwise(ends))
         return block.cancellation_ratio * np.array(
@@ -98,7 +101,7 @@ class ProjectedProblem:
         if isinstance(block, Moments):
             if self.turned:
                 return block
-            turn = scipy.linalg.block_diag(self.turn, np.eye(self.outputs))
+            turn = scipy.linalg.block_diag(self.turn, np.eye(self.columns))
             return replace(block, sums=np.stack([turn.T @ (matrix @ turn) for matrix in block.sums]))
         if block.count and block.tiles is None and self.reread is None:
             raise MemoryError(
@@ -117,10 +120,27 @@ class ProjectedProblem:
         return all(loss.quadratic for loss in self.losses)
 
     @property
+    def summary(self) -> str:
+        """The number of functions of the space, and their rank if they are dependent."""
+        rank, size = len(self.functions.values), self.space.size
+        return f"{size} functions" if rank == size else f"{size} functions of numerical rank {rank}"
+
+    @property
+    def hidden(self) -> int:
+        """The number of functions that rounding hides."""
+        return self.space.hidden(self.functions) if len(self.functions.values) < self.space.size else 0
+
+    def covariance(self, _: Any = None) -> SubspaceCovariance:
+        """Return the covariance of any functionals; all losses must be squared."""
+        weighted = self.weighted()
+        R = self.functions.map[:, : weighted.resolved - self.rank]
+        return SubspaceCovariance(self.space, self.basis, R, weighted.curvature, self.free, self.outputs)
+
+    @property
     def free(self) -> int:
         """The degrees of freedom N - r of squared losses, without terms whose targets are all zero."""
         blocks = [block for block in self.blocks if isinstance(block, Moments)]
-        zero_targets = [block for block in blocks if not np.any(block.sums[:, -self.outputs :, -self.outputs :])]
+        zero_targets = [block for block in blocks if not np.any(block.sums[:, -self.columns :, -self.columns :])]
 
         def degrees(subset: list[Moments]) -> int:
             total = sum((block.weighted(1.0)[: self.rank, : self.rank] for block in subset), np.zeros((self.rank,) * 2))
@@ -131,7 +151,7 @@ class ProjectedProblem:
     def may_gain_digits(self, rows: float) -> bool:
         """Return whether sums in orthonormal functions may be more accurate than these, at an acceptable cost."""
         # 1e12 operations take about a minute.
-        cheap = rows * self.features.space.size**2 <= 1e12
+        cheap = rows * self.space.size**2 <= 1e12
         return cheap and not self.turned and any(loss.quadratic for loss in self.losses)
 
     def solve(
@@ -166,7 +186,7 @@ class ProjectedProblem:
     def weighted(self, factors: Sequence[Any] | None = None) -> WeightedProblem:
         """Return the problem with factors on the weights of the terms."""
         factors = [1.0] * len(self.blocks) if factors is None else factors
-        m, sums = self.size, np.zeros((self.size + self.outputs,) * 2)
+        m, sums = self.size, np.zeros((self.size + self.columns,) * 2)
         rows: list[tuple[Loss, Rows]] = []
         norms, strong = np.zeros((2, 3)), 0.0
         for k, (block, factor) in enumerate(zip(self.blocks, factors, strict=True)):

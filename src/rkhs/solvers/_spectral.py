@@ -18,20 +18,25 @@ over all functions of the grid; for squared losses it is 1/2 |gradient|^2, becau
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from rkhs._backend.arrays import EPS, Matrix, Vector
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import orthonormal
 from rkhs._finite.certificate import FEASIBLE, NOTHING, Certificate, excess, project_dual
-from rkhs._finite.monitor import Monitor
+from rkhs._finite.monitor import SUMMING, Monitor, Stopped
 from rkhs._finite.problem import LossBlock, consecutive
+from rkhs._finite.solution import Record
+from rkhs._finite.term import Term
 from rkhs._spaces.fourier_grid import FourierGridSpace, Grid
 from rkhs.losses import Squared
-from rkhs.solvers._spectral_equations import Curvature, QuadraticSums, Rows, dots, inner
+from rkhs.solvers._spectral_covariance import SpectralCovariance
+from rkhs.solvers._spectral_equations import Curvature, QuadraticSums, TermRows, dots, inner, with_missing_variance
 
 INNER = 500  # iterations of conjugate gradients within a step of Newton's method
 FINEST = 1e-14  # smallest relative error of non-uniform Fourier transforms
@@ -48,6 +53,76 @@ class SpectralSolution:
     tau: Matrix
     certificate: Certificate
     curvature: Curvature
+    history: tuple[Record, ...] = ()
+
+    @classmethod
+    def joined(cls, outputs: Sequence[SpectralSolution], monitor: Monitor) -> SpectralSolution:
+        """Join the solutions of several outputs, whose curvature is that of the first one."""
+        basis, tau = (np.concatenate([getattr(one, name) for one in outputs], axis=1) for name in ("basis", "tau"))
+        certificate = Certificate.joined([one.certificate for one in outputs])
+        return cls(basis, tau, certificate, outputs[0].curvature, tuple(monitor.history))
+
+
+@dataclass(frozen=True, eq=False)
+class SpectralProblem:
+    """The terms of a problem on a Fourier grid."""
+
+    space: FourierGridSpace
+    basis: FunctionSpace | None
+    outputs: int | None
+    rows: Sequence[TermRows]
+    hidden = 0  # the functions are orthonormal
+
+    @classmethod
+    def of(
+        cls, space: FourierGridSpace, basis: FunctionSpace | None, terms: Sequence[Term], outputs: int | None
+    ) -> SpectralProblem:
+        """Return the problem of terms in memory."""
+        return cls(space, basis, outputs, [TermRows.of(term, basis, outputs) for term in terms])
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether all losses are squared."""
+        return all(one.block.loss.quadratic for one in self.rows)
+
+    @property
+    def summary(self) -> str:
+        """The shape of the grid, and the error of the kernel."""
+        return f"{' x '.join(map(str, self.space.shape))} frequencies, kernel to {self.space.kernel_error:.0e}"
+
+    def covariance(self, solution: Any) -> SpectralCovariance:
+        """Return the covariance of any functionals; all losses must be squared."""
+        return SpectralCovariance(self.space, self.basis, solution.curvature, self.rows, self.outputs)
+
+    def weighted(self, factors: Sequence[Any]) -> SpectralProblem:
+        """Return the problem with a factor, or one for each row, on the weights of each term."""
+        pairs = zip(self.rows, factors, strict=True)
+        return replace(self, rows=[o.changed(weight=o.block.weight * np.reshape(f, (-1, 1))) for o, f in pairs])
+
+    def solve_weightings(
+        self, weightings: Sequence[Sequence[Any]], monitor: Monitor
+    ) -> Iterator[tuple[int, tuple[SpectralProblem, SpectralSolution]]]:
+        """Yield the index, problem and solution of each weighting; one that is stopped has its current iterate."""
+        for k, factors in enumerate(weightings):
+            problem, found = self.weighted(factors), list[SpectralSolution]()
+            solvers = problem._solvers(monitor)
+            try:
+                found.extend(solver.solve() for solver in solvers)
+            except (Stopped, KeyboardInterrupt):
+                found += [solver.certified() for solver in solvers[len(found) :]]
+                yield k, (problem, SpectralSolution.joined(found, monitor))
+                raise
+            yield k, (problem, SpectralSolution.joined(found, monitor))
+
+    def _solvers(self, monitor: Monitor) -> Sequence[QuadraticSolver | NewtonSolver]:
+        """Return one solver for all outputs of squared losses, or one for each output of others."""
+        if self.quadratic:
+            noisy = [with_missing_variance(self.space, one) for one in self.rows]
+            with monitor.showing(SUMMING):
+                sums = QuadraticSums.of(self.space, noisy)
+            return [QuadraticSolver(self.space, sums, monitor, noisy)]
+        outputs = [[o.changed(target=o.block.target[:, k, None]) for o in self.rows] for k in range(self.outputs or 1)]
+        return [NewtonSolver(self.space, rows, monitor) for rows in outputs]
 
 
 class QuadraticSolver:
@@ -57,7 +132,7 @@ class QuadraticSolver:
     """
 
     def __init__(
-        self, space: FourierGridSpace, sums: QuadraticSums, monitor: Monitor, rows: Sequence[Rows] = ()
+        self, space: FourierGridSpace, sums: QuadraticSums, monitor: Monitor, rows: Sequence[TermRows] = ()
     ) -> None:
         self.space, self.sums, self.monitor, self.rows = space, sums, monitor, rows
         self.curvature = Curvature(space, sums, 2.0)
@@ -111,7 +186,7 @@ class QuadraticSolver:
         return SpectralSolution(c, space.columns(tau), certificate, self.curvature), gradient
 
 
-def _losses(space: FourierGridSpace, rows: Sequence[Rows], c: Matrix, tau: Grid) -> Vector:
+def _losses(space: FourierGridSpace, rows: Sequence[TermRows], c: Matrix, tau: Grid) -> Vector:
     """Return the sum of all losses for each output."""
     columns = space.columns(tau)
     return sum(
@@ -126,7 +201,7 @@ def _losses(space: FourierGridSpace, rows: Sequence[Rows], c: Matrix, tau: Grid)
 class NewtonSolver:
     """The minimization of one output of a problem with any losses, by Newton's method."""
 
-    def __init__(self, space: FourierGridSpace, rows: Sequence[Rows], monitor: Monitor) -> None:
+    def __init__(self, space: FourierGridSpace, rows: Sequence[TermRows], monitor: Monitor) -> None:
         self.space, self.rows, self.monitor = space, rows, monitor
         self.c, self.tau = np.zeros((rows[0].P.shape[1], 1)), np.zeros((1, *space.shape))
         self.u = [np.zeros_like(one.block.target) for one in rows]
@@ -161,7 +236,7 @@ class NewtonSolver:
 
     def _start(self) -> None:
         """Start from the solution with squared losses instead, if it is better than f = 0."""
-        squared = [replace(one, block=replace(one.block, loss=Squared())) for one in self.rows]
+        squared = [one.changed(loss=Squared()) for one in self.rows]
         before = self.c, self.tau, self.u
         curvature = Curvature(self.space, QuadraticSums.of(self.space, squared), 2.0)
         right = 2 * curvature.sums.Pb, 2 * curvature.sums.Eb
@@ -182,10 +257,7 @@ class NewtonSolver:
         bends = [b.weight * b.loss.curvature(u, b.target) for _, b, u in pairs]
         gradient = self.tau + sum(space.adjoint(o.functional, g) for o, g in zip(self.rows, slopes, strict=True))
         basis_gradient = sum(o.P.T @ g for o, g in zip(self.rows, slopes, strict=True))
-        curved = [
-            replace(o, block=replace(o.block, weight=h, target=np.zeros_like(h)))
-            for o, h in zip(self.rows, bends, strict=True)
-        ]
+        curved = [o.changed(weight=h, target=np.zeros_like(h)) for o, h in zip(self.rows, bends, strict=True)]
         curvature = Curvature(space, QuadraticSums.of(space, curved), 1.0)
         certificate = self._certificate(slopes, bends, gradient, curvature.sums.PP)
         return SpectralSolution(self.c, space.columns(self.tau), certificate, curvature), gradient, basis_gradient

@@ -9,13 +9,13 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Matrix, Vector
 from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._finite.basis import on_basis
 from rkhs._progress import report_progress
 from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace, Grid
 from rkhs.functionals._base import Functional
-from rkhs.solvers._spectral import SpectralSolution
-from rkhs.solvers._spectral_equations import Curvature, QuadraticSums, Rows, with_missing_variance
+from rkhs.solvers._spectral_equations import Curvature, QuadraticSums, TermRows, with_missing_variance
 
 EXACT = 100  # functionals whose variances are computed by solving equations; more have sampled variances
 SAMPLES = 50  # samples for variances: standard deviations to 10 %
@@ -41,29 +41,19 @@ class SpectralCovariance:
     space: FourierGridSpace
     basis: FunctionSpace | None
     curvature: Curvature
-    rows: Sequence[Rows]  # with the weights of the problem
-    degrees_of_freedom: int
+    rows: Sequence[TermRows]  # with the weights of the problem
     outputs: int | None
 
-    @classmethod
-    def of(
-        cls,
-        space: FourierGridSpace,
-        basis: FunctionSpace | None,
-        solution: SpectralSolution,
-        rows: Sequence[Rows],
-        outputs: int | None,
-    ) -> SpectralCovariance:
-        """Return the covariance of a solution."""
-        informative = [one for one in rows if np.any(one.block.target)]
-        priors = [one for one in rows if not np.any(one.block.target)]  # their targets are all zero
-        count = sum(int(np.sum(one.block.weight > 0)) for one in informative)
-        free = count - _rank(rows) + _rank(priors)
-        return cls(space, basis, solution.curvature, rows, free, outputs)
+    @property
+    def degrees_of_freedom(self) -> int:
+        """The degrees of freedom N - r, without terms whose targets are all zero."""
+        priors = [one for one in self.rows if not np.any(one.block.target)]
+        count = sum(int(np.sum(one.block.weight > 0)) for one in self.rows if np.any(one.block.target))
+        return count - _rank(self.rows) + _rank(priors)
 
     def variance(self, M: Functional) -> Vector:
         """Return the variances (m,), infinite where M depends on a basis function that no row determines."""
-        P = self._on_basis(M)
+        P = on_basis(M, self.basis)
         if M.size <= EXACT:
             variances = np.diag(self.covariance(M)) + self.space.missing(M)
         else:
@@ -75,7 +65,7 @@ class SpectralCovariance:
 
     def covariance(self, M: Functional) -> Matrix:
         """Return the covariances (m, m)."""
-        P, result = self._on_basis(M), np.zeros((M.size, M.size))
+        P, result = on_basis(M, self.basis), np.zeros((M.size, M.size))
         for start in range(0, M.size, BLOCK):
             unit = np.eye(M.size)[:, start : start + BLOCK]
             c, tau = self.curvature.solve(P.T @ unit, self.space.adjoint(M, unit), EXACT_TOL)
@@ -103,13 +93,8 @@ class SpectralCovariance:
             report_progress(min((start + BLOCK) / SAMPLES, 1.0))
         return space, np.concatenate([c for c, _ in found], axis=1), np.concatenate([tau for _, tau in found])
 
-    def _on_basis(self, M: Functional) -> Matrix:
-        if self.basis is None:
-            return np.zeros((M.size, 0))
-        return to_numpy(M.assemble(self.basis.on)).astype(np.float64)
 
-
-def _rank(rows: Sequence[Rows]) -> int:
+def _rank(rows: Sequence[TermRows]) -> int:
     """Return the number of basis functions that are independent on some rows."""
     total = sum((one.P.T @ one.P for one in rows[1:]), rows[0].P.T @ rows[0].P) if rows else np.zeros((0, 0))
     return int(np.linalg.matrix_rank(total, hermitian=True)) if np.size(total) else 0

@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Matrix, Vector
 from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._finite.basis import on_basis
 from rkhs._finite.problem import LossBlock
+from rkhs._finite.representers import block_in_double
 from rkhs._finite.term import Term
 from rkhs._spaces.fourier_grid import FourierGridSpace, Grid
 from rkhs._spaces.toeplitz import Normal, ToeplitzSums
@@ -38,7 +40,7 @@ TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TermRows:
     """The functionals of a term in memory, with their losses, and their values P (N, r) on the basis functions."""
 
     functional: Functional
@@ -46,19 +48,19 @@ class Rows:
     P: Matrix
 
     @classmethod
-    def of(cls, term: Term, basis: FunctionSpace | None, outputs: int | None) -> Rows:
+    def of(cls, term: Term, basis: FunctionSpace | None, outputs: int | None) -> TermRows:
         """Return the rows of a term."""
-        target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
-        target = np.broadcast_to(target, (term.size, outputs or 1))
-        weight = to_numpy(term.weights()).astype(np.float64).reshape(-1, 1)
-        P = np.zeros((term.size, 0)) if basis is None else to_numpy(term.functional.assemble(basis.on))
-        return cls(term.functional, LossBlock(slice(0, term.size), term.loss, target, weight), P.astype(np.float64))
+        return cls(term.functional, block_in_double(term, outputs), on_basis(term.functional, basis))
+
+    def changed(self, **changes: Any) -> TermRows:
+        """Return the rows with another loss, other targets or other weights."""
+        return replace(self, block=replace(self.block, **changes))
 
 
-def with_missing_variance(space: FourierGridSpace, rows: Rows) -> Rows:
+def with_missing_variance(space: FourierGridSpace, rows: TermRows) -> TermRows:
     """Return the rows of a squared loss with the variance of missing frequencies added to the noise 1 / (2 w)."""
     missing, weight = space.missing(rows.functional)[:, None], rows.block.weight
-    return replace(rows, block=replace(rows.block, weight=weight / (1 + 2 * weight * missing)))
+    return rows.changed(weight=weight / (1 + 2 * weight * missing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +76,7 @@ class QuadraticSums:
     bb: Vector  # (c,)
 
     @classmethod
-    def of(cls, space: FourierGridSpace, rows: Sequence[Rows]) -> QuadraticSums:
+    def of(cls, space: FourierGridSpace, rows: Sequence[TermRows]) -> QuadraticSums:
         """Return the sums of terms in memory."""
         known: list[Any] = []
         toeplitz, others, total = [], [], None

@@ -21,10 +21,10 @@ from rkhs._backend.arrays import Vector
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.features import FeatureBlocks, KeptRows
 from rkhs._finite.term import Term
-from rkhs._spaces.base import DenseSpace, Orthonormal
-from rkhs._spaces.fourier_grid import FourierGridSpace
+from rkhs._spaces import DenseSpace, FiniteSpace, FourierGridSpace
+from rkhs._spaces.base import Orthonormal
 from rkhs.exceptions import BlockError
-from rkhs.solvers._spectral_equations import QuadraticSums, Rows as GridRows, with_missing_variance
+from rkhs.solvers._spectral_equations import QuadraticSums, TermRows, with_missing_variance
 from rkhs.streams._blocks import Block, Blocks
 
 TermsOf = Callable[[Block], Sequence[Term]]
@@ -34,7 +34,7 @@ TermsOf = Callable[[Block], Sequence[Term]]
 class Plan:
     """The functions in which f is sought, and the terms of a block."""
 
-    space: DenseSpace
+    space: FiniteSpace
     basis: FunctionSpace | None
     terms: TermsOf
     outputs: int | None
@@ -44,25 +44,17 @@ class Plan:
         """Return the sums of a block, of all terms or of the term `only`, whose rows are then all kept."""
         terms = list(self.terms(block))
         selected = terms if only is None else terms[only : only + 1]
+        assert isinstance(self.space, DenseSpace)
         try:
             limit = None if only is None else inf
             return FeatureBlocks.of(self.space, self.basis, selected, self.outputs, self.functions, limit=limit)
         except (FloatingPointError, ValueError) as error:
             raise BlockError(block.index, f"cannot be summed up: {error}") from error
 
-
-@dataclass(frozen=True, eq=False)
-class SpectralPlan:
-    """The Fourier grid on which f is sought, and the terms of a block."""
-
-    space: FourierGridSpace
-    basis: FunctionSpace | None
-    terms: TermsOf
-    outputs: int | None
-
-    def sums(self, block: Block, _: Any = None) -> QuadraticSums:
-        """Return the sums of a block."""
-        rows = [GridRows.of(term, self.basis, self.outputs) for term in self.terms(block)]
+    def quadratic_sums(self, block: Block, _: Any = None) -> QuadraticSums:
+        """Return the sums of a block on a Fourier grid."""
+        assert isinstance(self.space, FourierGridSpace)
+        rows = [TermRows.of(term, self.basis, self.outputs) for term in self.terms(block)]
         for one in rows:
             if not one.block.loss.quadratic:
                 raise ValueError(

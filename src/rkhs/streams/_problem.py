@@ -16,15 +16,15 @@ from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._learning.tuning import Tuning
 from rkhs._problem.problem import Problem
-from rkhs._problem.spectral import SpectralProblem
 from rkhs._problem.subspace import SubspaceProblem, solution_of, solve_weightings
-from rkhs._spaces import FourierGrid
+from rkhs._spaces import FourierGrid, FourierGridSpace
 from rkhs._spaces.base import Approximation, Orthonormal
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._tunable import Tunable
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
+from rkhs.solvers._spectral import QuadraticSolver, SpectralProblem, SpectralSolution
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
-from rkhs.streams._plan import Extent, Plan, SampleSpec, SpectralPlan, TermsOf, lazy_images, sample
+from rkhs.streams._plan import Extent, Plan, SampleSpec, TermsOf, lazy_images, sample
 
 SAMPLING = "looking at rows"  # the progress message of the first pass
 
@@ -109,11 +109,6 @@ class StreamedProblem:
 
     def _solve_on_grid(self, grid: FourierGrid, look: Blocks, learn: Blocks, monitor: Monitor) -> Solution:
         """Return the minimizer on a Fourier grid, from one pass over the rows if the box of the points is given."""
-        if self.device not in (None, "cpu"):
-            raise ValueError(
-                f"A FourierGrid is computed on the CPU, and device is {self.device!r}: leave `device` out, or use "
-                "rkhs.Landmarks."
-            )
         if grid.box is not None and isinstance(look, LocalBlocks):
             block = next(iter(look))
         elif not learn.replays:
@@ -127,9 +122,12 @@ class StreamedProblem:
             block = reservoir.block()
             if grid.box is None:
                 grid = replace(grid, box=(reservoir.facts.low, reservoir.facts.high))
-        problem = SpectralProblem(self.kernel, list(self.terms(block)), self.basis, grid)
-        plan = SpectralPlan(problem.space, problem.full_basis, self.terms, outputs_of(problem.terms))
-        return problem.from_sums(with_progress(learn, monitor, SUMMING).reduce(SpectralPlan.sums, plan), monitor)
+        plan = planned(self.kernel, self.terms, list(self.terms(block)), self.basis, grid, self.device)
+        assert isinstance(plan.space, FourierGridSpace)
+        sums = with_progress(learn, monitor, SUMMING).reduce(Plan.quadratic_sums, plan)
+        solved = SpectralSolution.joined([QuadraticSolver(plan.space, sums, monitor).solve()], monitor)
+        problem = SpectralProblem(plan.space, plan.basis, plan.outputs, [])
+        return solution_of(problem, solved, grid, monitor, posterior=False)
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
         """Return the problem with values for everything that is `rkhs.Tunable()`, learned from a sample of its rows.
