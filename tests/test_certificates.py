@@ -11,7 +11,7 @@ import judge
 import problems
 import rkhs
 
-SEEDS = 36
+SEEDS = 24
 LARGEST = 40
 
 
