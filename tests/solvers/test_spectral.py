@@ -287,7 +287,7 @@ def test_interrupts(loss, after, monkeypatch):
     X = POINTS[2]
     terms = [rkhs.Term(rkhs.Evaluation(X), loss, target(X), 300.0)]
     approximate, exact = problems(KERNELS[2], terms, rkhs.Constant())
-    count, product = 0, _spectral_equations.Curvature.product
+    count, product = 0, _spectral_equations.NormalEquations.product
 
     def interrupted(self, tau):
         nonlocal count
@@ -296,7 +296,7 @@ def test_interrupts(loss, after, monkeypatch):
             raise KeyboardInterrupt
         return product(self, tau)
 
-    monkeypatch.setattr(_spectral_equations.Curvature, "product", interrupted)
+    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", interrupted)
     stopped = approximate.solve(tol=1e-9)
     assert stopped.status == "interrupted"
     minimum = exact.solve(tol=1e-6)

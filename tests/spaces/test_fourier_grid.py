@@ -170,8 +170,6 @@ def test_sums_of_blocks():
     parts = [ToeplitzSums.of(space, L.take(s), w[s]) for s in (slice(0, 4), slice(4, 12))]
     for key, generator in (parts[0] + parts[1]).generators.items():
         np.testing.assert_allclose(generator, whole.generators[key], atol=1e-8)
-    for key, generator in whole.times(3.0).generators.items():
-        np.testing.assert_allclose(generator, 3.0 * whole.generators[key])
 
 
 @pytest.mark.parametrize(

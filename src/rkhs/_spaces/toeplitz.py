@@ -80,11 +80,6 @@ class ToeplitzSums:
     def __add__(self, other: ToeplitzSums) -> ToeplitzSums:
         return replace(self, generators={k: self.generators[k] + other.generators[k] for k in self.generators})
 
-    def times(self, factor: float) -> ToeplitzSums:
-        """Return the sums with all weights multiplied by a factor."""
-        scaled = {id(g): factor * g for g in self.generators.values()}
-        return replace(self, generators={k: scaled[id(g)] for k, g in self.generators.items()})
-
 
 def _pointwise(space: FourierGridSpace, functional: Functional) -> Channels | None:
     """Return the channels of a family whose functionals depend on one point each; None for other families."""

@@ -4,10 +4,10 @@ With theta = (c, tau), u = Pc + E tau for basis functions P and waves E, and any
 
     J(theta) = 1/2 |tau|^2 + sum_i w_i loss_i(u_i; b_i)
 
-A Newton step solves  (diag(0, I) + [P E]'H[P E]) step = -gradient  with H = diag(w loss'') (`Curvature`).  For squared
-losses H = 2w, and one step from zero is the solution: the rows enter by their sums alone, which can be added up over
-blocks (`QuadraticSums`).  Losses that are not smooth are replaced by their Moreau envelopes, whose width falls until
-the gap of the original losses is within the tolerance.
+A Newton step solves  (diag(0, I) + [P E]'H[P E]) step = -gradient  with H = diag(w loss''), by `NormalEquations`.  For
+squared losses H = 2w, and one step from zero is the solution: the rows enter by their sums alone, which can be added up
+over blocks (`QuadraticSums`).  Losses that are not smooth are replaced by their Moreau envelopes, whose width falls
+until the gap of the original losses is within the tolerance.
 
 The gap of theta is that to alpha = -w loss'(u), made feasible:
 
@@ -34,9 +34,17 @@ from rkhs._finite.problem import LossBlock, consecutive
 from rkhs._finite.solution import Record
 from rkhs._finite.term import Term
 from rkhs._spaces.fourier_grid import FourierGridSpace, Grid
+from rkhs.functionals import stack
 from rkhs.losses import Squared
 from rkhs.solvers._spectral_covariance import SpectralCovariance
-from rkhs.solvers._spectral_equations import Curvature, QuadraticSums, TermRows, dots, inner, with_missing_variance
+from rkhs.solvers._spectral_equations import (
+    NormalEquations,
+    QuadraticSums,
+    TermRows,
+    dots,
+    inner,
+    with_missing_variance,
+)
 
 INNER = 500  # iterations of conjugate gradients within a step of Newton's method
 FINEST = 1e-14  # smallest relative error of non-uniform Fourier transforms
@@ -52,7 +60,7 @@ class SpectralSolution:
     basis: Matrix
     tau: Matrix
     certificate: Certificate
-    curvature: Curvature
+    curvature: NormalEquations
     history: tuple[Record, ...] = ()
 
     @classmethod
@@ -135,7 +143,7 @@ class QuadraticSolver:
         self, space: FourierGridSpace, sums: QuadraticSums, monitor: Monitor, rows: Sequence[TermRows] = ()
     ) -> None:
         self.space, self.sums, self.monitor, self.rows = space, sums, monitor, rows
-        self.curvature = Curvature(space, sums, 2.0)
+        self.curvature = NormalEquations(space, sums, 2.0)
         self.tau = np.zeros_like(sums.Eb)
 
     def solve(self) -> SpectralSolution:
@@ -162,7 +170,7 @@ class QuadraticSolver:
         """Compute the sums with the most accurate transforms, for close fits of many values."""
         self.space = replace(self.space, transform_error=FINEST)
         self.sums = QuadraticSums.of(self.space, self.rows)
-        self.curvature = Curvature(self.space, self.sums, self.curvature.factor)
+        self.curvature = NormalEquations(self.space, self.sums, self.curvature.factor)
 
     def certified(self) -> SpectralSolution:
         """Return the current waves, with the coefficients of the basis functions that are optimal for them."""
@@ -203,11 +211,11 @@ class NewtonSolver:
 
     def __init__(self, space: FourierGridSpace, rows: Sequence[TermRows], monitor: Monitor) -> None:
         self.space, self.rows, self.monitor = space, rows, monitor
-        self.c, self.tau = np.zeros((rows[0].P.shape[1], 1)), np.zeros((1, *space.shape))
-        self.u = [np.zeros_like(one.block.target) for one in rows]
-        self.smooth, self.enveloped = all(one.block.loss.smooth for one in rows), False
-        self.blocks = [one.block for one in rows]  # with envelopes in place of losses that are not smooth
-        self.at_zero = self._objective([one.block for one in rows])
+        self.functional, self.P = stack([one.functional for one in rows]), np.concatenate([one.P for one in rows])
+        self.original = self.blocks = consecutive([one.block for one in rows])  # `blocks` may have envelopes
+        self.c, self.tau = np.zeros((self.P.shape[1], 1)), np.zeros((1, *space.shape))
+        self.u, self.enveloped = np.zeros((len(self.P), 1)), False
+        self.at_zero = self._objective(self.original)
 
     def solve(self) -> SpectralSolution:
         """Solve to the tolerance of the monitor, for envelopes of decreasing width if that is necessary.
@@ -216,15 +224,15 @@ class NewtonSolver:
         far from zero, where the basis functions have no Newton step.
         """
         self._start()
-        best = self._descend() if self.smooth else None
+        best = self._descend() if all(t.loss.smooth for t in self.original) else None
         if best is not None and best.certificate.within(self.monitor.tol):
             return best
         self.enveloped = True
-        width = self.at_zero / max(sum(_largest_slopes(one.block) for one in self.rows), np.finfo(float).tiny)
+        width = self.at_zero / max(sum(map(_largest_slopes, self.original)), np.finfo(float).tiny)
         for _ in range(WIDTHS):
-            losses = [one.block.loss for one in self.rows]
-            envelopes = [loss if loss.quadratic else loss.smoothed(width) for loss in losses]
-            self.blocks = [replace(one.block, loss=e) for one, e in zip(self.rows, envelopes, strict=True)]
+            self.blocks = tuple(
+                t if t.loss.quadratic else replace(t, loss=t.loss.smoothed(width)) for t in self.original
+            )
             found = self._descend()
             if best is None or _is_better(found.certificate, best.certificate):
                 best = found
@@ -238,12 +246,11 @@ class NewtonSolver:
         """Start from the solution with squared losses instead, if it is better than f = 0."""
         squared = [one.changed(loss=Squared()) for one in self.rows]
         before = self.c, self.tau, self.u
-        curvature = Curvature(self.space, QuadraticSums.of(self.space, squared), 2.0)
+        curvature = NormalEquations(self.space, QuadraticSums.of(self.space, squared), 2.0)
         right = 2 * curvature.sums.Pb, 2 * curvature.sums.Eb
         self.c, self.tau = curvature.solve(*right, 1e-3, self.monitor.check, INNER)
-        columns = self.space.columns(self.tau)
-        self.u = [self.space.apply(one.functional, columns) + one.P @ self.c for one in self.rows]
-        if not self._objective([one.block for one in self.rows]) < self.at_zero:
+        self.u = self._values(self.c, self.tau)
+        if not self._objective(self.original) < self.at_zero:
             self.c, self.tau, self.u = before
 
     def certified(self) -> SpectralSolution:
@@ -252,15 +259,15 @@ class NewtonSolver:
 
     def _state(self) -> tuple[SpectralSolution, Grid, Matrix]:
         """Return the current iterate, and the gradients in tau and c with the losses of `blocks`."""
-        space, pairs = self.space, list(zip(self.rows, self.blocks, self.u, strict=True))
-        slopes = [b.weight * b.loss.gradient(u, b.target) for _, b, u in pairs]
-        bends = [b.weight * b.loss.curvature(u, b.target) for _, b, u in pairs]
-        gradient = self.tau + sum(space.adjoint(o.functional, g) for o, g in zip(self.rows, slopes, strict=True))
-        basis_gradient = sum(o.P.T @ g for o, g in zip(self.rows, slopes, strict=True))
-        curved = [o.changed(weight=h, target=np.zeros_like(h)) for o, h in zip(self.rows, bends, strict=True)]
-        curvature = Curvature(space, QuadraticSums.of(space, curved), 1.0)
+        space, u = self.space, self.u
+        slopes = np.concatenate([t.weight * t.loss.gradient(u[t.rows], t.target) for t in self.blocks])
+        bends = np.concatenate([t.weight * t.loss.curvature(u[t.rows], t.target) for t in self.blocks])
+        gradient = self.tau + space.adjoint(self.functional, slopes)
+        pairs = zip(self.rows, self.blocks, strict=True)
+        curved = [one.changed(weight=bends[t.rows], target=0 * t.target) for one, t in pairs]
+        curvature = NormalEquations(space, QuadraticSums.of(space, curved), 1.0)
         certificate = self._certificate(slopes, bends, gradient, curvature.sums.PP)
-        return SpectralSolution(self.c, space.columns(self.tau), certificate, curvature), gradient, basis_gradient
+        return SpectralSolution(self.c, space.columns(self.tau), certificate, curvature), gradient, self.P.T @ slopes
 
     def _descend(self) -> SpectralSolution:
         """Minimize with the losses of `blocks`, from the current point."""
@@ -271,37 +278,34 @@ class NewtonSolver:
             objective, gap = self._objective(self.blocks), float(dots(gradient, gradient)[0]) / 2
             if solution.certificate.within(tol) or objective >= previous:
                 break
-            allowed, decrement = (
-                tol * abs(objective),
-                basis_gradient.T @ solution.curvature.basis_inverse @ basis_gradient,
-            )
+            allowed = tol * abs(objective)
+            decrement = basis_gradient.T @ solution.curvature.basis_inverse @ basis_gradient
             if self.enveloped and gap + float(decrement[0, 0]) / 2 <= 0.05 * allowed:
                 break  # the rest of the gap is that of the envelopes
             accuracy = min(0.1, max(1e-3, 0.1 * (allowed / max(gap, allowed, np.finfo(float).tiny)) ** 0.5))
-            direction = solution.curvature.solve(-basis_gradient, -gradient, accuracy, self.monitor.check, INNER)
-            dc, dtau = direction
-            columns = self.space.columns(dtau)
-            du = [self.space.apply(o.functional, columns) + o.P @ dc for o in self.rows]
+            dc, dtau = solution.curvature.solve(-basis_gradient, -gradient, accuracy, self.monitor.check, INNER)
+            du = self._values(dc, dtau)
             step = self._line_search(dtau, du)
             previous = objective if step > 0 else -inf
-            self.c, self.tau = self.c + step * dc, self.tau + step * dtau
-            self.u = [u + step * d for u, d in zip(self.u, du, strict=True)]
+            self.c, self.tau, self.u = self.c + step * dc, self.tau + step * dtau, self.u + step * du
         return solution
 
+    def _values(self, c: Matrix, tau: Grid) -> Matrix:
+        """Return the values (N, 1) of all functionals."""
+        return self.space.apply(self.functional, self.space.columns(tau)) + self.P @ c
+
     def _objective(self, blocks: Sequence[LossBlock]) -> float:
-        losses = sum(float(np.sum(b.weight * b.loss.value(u, b.target))) for b, u in zip(blocks, self.u, strict=True))
+        losses = sum(float(np.sum(t.weight * t.loss.value(self.u[t.rows], t.target))) for t in blocks)
         return float(np.sum(self.tau**2)) / 2 + losses
 
-    def _line_search(self, dtau: Grid, du: Sequence[Matrix]) -> float:
+    def _line_search(self, dtau: Grid, du: Matrix) -> float:
         """Return the step in [0, 1] at which the derivative along the direction is nearly zero, by bisection."""
         a, b = float(np.sum(self.tau * dtau)), float(np.sum(dtau**2))
 
         def slope(step: float) -> float:
-            losses = sum(
-                float(np.sum(t.weight * t.loss.gradient(u + step * d, t.target) * d))
-                for t, u, d in zip(self.blocks, self.u, du, strict=True)
-            )
-            return a + step * b + losses
+            u = self.u + step * du
+            losses = [np.sum(t.weight * t.loss.gradient(u[t.rows], t.target) * du[t.rows]) for t in self.blocks]
+            return a + step * b + float(sum(losses))
 
         start, low, high = slope(0.0), 0.0, 1.0
         if start >= 0:
@@ -316,41 +320,24 @@ class NewtonSolver:
             low, high = (middle, high) if value < 0 else (low, middle)
         return low
 
-    def _shifts_of_vectors(self, alphas: Sequence[Matrix]) -> list[Matrix]:
-        """Return the distances of alphas from their projection onto the dual feasible set, for losses of vectors."""
-        Q = orthonormal(np.concatenate([one.P for one in self.rows]), EPS)[0]
-        whole = np.concatenate(alphas)
-        shifts = whole - project_dual(consecutive([one.block for one in self.rows]), Q, whole)
-        return np.split(shifts, np.cumsum([len(alpha) for alpha in alphas])[:-1])
-
-    def _certificate(
-        self, slopes: Sequence[Matrix], bends: Sequence[Matrix], gradient: Grid, PP: Matrix
-    ) -> Certificate:
+    def _certificate(self, slopes: Matrix, bends: Matrix, gradient: Grid, PP: Matrix) -> Certificate:
         """Return the certificate for the original losses with alpha = -slopes, corrected such that P'alpha = 0."""
-        P, alphas = [one.P for one in self.rows], [-g for g in slopes]
-        force: Grid = gradient
-        unbalanced = sum(p.T @ alpha for p, alpha in zip(P, alphas, strict=True))
-        gap = 0.0
-        if np.any(unbalanced):
-            move = np.linalg.lstsq(PP, unbalanced, rcond=1e-13)[0]
-            shifts = [h * (p @ move) for h, p in zip(bends, P, strict=True)]
-            if not all(one.block.loss.separable for one in self.rows):  # the shifted alphas leave balls and cones
-                shifts = self._shifts_of_vectors(alphas)
-            alphas = [alpha - shift for alpha, shift in zip(alphas, shifts, strict=True)]
-            for one, shift in zip(self.rows, shifts, strict=True):
-                force = force + self.space.adjoint(one.functional, shift)
-            rest = sum(p.T @ alpha for p, alpha in zip(P, alphas, strict=True))
-            sizes = sum(np.abs(p).T @ np.abs(alpha) for p, alpha in zip(P, alphas, strict=True))
-            gap = inf if np.any(np.abs(rest) > FEASIBLE * EPS * sizes) else gap
+        P, alpha, force, gap = self.P, -slopes, gradient, 0.0
+        if np.any(P.T @ alpha):
+            shift = bends * (P @ np.linalg.lstsq(PP, P.T @ alpha, rcond=1e-13)[0])
+            if not all(t.loss.separable for t in self.original):  # the shifted alpha leaves balls and cones
+                shift = alpha - project_dual(self.original, orthonormal(P, EPS)[0], alpha)
+            alpha, force = alpha - shift, force + self.space.adjoint(self.functional, shift)
+            gap = inf if np.any(np.abs(P.T @ alpha) > FEASIBLE * EPS * (np.abs(P).T @ np.abs(alpha))) else 0.0
         gap += float(dots(force, force)[0]) / 2
-        for one, u, alpha in zip(self.rows, self.u, alphas, strict=True):
-            inside = one.block.project_dual(alpha)
-            sizes = np.abs(inside) if one.block.loss.separable else np.max(np.abs(inside), initial=0.0)
-            if np.any(np.abs(alpha - inside) > 8 * EPS * sizes):
+        for t in self.original:
+            inside = t.project_dual(alpha[t.rows])
+            sizes = np.abs(inside) if t.loss.separable else np.max(np.abs(inside), initial=0.0)
+            if np.any(np.abs(alpha[t.rows] - inside) > 8 * EPS * sizes):
                 gap = inf
                 break
-            gap += float(excess(one.block, u, alpha, np.zeros_like(u))[0][0])
-        primal = np.array([self._objective([one.block for one in self.rows])])
+            gap += float(excess(t, self.u[t.rows], alpha[t.rows], np.zeros_like(inside))[0][0])
+        primal = np.array([self._objective(self.original)])
         norms = [float(np.linalg.norm(grids)) for grids in (force, self.tau, force - self.tau)]
         error = self.space.transform_error * (norms[1] + norms[2])  # of the gradient
         rounding = np.array([error * (norms[0] + error / 2)])

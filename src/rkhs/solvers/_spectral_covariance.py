@@ -15,7 +15,7 @@ from rkhs._finite.basis import on_basis
 from rkhs._progress import report_progress
 from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace, Grid
 from rkhs.functionals._base import Functional
-from rkhs.solvers._spectral_equations import Curvature, QuadraticSums, TermRows, with_missing_variance
+from rkhs.solvers._spectral_equations import NormalEquations, QuadraticSums, TermRows, with_missing_variance
 
 EXACT = 100  # functionals whose variances are computed by solving equations; more have sampled variances
 SAMPLES = 50  # samples for variances: standard deviations to 10 %
@@ -40,7 +40,7 @@ class SpectralCovariance:
 
     space: FourierGridSpace
     basis: FunctionSpace | None
-    curvature: Curvature
+    curvature: NormalEquations
     rows: Sequence[TermRows]  # with the weights of the problem
     outputs: int | None
 
@@ -80,7 +80,7 @@ class SpectralCovariance:
             coarse = FourierGrid(modes=COARSE, box=space.box)
             space = coarse.choose(space.kernel, [one.functional for one in self.rows])
         rows = [with_missing_variance(space, one) for one in self.rows]
-        curvature = Curvature(space, QuadraticSums.of(space, rows), 2.0)
+        curvature = NormalEquations(space, QuadraticSums.of(space, rows), 2.0)
         found = []
         for start in range(0, SAMPLES, BLOCK):
             count = min(BLOCK, SAMPLES - start)

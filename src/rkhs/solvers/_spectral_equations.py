@@ -105,7 +105,7 @@ class QuadraticSums:
         return QuadraticSums(toeplitz, (), *(getattr(self, name) + getattr(other, name) for name in names))
 
 
-class Curvature:
+class NormalEquations:
     """The matrix diag(0, I) + factor [P E]'W[P E] of theta = (c, tau), and the solution of its equations.
 
     Eliminating c leaves  I + factor (E'WE - E'WP (P'WP)^-1 P'WE)  for tau, whose eigenvalues are at least one.
@@ -185,13 +185,13 @@ class Curvature:
 
 @dataclass(frozen=True, eq=False)
 class LeadingBlock:
-    """The Cholesky factor of the block of a `Curvature` on some frequencies, as indices of flattened grids."""
+    """The Cholesky factor of the block of a `NormalEquations` on some frequencies, as indices of flattened grids."""
 
     indices: Vector
     factor: Matrix
 
     @classmethod
-    def of(cls, curvature: Curvature) -> LeadingBlock:
+    def of(cls, curvature: NormalEquations) -> LeadingBlock:
         """Return the block of at most `BLOCK` frequencies, which contains -j with every j."""
         size = curvature.normal.diagonal.ravel()
         size = np.maximum(size, size[::-1])
