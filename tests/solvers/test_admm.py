@@ -7,7 +7,6 @@ import pytest
 import problems
 import rkhs
 from rkhs.solvers import _admm
-from rkhs.testing import check_solver
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
@@ -22,10 +21,6 @@ def mixed(labels=10.0, slopes=50.0, target=Y, kernel=None):
         rkhs.Term(rkhs.Gradient(X), rkhs.EpsilonInsensitive(0.1), weight=slopes),
     ]
     return rkhs.Problem(kernel or rkhs.Gaussian(0.7), terms, rkhs.Constant())
-
-
-def test_laws():
-    check_solver(SOLVER)
 
 
 @pytest.mark.parametrize("seed", range(0, problems.COUNT, 27))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-import problems
 import rkhs
 from rkhs._problem import grid
 from rkhs.solvers import _preconditioning as preconditioning
@@ -195,14 +194,6 @@ def test_float32_and_torch():
             found = solution.function(convert(Z))
             assert found.dtype == convert(Z).dtype
             np.testing.assert_allclose(np.asarray(found), exact, atol=2e-2)
-
-
-@pytest.mark.parametrize("seed", range(0, problems.COUNT, len(problems.PAIRS)))
-def test_random_problems_against_cvxpy(seed):
-    case, reference = problems.case(seed), problems.reference(seed)
-    solution = case.problem.solve(rkhs.solvers.ConjugateGradients(), tol=1e-10)
-    assert solution.status == "converged"
-    assert solution.primal == pytest.approx(reference.value, rel=1e-6)
 
 
 def test_other_losses_are_refused():

@@ -12,7 +12,6 @@ import scipy.spatial
 import sklearn.kernel_ridge
 import torch
 
-import problems
 import rkhs
 
 RNG = np.random.default_rng(1)
@@ -139,17 +138,6 @@ def test_gaussian_process_with_gradients():
     ).function
     np.testing.assert_allclose(f(at), expected[:, 0], atol=1e-8)
     np.testing.assert_allclose(rkhs.Gradient(at)(f), expected[:, 1:], atol=1e-8)
-
-
-@pytest.mark.parametrize("seed", range(0, problems.COUNT, len(problems.PAIRS)))
-def test_random_problems_against_cvxpy(seed):
-    """The pair (Squared, Squared) with each basis."""
-    case, reference = problems.case(seed), problems.reference(seed)
-    solution = case.problem.solve(rkhs.solvers.Direct(), tol=1e-10)
-    assert solution.status == "converged" or solution.relative_gap <= 1e-2  # and rounding is stated
-    assert solution.primal == pytest.approx(reference.value, rel=1e-6)
-    if case.identified:
-        np.testing.assert_allclose(case.probes(solution.function), reference.penalized + reference.free, atol=1e-4)
 
 
 def test_outputs_are_solved_together_as_each_alone():

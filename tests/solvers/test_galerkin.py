@@ -36,9 +36,10 @@ def problem(loss=None, space=SPACES[1], weight=5.0, target=LABELS, values=False,
 
 
 @pytest.mark.parametrize(
-    ("space", "values"), [*((space, False) for space in SPACES), (SPACES[1], True), (SPACES[2], True)], ids=repr
+    ("loss", "space", "values"),
+    [(loss, SPACES[(2 * k + i) % len(SPACES)], bool(i)) for k, loss in enumerate(LOSSES) for i in range(2)],
+    ids=repr,
 )
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_agrees_with_dense_solvers(loss, space, values):
     whole = problem(loss, space, values=values)
     ours, exact = whole.solve(rkhs.solvers.Galerkin(), tol=1e-9), whole.solve(tol=1e-9)

@@ -44,7 +44,7 @@ def test_ten_classes_cost_little_more_than_their_certificates(work):
     assert sum(work) < 2 * 10 + 1 + 0.5
 
 
-@pytest.mark.parametrize("tol", [2e-2, 1e-2, 1e-4, 1e-8])
+@pytest.mark.parametrize("tol", [2e-2, 1e-4, 1e-8])
 @pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
 def test_certificates_are_true(loss, tol):
     """Computed from scratch, the gap is what the solver said."""

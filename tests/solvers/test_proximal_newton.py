@@ -7,17 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-import problems
 import rkhs
-from rkhs.losses._interval import IntervalLoss
 
-
-def _mixed(seed):
-    losses = problems.losses(seed)
-    return any(not loss.smooth for loss in losses) and any(not isinstance(loss, IntervalLoss) for loss in losses)
-
-
-MIXED = [seed for seed in range(problems.COUNT) if _mixed(seed)]
 RNG = np.random.default_rng(6)
 X, Z = RNG.standard_normal((25, 2)), RNG.standard_normal((6, 2))
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -27,14 +18,6 @@ def problem(weight=2.0, target=Y, points=X):
     labels = rkhs.Term(rkhs.Evaluation(points), rkhs.Logistic(), target, weight)
     rising = rkhs.Term(rkhs.Derivative(points, axes=[1]), rkhs.OneSided(), 0.1, 1.0)
     return rkhs.Problem(rkhs.Gaussian(1.0), [labels, rising], rkhs.Constant())
-
-
-@pytest.mark.parametrize("seed", MIXED[::2])
-def test_against_cvxpy(seed):
-    case, reference = problems.case(seed), problems.reference(seed)
-    solution = case.problem.solve(rkhs.solvers.ProximalNewton(), tol=1e-10)
-    assert solution.status == "converged" or solution.relative_gap <= 1e-9  # and rounding is stated
-    assert solution.primal == pytest.approx(reference.value, rel=1e-7)
 
 
 def test_without_kinks_it_is_newton():
