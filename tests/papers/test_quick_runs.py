@@ -1,10 +1,14 @@
-"""Every experiment runs, in its quick form; a killed run goes on where it was."""
+"""Every experiment runs, in its quick form; a killed run goes on where it was.
+
+Those whose parts and pages other tests have as well are slow tests.
+"""
 
 import json
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +33,7 @@ SHOWN = {
     "local-average": "| heart | 30 |",
     "theorems": "-0.0319658144",
 }
+SLOW = ("two-moons", "two-moons-2006", "table1-rows", "digits", "usps")
 
 
 def quick(name, out, **options):
@@ -49,7 +54,17 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("results")
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.fixture
+def few_theorems(monkeypatch):
+    """Of the quickest experiment, which needs no data, as many cells as it takes to run it twice."""
+    all_of_them = EXPERIMENTS["theorems"]
+    few = replace(all_of_them, plan=lambda *told: all_of_them.plan(*told)[:4], page=lambda *_: "A page.")
+    monkeypatch.setitem(EXPERIMENTS, "theorems", few)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in EXPERIMENTS]
+)
 def test_quick_run(name, folder, monkeypatch):
     if name == "digits":  # what a model chooses among is tested by `test_experiment_parts`
         monkeypatch.setattr(digits, "CS", digits.CS[1:2])
@@ -67,14 +82,13 @@ def test_quick_run(name, folder, monkeypatch):
         assert all(0 <= error < 50 for error in found), "worse than guessing"
 
 
-def test_a_finished_run_is_not_computed_again(folder):
-    if not (folder / "theorems.json").exists():
-        quick("theorems", folder)
-    before = results(folder, "theorems")
+def test_a_finished_run_is_not_computed_again(few_theorems, tmp_path):
+    quick("theorems", tmp_path)
+    before = results(tmp_path, "theorems")
     with pytest.raises(FileExistsError, match=r"theorems\.cache holds results .* --resume"):
-        run(experiment_of("theorems"), folder, quick=True)
-    assert quick("theorems", folder, resume=True)["computed now"] == 0
-    assert results(folder, "theorems") == before
+        run(experiment_of("theorems"), tmp_path, quick=True)
+    assert quick("theorems", tmp_path, resume=True)["computed now"] == 0
+    assert results(tmp_path, "theorems") == before
 
 
 def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
@@ -103,11 +117,10 @@ def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
     assert results(tmp_path, "table1") == results(folder, "table1")
 
 
-def test_two_processes_find_what_one_does(folder, tmp_path):
-    if not (folder / "theorems.json").exists():
-        quick("theorems", folder)
-    assert quick("theorems", tmp_path, jobs=2)["cells"] > 2
-    assert results(tmp_path, "theorems") == results(folder, "theorems")
+def test_two_processes_find_what_one_does(few_theorems, tmp_path):
+    quick("theorems", tmp_path / "one")
+    assert quick("theorems", tmp_path / "two", jobs=2)["cells"] > 2
+    assert results(tmp_path / "two", "theorems") == results(tmp_path / "one", "theorems")
 
 
 def test_results_need_neither_typer_nor_rich_nor_matplotlib(tmp_path):
@@ -125,9 +138,10 @@ def test_results_need_neither_typer_nor_rich_nor_matplotlib(tmp_path):
     facts = quick("two-moons-2006", tmp_path, resume=True)
     assert facts["computed now"] == 0
     assert (tmp_path / "two-moons-2006.png").exists()
+    assert SHOWN["two-moons-2006"] in (tmp_path / "two-moons-2006.md").read_text()
 
 
-def test_the_command(tmp_path):
+def test_the_command(few_theorems, tmp_path):
     done = CliRunner().invoke(app, ["reproduce", "theorems", "--quick", "--out", str(tmp_path), "--json"])
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["cells"] == len(results(tmp_path, "theorems")) > 2
