@@ -24,10 +24,8 @@ from rkhs.functionals._base import Functional, stack
 from rkhs.solvers._conditioned import ConditionedGram, SubspaceCovariance
 from rkhs.solvers._spectral_covariance import SpectralCovariance
 
-COV_TABLES, SAMPLE_TABLES = (
-    4,
-    8,
-)  # peak memory of `cov` and `sample` in matrices of the size of the covariance, measured
+# Peak memory of `cov` and `sample` in matrices of the size of the covariance, measured.
+COV_TABLES, SAMPLE_TABLES = 4, 8
 
 
 @dataclass(frozen=True, eq=False)

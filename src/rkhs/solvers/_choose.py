@@ -162,10 +162,7 @@ class _LimitedMonitor(InnerMonitor):
         super().report(iterate, primal, gap)
         self.gap = gap
         self.iterations_done += 1
-        needed = (
-            self.iterations_done * log(self.tol) / log(gap) if 0 < self.tol < gap < 1 else inf
-        )  # at the rate so far
-        if gap > self.tol and (
-            self.iterations_done > self.steps or self.trial <= self.iterations_done < self.steps < needed
-        ):
+        done = self.iterations_done
+        needed = done * log(self.tol) / log(gap) if 0 < self.tol < gap < 1 else inf  # at the rate so far
+        if gap > self.tol and (done > self.steps or self.trial <= done < self.steps < needed):
             raise _IterationsUsed

@@ -285,9 +285,7 @@ def crossover(interior: Interior, certify: Callable[[Matrix, Matrix], Certificat
     """Return the alpha and c of the smallest gap among the rounds of the crossover, started at an interior point."""
     qp = interior.program
     fixed, alpha = _fixed_rows(interior)
-    rising = np.where(
-        qp.low == 0, True, alpha > 0
-    )  # whether a free row is on the side where its linear term is -p alpha
+    rising = (qp.low == 0) | (alpha > 0)  # whether a free row is on the side where its linear term is -p alpha
     c = interior.c
     first = _feasible(qp, interior.alpha, qp.low, qp.high)
     at_interior = smallest = certify(first, c)

@@ -128,13 +128,7 @@ def _inverse_root(A: Array) -> Array:
     """Return R with RR' = A^-1, for A positive semidefinite up to rounding, plus a small multiple of the identity."""
     xp = namespace(A)
     unit = float(xp.linalg.trace(A)) * identity(A)
-    for share in (
-        1e-12,
-        1e-10,
-        1e-8,
-        1e-6,
-        1e-4,
-    ):  # relative to the trace: the smallest ridge that makes A numerically definite
+    for share in (1e-12, 1e-10, 1e-8, 1e-6, 1e-4):  # the smallest ridge that makes A numerically definite
         try:
             return xp.linalg.inv(xp.linalg.cholesky(A + share * unit)).T
         except (np.linalg.LinAlgError, RuntimeError):  # PyTorch's LinAlgError is a RuntimeError

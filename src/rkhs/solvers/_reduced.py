@@ -179,16 +179,13 @@ class ReducedProblem:
             decrement = -float(gradient @ step)
             if decrement <= enough * abs(value):
                 return self._lower(theta, step, value)
-            if decrement <= self.resolution * abs(
-                value
-            ):  # below the resolution of the objective: full steps as long as they shrink
+            lost = self.resolution * abs(value)
+            if decrement <= lost:  # below the resolution of the objective: full steps as long as they shrink
                 if not self.parts:
                     return self._lower(theta, step, value)
                 if decrement > last / 2:
                     return theta if decrement < last else before
-                if not self.value(theta + step) <= value + self.resolution * abs(
-                    value
-                ):  # the step has left the quadratic piece
+                if not self.value(theta + step) <= value + lost:  # the step has left the quadratic piece
                     return theta
                 last, before, theta = decrement, theta, theta + step
                 continue
@@ -336,6 +333,13 @@ class Curvature:
         return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))
 
 
+def orthonormal_columns(B: Array) -> tuple[Array, Array]:
+    """Return Q (N, k) with orthonormal columns that span those of B (N, r), and the map (r, k) with Q = B map."""
+    U, sizes, Vt = np.linalg.svd(double(B), full_matrices=False)
+    kept = sizes > RANK_TOL * sizes.max(initial=0.0)
+    return like(np.ascontiguousarray(U[:, kept]), B), like(Vt[kept].T / sizes[kept], B)
+
+
 class Elimination:
     """The problem after elimination, as a `FiniteProblem` of one output, and the map of its solutions to theta."""
 
@@ -347,13 +351,11 @@ class Elimination:
         B = E[:, :r] - F.T @ curvature.T
         W, linear_c = B @ curvature.seen, linear[:r] - curvature.T.T @ reduced
         mean = -F.T @ reduced - W @ (curvature.seen.T @ linear_c)
-        U, sizes, Vt = np.linalg.svd(B @ curvature.unseen, full_matrices=False)
-        kept = sizes > RANK_TOL * sizes.max(initial=0.0)
+        Q, unseen = orthonormal_columns(B @ curvature.unseen)
         self.linear, self.E, self.curvature = linear, E, curvature
-        self.unseen = curvature.unseen @ (Vt[kept].T / sizes[kept])
+        self.unseen = curvature.unseen @ unseen
         offset = np.concatenate([double(part.u) for part in problem.parts])
         blocks = consecutive(blocks_in_double([part.rows for part in problem.parts]))
-        Q = np.ascontiguousarray(U[:, kept])
         self.system = FiniteProblem.stored(F.T @ F + W @ W.T, Q, blocks).shifted(offset + mean)
 
     def solve(self, solver: Solver, monitor: Monitor) -> tuple[Matrix, Matrix]:

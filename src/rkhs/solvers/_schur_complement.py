@@ -21,14 +21,14 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, take_rows, to_numpy, zeros
+from rkhs._backend.arrays import namespace, take_rows, zeros
 from rkhs._backend.memory import budget_bytes
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import Solver, cheapest, from_memory, in_memory, to_memory
-from rkhs.solvers._conditioned import RANK_TOL, QuadraticTerms, factorable
+from rkhs.solvers._conditioned import QuadraticTerms, factorable
 from rkhs.solvers._costs import FLOP, Estimate, factorization
 from rkhs.solvers._direct import Direct
 from rkhs.solvers._interior_point import FACTORIZATIONS, BoxDual
@@ -36,6 +36,7 @@ from rkhs.solvers._libsvm import LibSVM
 from rkhs.solvers._newton import STEP, Newton, expected
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._proximal_newton import ProximalNewton
+from rkhs.solvers._reduced import orthonormal_columns
 
 DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNewton(), NonlinearCG())
 
@@ -143,7 +144,7 @@ class _RemainingProblem:
         a, c, _ = quadratic.solve(quadratic.system.target, zeros((U.shape[1], system.columns), U))
         mean = self.cross.T @ a + self.B @ c
         self.known = [float(value) for value in xp.vecdot(quadratic.system.target, a, axis=0) / 2]
-        Q, transform = _orthonormal(rest.Q @ unseen)
+        Q, transform = orthonormal_columns(rest.Q @ unseen)
         self.unseen = unseen @ transform
         left = FiniteProblem.stored((G + G.T) / 2, Q, rest.terms, rest.outputs)
         self.outputs = [left.output(k).shifted(mean[:, k]) for k in range(system.columns)]
@@ -155,10 +156,3 @@ class _RemainingProblem:
         order = np.argsort(np.concatenate([self.q, self.l]))
         coefficients = take_rows(xp.concat([a, left.a]), order)
         return Iterate(coefficients, self.seen @ c + self.unseen @ left.basis)
-
-
-def _orthonormal(B: Array) -> tuple[Array, Array]:
-    """Return Q (N, k) with orthonormal columns that span those of B (N, r), and the map (r, k) with Q = B map."""
-    U, sizes, Vt = np.linalg.svd(to_numpy(B).astype(np.float64), full_matrices=False)
-    kept = sizes > RANK_TOL * sizes.max(initial=0.0)
-    return like(np.ascontiguousarray(U[:, kept]), B), like(Vt[kept].T / sizes[kept], B)

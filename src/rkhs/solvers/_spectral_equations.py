@@ -34,8 +34,6 @@ PLAIN = 100  # iterations after which the preconditioner gets a leading block
 BLOCK = 2_000  # frequencies of the leading block: 32 MB, and half a second on one core
 STAGNATION = 500  # iterations without a smaller residual after which conjugate gradients stop
 RANK_TOL = 1e-13  # relative size of eigenvalues of P'WP that belong to undetermined basis functions
-
-
 TINY = np.finfo(float).tiny
 
 
@@ -120,9 +118,8 @@ class NormalEquations:
     def basis_inverse(self) -> Matrix:
         """The inverse (r, r) of P'WP, on the basis functions that the rows determine."""
         size = np.sqrt(np.maximum(np.diag(self.sums.PP), TINY))
-        return np.linalg.pinv(self.sums.PP / np.outer(size, size), rcond=RANK_TOL, hermitian=True) / np.outer(
-            size, size
-        )
+        scale = np.outer(size, size)
+        return np.linalg.pinv(self.sums.PP / scale, rcond=RANK_TOL, hermitian=True) / scale
 
     def product(self, tau: Grid) -> Grid:
         """Return the product with grids, after c is eliminated."""
