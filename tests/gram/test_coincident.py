@@ -77,7 +77,9 @@ def test_definite_averages(name):
         check_definite(rkhs.gram(kernel, rkhs.LocalDeviation(X, 0.4)).dense())
 
 
-@pytest.mark.parametrize(("name", "d"), CASES)
+@pytest.mark.parametrize(
+    ("name", "d"), [pytest.param(name, d, marks=pytest.mark.slow if d != 2 else ()) for name, d in CASES]
+)
 def test_product(name, d):
     kernel, X = KERNELS[name].make(d), crowd(d)
     clouds = [X, X + OFFSET] if KERNELS[name].stationary else [X]

@@ -154,8 +154,9 @@ def test_two_families(way, name, left, right):
     close(G.block([0], slice(None)), expected[:1])
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["NumPy", "PyTorch"])
+@pytest.mark.parametrize(
+    ("library", "dtype"), [(np.asarray, "float32"), (torch.tensor, "float64")], ids=["NumPy", "PyTorch"]
+)
 @pytest.mark.parametrize("name", BOTH_ENDS)
 def test_libraries_and_dtypes(way, library, dtype, name):
     kernel, K = kernel_and_matrix(name)
