@@ -21,7 +21,7 @@ with |f|^2 = |tau|^2.  Their complex coefficients are c_j = D_j ((tau_j + tau_-j
 A field with one potential is such a function too: its components are derivatives of the potential, so that functionals
 of the field are pushed to the potential before anything else (`pushed_parts`).
 
-`rkhs._spaces.toeplitz` multiplies with normal matrices.
+`rkhs._spaces.toeplitz` evaluates such functionals and multiplies with their normal matrices.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ import numpy as np
 
 from rkhs._backend.arrays import EPS, Array, Matrix, Vector, to_numpy
 from rkhs._backend.memory import free_memory
-from rkhs._backend.nufft import package, to_modes, to_points
+from rkhs._backend.nufft import package
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram.blocks import check_bounded
 from rkhs._gram.operator import gram
 from rkhs._spaces.base import Approximation, FiniteSpace, Pilot
 from rkhs._spaces.spectral import RadialSpectrum, spectra
+from rkhs._spaces.toeplitz import Channels, Grid, Normal, ToeplitzSums
 from rkhs.functionals._base import Functional, Part
 from rkhs.kernels._algebra import Push
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._fields import DivergenceFree, FieldKernel
 
-Grid = np.ndarray[Any, Any]
 ACCURACY = 1e-4  # default accuracy of the kernel, relative to k(0)
 DERIVATIVES = 100.0  # factor on the default accuracy for derivatives
 FEWEST_MODES, MODES = 2**16, 2**22  # the range of the default limit, which is twice the number of functionals
@@ -389,8 +389,6 @@ class FourierGridSpace(FiniteSpace):
         return result
 
     def normal(self, functional: Functional, weight: Vector) -> Any:
-        from rkhs._spaces.toeplitz import Normal, ToeplitzSums  # builds on this module
-
         check_bounded(self.kernel, functional)
         toeplitz = ToeplitzSums.of(self, functional, weight)
         return Normal(self, [] if toeplitz is None else [toeplitz], [] if toeplitz else [(functional, weight)])
@@ -458,71 +456,3 @@ class FourierGridSpace(FiniteSpace):
             form = sum((C[a, b] * axes[a] * axes[b] for a, b in product(range(len(C)), repeat=2)), np.zeros(()))
             result = result * np.exp(-2 * pi**2 * form)
         return result
-
-
-@dataclass(frozen=True, eq=False)
-class Channels:
-    """Atoms as multipliers: the atom k at point i is sum_q coefficient_ikq multiplier_q.
-
-    With directions that all points share there is one multiplier for each atom of a point, and no coefficients.
-    """
-
-    space: FourierGridSpace
-    points: Array
-    multipliers: list[Any]
-    coefficients: Matrix | None  # (t, k, q)
-
-    @classmethod
-    def of(cls, space: FourierGridSpace, atoms: Atoms) -> Channels:
-        """Return the channels of atoms."""
-        directions, d = to_numpy(atoms.directions).astype(np.float64), atoms.dimension
-        if atoms.shared:
-            return cls(space, atoms.points, [space.multiplier(u, atoms.blur) for u in directions], None)
-        axes = sorted({tuple(sorted(index)) for index in product(range(d), repeat=atoms.order)})
-        coefficients = np.zeros((*directions.shape[:2], len(axes)))
-        for index in product(range(d), repeat=atoms.order):
-            factors = np.prod([directions[:, :, j, a] for j, a in enumerate(index)], axis=0)
-            coefficients[:, :, axes.index(tuple(sorted(index)))] += factors
-        units = np.eye(d)
-        return cls(space, atoms.points, [space.multiplier(units[list(a)], atoms.blur) for a in axes], coefficients)
-
-    @cached_property
-    def _phases(self) -> tuple[Matrix, Vector | None]:
-        near = self.space.near(self.points)
-        phases = self.space.phases(self.points)
-        return (phases if near is None else phases[near]), near
-
-    def values(self, coefficients: Grid) -> Vector:
-        """Return the values (t k,) of the atoms from the complex coefficients of a real function."""
-        (phases, near), error = self._phases, self.space.transform_error
-        result = np.zeros((self.points.shape[0], len(self.multipliers)))
-        inside: Any = slice(None) if near is None else near
-        for q in range(0, len(self.multipliers), 2):  # two real functions in one complex transform
-            joined = self.multipliers[q] * coefficients
-            if q + 1 < len(self.multipliers):
-                joined = joined + 1j * (self.multipliers[q + 1] * coefficients)
-            values = to_points(joined, phases, error)
-            result[inside, q] = values.real
-            if q + 1 < len(self.multipliers):
-                result[inside, q + 1] = values.imag
-        if self.coefficients is not None:
-            result = np.einsum("tkq,tq->tk", self.coefficients, result)
-        return result.reshape(-1)
-
-    def sums(self, weights: Vector) -> Grid:
-        """Return the complex coefficients of sum_i weight_i atom_i for weights (t k,); the adjoint of `values`."""
-        (phases, near), error, shape = self._phases, self.space.transform_error, self.space.shape
-        table = weights.reshape(self.points.shape[0], -1)
-        if self.coefficients is not None:
-            table = np.einsum("tkq,tk->tq", self.coefficients, table)
-        table = table if near is None else table[near]
-        total: Any = np.zeros(shape, dtype=np.complex128)
-        for q in range(0, len(self.multipliers), 2):
-            if q + 1 == len(self.multipliers):
-                total += np.conj(self.multipliers[q]) * to_modes(table[:, q], phases, shape, error)
-                continue
-            joined = to_modes(table[:, q] + 1j * table[:, q + 1], phases, shape, error)
-            mirrored = np.conj(joined[tuple(slice(None, None, -1) for _ in shape)])
-            total += np.conj(self.multipliers[q]) * (joined + mirrored) / 2
-            total += np.conj(self.multipliers[q + 1]) * (joined - mirrored) / 2j
-        return total

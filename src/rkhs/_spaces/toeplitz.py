@@ -1,4 +1,4 @@
-"""Normal matrices on a Fourier grid: diagonal, Toeplitz, diagonal.
+"""Functionals on a Fourier grid as multipliers of its frequencies, and their normal matrices.
 
 For values or derivatives at points x_i with weights w_i and multipliers m, the normal matrix of complex coefficients is
 
@@ -15,17 +15,90 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.fft
 import scipy.sparse
 
-from rkhs._backend.arrays import Matrix, Vector
-from rkhs._backend.nufft import to_modes
+from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
+from rkhs._backend.nufft import to_modes, to_points
 from rkhs._backend.threads import cores
-from rkhs._spaces.fourier_grid import Channels, FourierGridSpace, Grid
+from rkhs._calculus.atoms import Atoms
 from rkhs.functionals._base import Functional, Part
+
+if TYPE_CHECKING:
+    from rkhs._spaces.fourier_grid import FourierGridSpace
+
+Grid = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Channels:
+    """Atoms as multipliers: the atom k at point i is sum_q coefficient_ikq multiplier_q.
+
+    With directions that all points share there is one multiplier for each atom of a point, and no coefficients.
+    """
+
+    space: FourierGridSpace
+    points: Array
+    multipliers: list[Any]
+    coefficients: Matrix | None  # (t, k, q)
+
+    @classmethod
+    def of(cls, space: FourierGridSpace, atoms: Atoms) -> Channels:
+        """Return the channels of atoms."""
+        directions, d = to_numpy(atoms.directions).astype(np.float64), atoms.dimension
+        if atoms.shared:
+            return cls(space, atoms.points, [space.multiplier(u, atoms.blur) for u in directions], None)
+        axes = sorted({tuple(sorted(index)) for index in product(range(d), repeat=atoms.order)})
+        coefficients = np.zeros((*directions.shape[:2], len(axes)))
+        for index in product(range(d), repeat=atoms.order):
+            factors = np.prod([directions[:, :, j, a] for j, a in enumerate(index)], axis=0)
+            coefficients[:, :, axes.index(tuple(sorted(index)))] += factors
+        units = np.eye(d)
+        return cls(space, atoms.points, [space.multiplier(units[list(a)], atoms.blur) for a in axes], coefficients)
+
+    @cached_property
+    def _phases(self) -> tuple[Matrix, Vector | None]:
+        near = self.space.near(self.points)
+        phases = self.space.phases(self.points)
+        return (phases if near is None else phases[near]), near
+
+    def values(self, coefficients: Grid) -> Vector:
+        """Return the values (t k,) of the atoms from the complex coefficients of a real function."""
+        (phases, near), error = self._phases, self.space.transform_error
+        result = np.zeros((self.points.shape[0], len(self.multipliers)))
+        inside: Any = slice(None) if near is None else near
+        for q in range(0, len(self.multipliers), 2):  # two real functions in one complex transform
+            joined = self.multipliers[q] * coefficients
+            if q + 1 < len(self.multipliers):
+                joined = joined + 1j * (self.multipliers[q + 1] * coefficients)
+            values = to_points(joined, phases, error)
+            result[inside, q] = values.real
+            if q + 1 < len(self.multipliers):
+                result[inside, q + 1] = values.imag
+        if self.coefficients is not None:
+            result = np.einsum("tkq,tq->tk", self.coefficients, result)
+        return result.reshape(-1)
+
+    def sums(self, weights: Vector) -> Grid:
+        """Return the complex coefficients of sum_i weight_i atom_i for weights (t k,); the adjoint of `values`."""
+        (phases, near), error, shape = self._phases, self.space.transform_error, self.space.shape
+        table = weights.reshape(self.points.shape[0], -1)
+        if self.coefficients is not None:
+            table = np.einsum("tkq,tk->tq", self.coefficients, table)
+        table = table if near is None else table[near]
+        total: Any = np.zeros(shape, dtype=np.complex128)
+        for q in range(0, len(self.multipliers), 2):
+            if q + 1 == len(self.multipliers):
+                total += np.conj(self.multipliers[q]) * to_modes(table[:, q], phases, shape, error)
+                continue
+            joined = to_modes(table[:, q] + 1j * table[:, q + 1], phases, shape, error)
+            mirrored = np.conj(joined[tuple(slice(None, None, -1) for _ in shape)])
+            total += np.conj(self.multipliers[q]) * (joined + mirrored) / 2
+            total += np.conj(self.multipliers[q + 1]) * (joined - mirrored) / 2j
+        return total
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,8 @@ from rkhs._finite.monitor import SUMMING, Monitor, Stopped
 from rkhs._finite.problem import LossBlock, consecutive
 from rkhs._finite.solution import Record
 from rkhs._finite.term import Term
-from rkhs._spaces.fourier_grid import FourierGridSpace, Grid
+from rkhs._spaces.fourier_grid import FourierGridSpace
+from rkhs._spaces.toeplitz import Grid
 from rkhs.functionals import stack
 from rkhs.losses import Squared
 from rkhs.solvers._spectral_covariance import SpectralCovariance

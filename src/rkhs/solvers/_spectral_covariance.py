@@ -13,7 +13,8 @@ from rkhs._backend.arrays import Matrix, Vector
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
 from rkhs._progress import report_progress
-from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace, Grid
+from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace
+from rkhs._spaces.toeplitz import Grid
 from rkhs.functionals._base import Functional
 from rkhs.solvers._spectral_equations import NormalEquations, QuadraticSums, TermRows, with_missing_variance
 

@@ -25,8 +25,8 @@ from rkhs._finite.basis import on_basis
 from rkhs._finite.problem import LossBlock
 from rkhs._finite.representers import block_in_double
 from rkhs._finite.term import Term
-from rkhs._spaces.fourier_grid import FourierGridSpace, Grid
-from rkhs._spaces.toeplitz import Normal, ToeplitzSums
+from rkhs._spaces.fourier_grid import FourierGridSpace
+from rkhs._spaces.toeplitz import Grid, Normal, ToeplitzSums
 from rkhs.functionals._base import Functional
 
 ITERATIONS = 5_000  # of conjugate gradients
