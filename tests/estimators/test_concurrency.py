@@ -12,7 +12,7 @@ from rkhs._backend import precision
 
 @pytest.mark.filterwarnings("ignore")  # filters are those of all threads
 def test_for_a_few_seconds():
-    failures, done = concurrency.campaign(3.0)
+    failures, done = concurrency.campaign(1.0)
     assert not failures
     assert done >= 8
 

@@ -81,8 +81,7 @@ def test_left_out_values_are_those_of_the_problem(size):
     np.testing.assert_allclose(values, left.predictions[0], rtol=1e-9, atol=1e-9 * size)
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("classes", "weighted"), [(2, True), (3, False)])
 def test_candidates_with_a_graph_are_the_models_that_are_fitted(classes, weighted):
     """Graph kernels, and their sums with another kernel, which are normalized in both places."""
     rng = np.random.default_rng(1)
@@ -162,8 +161,11 @@ def signals(rows=250, features=40):
     return own + 3 * rng.standard_normal((rows, 8)) @ rng.standard_normal((8, features)), own[:, :6].sum(axis=1) > 0
 
 
-@pytest.mark.parametrize("few", ["a fifth", "four"])
-@pytest.mark.parametrize("change", [lambda A: 1000 * A, lambda A: np.hstack([A, A]) / 2**0.5], ids=["units", "twice"])
+@pytest.mark.parametrize(
+    ("change", "few"),
+    [(lambda A: 1000 * A, "a fifth"), (lambda A: np.hstack([A, A]) / 2**0.5, "four")],
+    ids=["units", "twice"],
+)
 @pytest.mark.parametrize("data", [partial(make_moons, 120, noise=0.2, random_state=3), clusters, signals])
 def test_what_must_not_change_the_choice(data, change, few):
     X, y = data()

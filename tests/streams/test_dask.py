@@ -147,7 +147,7 @@ def test_more_data_than_a_worker_may_hold():
     )
     with cluster, Client(cluster):
         model = rkhs.InvariantRegressor(
-            scale=10.0, C=1.0, nu=1e-3, approximation=rkhs.FourierFeatures(10), fit_intercept=False
+            scale=10.0, C=1.0, invariance=None, approximation=rkhs.FourierFeatures(10), fit_intercept=False
         ).fit(points, target)
     assert model.n_features_in_ == 100
 
