@@ -332,3 +332,13 @@ def test_landmarks_beyond_number_lose_nothing():
     found = rkhs.Problem(rkhs.Gaussian(0.5), [term], approximation=span).solve()
     assert "numerical rank" in found.span
     assert found.status == "converged"
+
+
+def test_a_space_for_which_there_is_no_solver():
+    class Nothing(rkhs.extend.Approximation):
+        def choose(self, kernel, families, pilot):
+            return None
+
+    term = rkhs.Term(rkhs.Evaluation([[0.0]]), rkhs.Squared(), 1.0)
+    with pytest.raises(TypeError, match=r"Nothing.* must choose an rkhs.extend.DenseSpace"):
+        rkhs.Problem(rkhs.Gaussian(), [term], approximation=Nothing()).solve()
