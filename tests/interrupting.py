@@ -79,14 +79,18 @@ def check_files(folder: Path) -> None:
             joblib.load(path)
 
 
-def interrupt(folder: Path, name: str, times: int, seed: int) -> Counter:
-    """How the command ended."""
-    chance, arguments = random.Random(seed), COMMANDS[name]
+def seconds_of(folder: Path, name: str) -> float:
+    """How long the whole command takes."""
     begun = time.monotonic()
-    whole = start(arguments, folder)
+    whole = start(COMMANDS[name], folder)
     _, err = whole.communicate()
     assert whole.returncode == 0, err
-    seconds, ends = time.monotonic() - begun, Counter()
+    return time.monotonic() - begun
+
+
+def interrupt(folder: Path, name: str, times: int, seed: int, seconds: float) -> Counter:
+    """How the command ended, stopped at random moments of its first seconds."""
+    chance, arguments, ends = random.Random(seed), COMMANDS[name], Counter()
     for _ in range(times):
         process = start(arguments, folder)
         time.sleep(chance.uniform(0, seconds))
@@ -108,7 +112,8 @@ def main(times: int, seed: int) -> None:
     for name in COMMANDS:
         with TemporaryDirectory() as place:
             prepare(Path(place))
-            print(f"{name}: {dict(interrupt(Path(place), name, times, seed))}", flush=True)
+            seconds = seconds_of(Path(place), name)
+            print(f"{name}: {dict(interrupt(Path(place), name, times, seed, seconds))}", flush=True)
 
 
 if __name__ == "__main__":

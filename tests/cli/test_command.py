@@ -143,8 +143,8 @@ def test_text_output_has_the_same_facts(folder):
 
 
 def test_fit_with_a_grid_over_parquet(folder):
-    table(rows=60).drop(columns="amount").to_parquet(folder / "data.parquet")
-    arguments = ("--target", "label", "--invariance", "graph", "--cv", "--out", "grid/model.skops")
+    table(rows=60).drop(columns="label").to_parquet(folder / "data.parquet")
+    arguments = ("--target", "amount", "--regression", "--invariance", "graph", "--cv", "--out", "grid/model.skops")
     facts = facts_of("fit", "data.parquet", *arguments, "--picture", "grid/picture.png", cwd=folder)
     assert facts["picture"] == "grid/picture.png"
     assert (folder / "grid" / "picture.png").exists()

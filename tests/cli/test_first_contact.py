@@ -94,13 +94,6 @@ def agrees(facts):
             assert f"{100 * error:.1f} %" in one["sentence"]
 
 
-def test_the_model_of_the_sample_beats_a_tuned_svm_on_new_rows(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    ours, plain, facts = errors_on_new_rows(seed=1)
-    assert ours < plain - 0.02
-    agrees(facts)
-
-
 @pytest.mark.slow
 def test_the_model_of_the_sample_beats_a_tuned_svm_over_ten_seeds(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -210,18 +203,17 @@ def test_names_of_rows_are_left_out_and_kept(tmp_path, monkeypatch):
     assert list(found["P(x)"]) == list(frame["P(x)"])
 
 
-@pytest.mark.parametrize("role", ["column", "class", "target", "text"])
-def test_units_in_names_are_no_markup(role, tmp_path, monkeypatch):
+def test_units_in_names_are_no_markup(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    rng, name = np.random.default_rng(0), "rate [/h]"
-    frame = pd.DataFrame({"a": rng.normal(size=30), "t": rng.choice(["u", name if role == "text" else "v"], 30)})
-    frame["label"] = np.where(frame["a"] > 0, name if role == "class" else "x", "y")
-    frame = frame.rename(columns={"column": {"a": name}, "target": {"label": name}}.get(role, {}))
+    rng, column, kind, target, text = np.random.default_rng(0), "rate [/h]", "class [/c]", "price [/kg]", "text [/t]"
+    frame = pd.DataFrame({column: rng.normal(size=30), "t": rng.choice(["u", text], 30)})
+    frame[target] = np.where(frame[column] > 0, kind, "y")
     frame.to_csv("t.csv", index=False)
-    target = name if role == "target" else "label"
-    assert name in command(f"fit t.csv --target '{target}' --invariance none --out m.skops")
-    assert name in command("inspect m.skops")
-    assert name in (tmp_path / "m.html").read_text()
+    fitted = command(f"fit t.csv --target '{target}' --invariance none --out m.skops")
+    for name in (column, kind, target, text):
+        assert name in fitted
+        assert name in command("inspect m.skops")
+        assert name in (tmp_path / "m.html").read_text()
 
 
 def test_no_text_of_a_fact_is_markup(capsys):

@@ -1,6 +1,7 @@
 """What the command writes: never over what it reads, over what is there only if asked, and whole or not at all."""
 
 import os
+from contextlib import chdir
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +19,18 @@ def command(*arguments):
     return CliRunner().invoke(app, list(map(str, arguments)))
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with a table, a link to it, another name of it, and a model of it with its picture."""
-    monkeypatch.chdir(tmp_path)
+def write_table():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.standard_normal(20), "b": rng.choice(["[red]", ":smile:"], 20)})
     frame["decision"] = np.where(frame["a"] > 0, "[bold]", "no")
     frame.to_csv("data.csv", index=False)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a table, a link to it, and another name of it."""
+    monkeypatch.chdir(tmp_path)
+    write_table()
     (tmp_path / "link.csv").symlink_to("data.csv")
     os.link("data.csv", "twin.csv")
     (tmp_path / "way").symlink_to(tmp_path)
@@ -33,6 +38,28 @@ def folder(tmp_path, monkeypatch):
 
 
 FIT = ("fit", "data.csv", "--target", "decision", "--invariance", "none")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """What `fit` writes for the table, what it prints, and predictions."""
+    with chdir(tmp_path_factory.mktemp("fitted")):
+        write_table()
+        done = command(*FIT, "--out", "m.skops")
+        assert done.exit_code == 0
+        assert command("predict", "m.skops", "data.csv", "--out", "p.csv").exit_code == 0
+        return {path.name: path.read_bytes() for path in Path().iterdir()}, done.stdout
+
+
+@pytest.fixture
+def fitted(folder, files):
+    """The folder with the model and the predictions in it."""
+    for name, content in files[0].items():
+        if name != "data.csv":
+            (folder / name).write_bytes(content)
+    return folder
+
+
 INPUTS = ["data.csv", "./data.csv", "../{}/data.csv", "link.csv", "twin.csv", "way/data.csv", "way/link.csv"]
 
 
@@ -51,9 +78,7 @@ def test_an_input_is_never_replaced(folder, name, force):
     assert sorted(os.listdir()) == ["data.csv", "link.csv", "m.skops", "twin.csv", "way"]
 
 
-def test_what_is_there_is_replaced_only_if_that_is_asked_for(folder):
-    assert command(*FIT, "--out", "m.skops").exit_code == 0
-    assert command("predict", "m.skops", "data.csv", "--out", "p.csv").exit_code == 0
+def test_what_is_there_is_replaced_only_if_that_is_asked_for(fitted):
     before = {name: Path(name).read_bytes() for name in ("m.skops", "m.png", "p.csv")}
     for arguments in ((*FIT, "--out", "m.skops"), ("predict", "m.skops", "data.csv", "--out", "p.csv")):
         done = command(*arguments)
@@ -79,20 +104,17 @@ def test_a_model_and_its_picture_are_two_files(folder):
     assert not Path("m.skops").exists()
 
 
-def test_a_link_stays_a_link(folder):
-    assert command(*FIT, "--out", "m.skops").exit_code == 0
+def test_a_link_stays_a_link(fitted):
     Path("latest.skops").symlink_to("m.skops")
     assert command(*FIT, "--out", "latest.skops", "--C", "3", "--force").exit_code == 0
     assert Path("latest.skops").is_symlink()
     assert rkhs.load("m.skops")[-1].C_ == 3
 
 
-def test_names_that_a_terminal_would_understand_are_shown_and_kept(folder):
-    done = command(*FIT, "--out", "m.skops")
-    assert "[red] (" in done.stdout
-    assert ":smile: (" in done.stdout
-    assert command("predict", "m.skops", "data.csv").exit_code == 0
-    found = pd.read_csv("predictions.csv")
+def test_names_that_a_terminal_would_understand_are_shown_and_kept(fitted, files):
+    assert "[red] (" in files[1]
+    assert ":smile: (" in files[1]
+    found = pd.read_csv("p.csv")
     assert list(found.columns) == [
         "decision",
         "decision (2)",
@@ -114,8 +136,7 @@ def test_names_that_matplotlib_would_take_for_formulas_are_drawn(folder, columns
     assert Path("m.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_texts_that_a_model_has_not_seen_are_reported(folder):
-    assert command(*FIT, "--out", "m.skops").exit_code == 0
+def test_texts_that_a_model_has_not_seen_are_reported(fitted):
     pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": ["[red]", "blue", "green"]}).to_csv("new.csv", index=False)
     done = command("predict", "m.skops", "new.csv")
     assert "texts that the model has not seen" in done.stdout
@@ -157,12 +178,10 @@ def test_only_ordinary_files_are_replaced(folder, name):
 
 
 @pytest.mark.parametrize("part", ["saving", "drawing", "predictions"])
-def test_a_full_disk_leaves_what_was_there(folder, part, monkeypatch):
+def test_a_full_disk_leaves_what_was_there(fitted, part, monkeypatch):
     """Every file may grow to a few bytes only."""
     import resource
 
-    assert command(*FIT, "--out", "m.skops").exit_code == 0
-    assert command("predict", "m.skops", "data.csv", "--out", "p.csv").exit_code == 0
     before = {name: Path(name).read_bytes() for name in os.listdir() if Path(name).is_file()}
     least = {"saving": 100, "drawing": len(before["m.skops"]) + 5000, "predictions": 100}[part]
     assert part != "drawing" or len(before["m.png"]) > least
