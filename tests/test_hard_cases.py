@@ -106,8 +106,11 @@ def hard_limit(kernel, loss, basis):
     return least(cvxpy.sum_squares(v) / 2, constraints)
 
 
-@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["plain", "offset"])
-@KERNELS
+@pytest.mark.parametrize(
+    ("kernel", "basis"),
+    [(KERNEL, rkhs.Constant()), (rkhs.kernels.Polyharmonic(3), None)],
+    ids=["Gaussian", "Polyharmonic"],
+)
 @LOSSES
 def test_huge_weights_leave_no_loss(kernel, loss, basis):
     solution = rkhs.Problem(kernel, [values_term(loss, weight=1e12)], basis).solve(time_limit=20)

@@ -38,8 +38,9 @@ def attacks(predict, gradient, X, radius, random):
     return changed
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("basis", [None, rkhs.Constant()])
+@pytest.mark.parametrize(
+    ("kernel", "basis"), [(k, rkhs.Constant() if i % 2 else None) for i, k in enumerate(KERNELS)], ids=repr
+)
 def test_no_attack_succeeds(kernel, basis):
     X, y = make_moons(60, noise=0.2, random_state=0)
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=2.0 * y - 1, weight=10.0)

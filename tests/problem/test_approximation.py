@@ -39,8 +39,16 @@ def objective(solution, kernel_terms):
     return f.norm() ** 2 / 2 + risk
 
 
-@pytest.mark.parametrize(("kernel", "basis"), list(zip(KERNELS, (*BASES, None), strict=True)), ids=repr)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize(
+    ("loss", "kernel", "basis"),
+    [
+        (loss, kernel, basis)
+        for i, loss in enumerate(LOSSES)
+        for j, (kernel, basis) in enumerate(zip(KERNELS, (*BASES, None), strict=True))
+        if (i + j) % 2 == 0
+    ],
+    ids=repr,
+)
 def test_own_functionals_give_the_exact_solution(loss, kernel, basis):
     some = terms(loss)[: 3 if isinstance(kernel, rkhs.Matern) else 4]  # whose averages are integrals by nodes
     own = rkhs.Landmarks(rkhs.stack([term.functional for term in some]))
