@@ -18,7 +18,9 @@ def folder(tmp_path_factory):
     return home
 
 
-@pytest.mark.parametrize("name", ["fit", "predict", "reproduce --jobs 2"])
+@pytest.mark.parametrize(  # workers that end with a run are those of papers/test_running.py
+    "name", ["fit", "predict", pytest.param("reproduce --jobs 2", marks=pytest.mark.slow)]
+)
 def test_ctrl_c_at_a_random_moment(folder, name):
     ends = interrupt(folder, name, times=1, seed=len(name), seconds=6.0)
     assert sum(ends.values()) == 1

@@ -35,6 +35,16 @@ PLAIN = [
 READ_BY_USERS = ["README.md", *(page for page in PAGES if page.startswith("docs/guide/"))]
 
 
+def commands_of(page):
+    blocks = FENCE.findall((ROOT / page).read_text())
+    lines = [line for language, body in blocks if language == "console" for line in body.splitlines()]
+    return [line[2:] for line in lines if line.startswith("$ ")]
+
+
+def rkhs_commands(page):
+    return [command for command in commands_of(page) if command.startswith("rkhs ")]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -53,21 +63,30 @@ def test_blocks_of_a_page_run(page, tmp_path, monkeypatch):
         end = found.end() if language == "python" else -1
 
 
+@pytest.fixture(scope="module")
+def readme(tmp_path_factory):
+    """A folder in which the commands of README have run; other pages that begin with them go on there."""
+    folder = tmp_path_factory.mktemp("readme")
+    for command in rkhs_commands("README.md"):
+        done = run(command, folder)
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return folder
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if rkhs_commands(page)])
+def test_commands_of_rkhs_on_a_page_run(page, readme):
+    first, commands = rkhs_commands("README.md"), rkhs_commands(page)
+    assert commands[: len(first)] == first, "begin with the commands of README, or let this test run others"
+    for command in commands[len(first) :]:
+        with contextlib.chdir(readme):
+            within = CliRunner().invoke(app, shlex.split(command)[1:], env={"COLUMNS": "120"})
+        assert within.exit_code == 0, f"{command}\n{within.stdout}\n{within.stderr}"
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_of_a_page_run(page, tmp_path):
-    commands = [line[2:] for line in console(page) if line.startswith("$ ")]
-    sampled = any(command.startswith("rkhs sample") for command in commands)
-    if sampled and run("rkhs sample --help", tmp_path).returncode:
-        pytest.skip("`rkhs sample`, which writes the table of these commands, is not in this version yet")
-    for command in commands:
-        if command.startswith("rkhs ") and page == "README.md":
-            done = run(command, tmp_path)
-            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        elif command.startswith("rkhs "):
-            with contextlib.chdir(tmp_path):
-                within = CliRunner().invoke(app, shlex.split(command)[1:], env={"COLUMNS": "120"})
-            assert within.exit_code == 0, f"{command}\n{within.stdout}\n{within.stderr}"
-        else:
+def test_other_commands_of_a_page_are_known(page):
+    for command in commands_of(page):
+        if not command.startswith("rkhs "):
             check_named(command)
 
 
@@ -98,11 +117,6 @@ def test_there_are_pages():
 
 
 DIRECTIVES = {"{toctree}"}
-
-
-def console(page):
-    blocks = FENCE.findall((ROOT / page).read_text())
-    return [line for language, body in blocks if language == "console" for line in body.splitlines()]
 
 
 def run(command, folder):
