@@ -73,9 +73,16 @@ def test_svm_on_the_conditioned_kernel(order, used):
     np.testing.assert_allclose(solution.function(Z), model.decision_function(conditioned(test, train)), atol=1e-5)
 
 
-@pytest.mark.parametrize("quadratic", [(slopes,), pytest.param((values,), marks=pytest.mark.slow), (slopes, values)])
-@pytest.mark.parametrize("space", SPACES, ids=repr)
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize(
+    ("loss", "space", "quadratic"),
+    [
+        pytest.param(loss, space, terms, marks=pytest.mark.slow if (i + j + k) % 3 else ())  # all pairs of the three
+        for i, loss in enumerate(LOSSES)
+        for j, space in enumerate(SPACES)
+        for k, terms in enumerate([(slopes,), (values,), (slopes, values)])
+    ],
+    ids=repr,
+)
 def test_against_cvxpy(loss, space, quadratic, used):
     terms = [labels(loss), *(term() for term in quadratic)]
     try:
