@@ -30,8 +30,6 @@ SOLVERS = [
     (rkhs.Squared(), rkhs.solvers.Direct()),
     (rkhs.Squared(), rkhs.solvers.ConjugateGradients(5)),
     (rkhs.Squared(), rkhs.solvers.Galerkin()),
-    (rkhs.Squared(), rkhs.solvers.NonlinearCG()),
-    (rkhs.Squared(), rkhs.solvers.LBFGS()),
     (rkhs.Squared(), rkhs.solvers.Newton()),
     (rkhs.Squared(), rkhs.solvers.GreedyCoordinate()),
     (rkhs.Logistic(), rkhs.solvers.Newton()),
