@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from scipy.optimize import minimize_scalar
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import KFold, cross_val_predict
 
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs._backend.threads import single_blas
 from rkhs._estimators.data import predicted_codes
+from rkhs.losses import Loss
 
 _SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
-NONE, FEATURES, SCALES, GRAPH, SUM = KINDS = ("none", "features", "scales", "graph", "sum")  # kinds of priors
+NONE, FEATURES, TREND, SCALES, GRAPH, SUM = KINDS = ("none", "features", "trend", "scales", "graph", "sum")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +103,34 @@ def leave_group_out(K: Matrix, labeled: Labeled, C: float, group: Vector) -> Mat
     In the notation of `leave_one_out` the residuals are (P_gg)^-1 (P target)_g.
     """
     S = K + np.diag(1 / (2 * C * labeled.weight))
-    factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
     columns = np.zeros((len(K), len(group)))
     columns[group, np.arange(len(group))] = 1.0
-    P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
-    sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
-    P = P - np.outer(sums, sums[group]) / sums.sum()
-    return np.asarray(labeled.target[group] - np.linalg.solve(P[group], P.T @ labeled.target))
+    with single_blas():
+        factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
+        P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
+        sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
+        P = P - np.outer(sums, sums[group]) / sums.sum()
+        return np.asarray(labeled.target[group] - np.linalg.solve(P[group], P.T @ labeled.target))
+
+
+def loss_factor(loss: Loss, values: Matrix, labeled: Labeled, least: float = 0.0) -> float:
+    """Return the factor from the C of the squared loss to that of another loss, by leave-one-out predictions (l, q).
+
+    If noise r has a density proportional to exp(-loss(r) / b), then b is the mean of r loss'(r), and 1/2 |f|^2 + C sum
+    loss is minus the logarithm of the posterior density, for a process f of variance C b.  The variance of f is the
+    same for both losses, and so the factor is the ratio of the b, with 2 r^2 for the squared loss.  It makes C
+    independent of the units of the targets.  The predictions are shifted by the constant that minimizes the loss, since
+    there is an intercept.  The b of the other loss is taken to be at least `least`.
+    """
+    target, share = labeled.target, labeled.weight[:, None] / labeled.weight.sum()
+    r = values - target
+    limits = float(r.min()), float(r.max())
+    if not limits[0] < limits[1]:
+        return 1.0
+    options = {"bounds": limits, "method": "bounded", "options": {"xatol": 1e-6 * (limits[1] - limits[0])}}
+    shift = minimize_scalar(lambda c: np.sum(share * loss.value(values - c, target)), **options).x
+    scale = max(float(np.sum(share * (r - shift) * loss.gradient(values - shift, target))), least)
+    return 2 * float(np.sum(share * r**2)) / scale if scale > 0 else 1.0
 
 
 def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:
