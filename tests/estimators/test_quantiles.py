@@ -70,6 +70,7 @@ def test_defaults_are_learned_and_do_not_depend_on_units(unit):
     np.testing.assert_allclose(np.array(model.C_) / unit, rkhs.QuantileRegressor(LEVELS).fit(X, y).C_, rtol=1e-2)
 
 
-def test_quantiles_of_targets_without_noise():
-    model = rkhs.QuantileRegressor(LEVELS, scale=1.0).fit(X, X[:, 0])
+@pytest.mark.parametrize("scale", [1.0, "median"])
+def test_quantiles_of_targets_without_noise(scale):
+    model = rkhs.QuantileRegressor(LEVELS, scale=scale).fit(X, X[:, 0])
     np.testing.assert_allclose(model.predict(X), np.repeat(X, 3, axis=1), atol=0.05)

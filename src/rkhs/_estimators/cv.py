@@ -61,6 +61,7 @@ KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measur
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
+LEAST_NOISE = 1e-4  # size of the noise that C of losses other than the squared one assumes, in deviations of targets
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
 MAPS = " Maps of many points in up to three dimensions are more accurate with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
@@ -229,7 +230,7 @@ class CrossValidated(BaseKernelEstimator):
         self.C_, self.nu_, self.scale_, self.loss_ = best.C / mean, 0.0, best.scale, self.loss
         loss = self._config().label_loss
         if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
-            self.C_ *= loss_factor(loss, best.values, labeled)
+            self.C_ *= loss_factor(loss, best.values, labeled, LEAST_NOISE * float(labeled.target.std()))
         self.best_index_, self.best_score_ = selection.found.index(best), self.selection_report_["score"]
         self.best_params_ = {**best.params, "C": self.C_}
         self.cv_results_ = choice.results(perf_counter() - start)
@@ -264,7 +265,7 @@ class CrossValidated(BaseKernelEstimator):
             labeled, mean = self._scored_by(sample)
             K = self._kernel_of(sample, choice.best.kernel, 1.0)(to_numpy(sample.X)[labeled.rows])
             [values] = leave_one_out(K, labeled.target, labeled.weight, [mean * self.best_params_["C"]])
-            self.best_params_["C"] *= loss_factor(loss, values, labeled)
+            self.best_params_["C"] *= loss_factor(loss, values, labeled, LEAST_NOISE * float(labeled.target.std()))
         self.C_, self.nu_, self.scale_, self.loss_ = self.best_params_["C"], 0.0, self.best_params_["scale"], self.loss
         self.best_index_, self.best_score_ = 0, self.selection_report_["score"]
         self.cv_results_ = choice.results(perf_counter() - start)

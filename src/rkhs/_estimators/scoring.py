@@ -120,7 +120,7 @@ def loss_factor(loss: Loss, values: Matrix, labeled: Labeled, least: float = 0.0
     loss is minus the logarithm of the posterior density, for a process f of variance C b.  The variance of f is the
     same for both losses, and so the factor is the ratio of the b, with 2 r^2 for the squared loss.  It makes C
     independent of the units of the targets.  The predictions are shifted by the constant that minimizes the loss, since
-    there is an intercept.  The b of the other loss is taken to be at least `least`.
+    there is an intercept.  The size of the noise is taken to be at least `least`.
     """
     target, share = labeled.target, labeled.weight[:, None] / labeled.weight.sum()
     r = values - target
@@ -130,7 +130,7 @@ def loss_factor(loss: Loss, values: Matrix, labeled: Labeled, least: float = 0.0
     options = {"bounds": limits, "method": "bounded", "options": {"xatol": 1e-6 * (limits[1] - limits[0])}}
     shift = minimize_scalar(lambda c: np.sum(share * loss.value(values - c, target)), **options).x
     scale = max(float(np.sum(share * (r - shift) * loss.gradient(values - shift, target))), least)
-    return 2 * float(np.sum(share * r**2)) / scale if scale > 0 else 1.0
+    return 2 * max(float(np.sum(share * r**2)), least**2) / scale if scale > 0 else 1.0
 
 
 def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:
