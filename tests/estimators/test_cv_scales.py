@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 
 import rkhs
 from rkhs._estimators.length_scales import ScaleLearner
-from rkhs._estimators.scoring import Candidate, Labeled, leave_group_out, leave_one_out, loss_factor
+from rkhs._estimators.scoring import C_for_loss, Candidate, Labeled, leave_group_out, leave_one_out
 
 
 def some(count=60, features=3, seed=0):
@@ -169,16 +169,16 @@ def test_one_kernel_with_the_largest_evidence_is_scored():
 
 
 @pytest.mark.parametrize("loss", [rkhs.Quantile(0.3), rkhs.Absolute(), rkhs.Huber(0.2), rkhs.Squared()], ids=str)
-def test_the_factor_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
-    """For noise of density exp(-loss / b), drawn by the inverse of its distribution, b / (2 r^2) is the factor."""
+def test_C_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
+    """For noise of density exp(-loss / b), drawn by the inverse of its distribution, and a process f that is zero."""
     grid = np.linspace(-40, 40, 400_001)
     density = np.exp(-loss.value(grid, np.zeros_like(grid)) / 0.5)
-    order = np.random.default_rng(0).uniform(size=(200_000, 1))
+    order = (np.arange(1000)[:, None] + 0.5) / 1000
     noise = np.interp(order, np.cumsum(density) / density.sum(), grid)
-    labeled = Labeled(np.arange(len(noise)), np.zeros_like(noise), np.ones(len(noise)), None)
-    expected = 2 * np.mean(noise**2) / 0.5
-    assert loss_factor(loss, noise, labeled) == pytest.approx(expected, rel=0.02)
-    assert loss_factor(loss, noise / 1e9, labeled, least=5.0) == pytest.approx(10.0)
+    labeled = Labeled(np.arange(1000), -noise, np.ones(1000), None)
+    expected = 1e-6 * 2 * np.var(noise) / 0.5
+    assert C_for_loss(loss, 1e-6, np.eye(1000), labeled) == pytest.approx(expected, rel=0.02)
+    assert C_for_loss(loss, 1e20, np.eye(1000), labeled) <= C_for_loss(loss, 2e4, np.eye(1000), labeled)
 
 
 @pytest.mark.parametrize("features", [2, 5])

@@ -40,7 +40,7 @@ from rkhs._estimators.options import (
 )
 from rkhs._estimators.problem import FormulatedProblem, formulate
 from rkhs._estimators.regressor import InvariantRegressor, SeveralOutputs
-from rkhs._estimators.scoring import SCALES, Labeled, leave_one_out, loss_factor
+from rkhs._estimators.scoring import SCALES, C_for_loss, Labeled
 from rkhs._estimators.selection import Choice, ModelSelection, SelectionMonitor
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._graphs.neighbors import EXACT, INDEX, can_search
@@ -61,7 +61,6 @@ KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measur
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
-LEAST_NOISE = 1e-4  # size of the noise that C of losses other than the squared one assumes, in deviations of targets
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
 MAPS = " Maps of many points in up to three dimensions are more accurate with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
@@ -230,7 +229,8 @@ class CrossValidated(BaseKernelEstimator):
         self.C_, self.nu_, self.scale_, self.loss_ = best.C / mean, 0.0, best.scale, self.loss
         loss = self._config().label_loss
         if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
-            self.C_ *= loss_factor(loss, best.values, labeled, LEAST_NOISE * float(labeled.target.std()))
+            K = self._kernel_of(sample, best.kernel, best.scale)(selection.X[labeled.rows])
+            self.C_ = C_for_loss(loss, best.C, K, labeled) / mean
         self.best_index_, self.best_score_ = selection.found.index(best), self.selection_report_["score"]
         self.best_params_ = {**best.params, "C": self.C_}
         self.cv_results_ = choice.results(perf_counter() - start)
@@ -264,8 +264,7 @@ class CrossValidated(BaseKernelEstimator):
         if sample.slopes is None and not isinstance(loss, Squared):
             labeled, mean = self._scored_by(sample)
             K = self._kernel_of(sample, choice.best.kernel, 1.0)(to_numpy(sample.X)[labeled.rows])
-            [values] = leave_one_out(K, labeled.target, labeled.weight, [mean * self.best_params_["C"]])
-            self.best_params_["C"] *= loss_factor(loss, values, labeled, LEAST_NOISE * float(labeled.target.std()))
+            self.best_params_["C"] = C_for_loss(loss, mean * self.best_params_["C"], K, labeled) / mean
         self.C_, self.nu_, self.scale_, self.loss_ = self.best_params_["C"], 0.0, self.best_params_["scale"], self.loss
         self.best_index_, self.best_score_ = 0, self.selection_report_["score"]
         self.cv_results_ = choice.results(perf_counter() - start)

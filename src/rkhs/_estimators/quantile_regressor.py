@@ -23,7 +23,7 @@ from rkhs._estimators.evidence import with_learned_noise
 from rkhs._estimators.length_scales import as_kernel
 from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import ModelConfig, check_number
-from rkhs._estimators.scoring import Labeled, leave_one_out, loss_factor
+from rkhs._estimators.scoring import C_for_loss, Labeled
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
@@ -193,10 +193,8 @@ class QuantileRegressor(BaseKernelEstimator):
         kernel, drawn = config.kernel, drawn_rows(every.astype(int), MOST, 0)
         labeled = Labeled(drawn, y[drawn, None], every[drawn], None)
         variance = WeightNormalization.at(kernel, X, every).variance
-        C = min(config.C, 0.5 / MARGIN**2)  # noise below the margin between quantiles makes no difference
-        [values] = leave_one_out(kernel(X[drawn]) / variance, labeled.target, labeled.weight, [C])
-        margin = MARGIN * float(np.ptp(y))
-        return kernel, [C * loss_factor(Quantile(level), values, labeled, margin) for level in levels]
+        K = kernel(X[drawn]) / variance
+        return kernel, [C_for_loss(Quantile(level), config.C, K, labeled) for level in levels]
 
     def predict(self, X: Any) -> Array:
         """Predict the quantiles at the rows of X.

@@ -19,6 +19,7 @@ from rkhs._estimators.data import predicted_codes
 from rkhs.losses import Loss
 
 _SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
+LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
 NONE, FEATURES, TREND, SCALES, GRAPH, SUM = KINDS = ("none", "features", "trend", "scales", "graph", "sum")
 
 
@@ -113,24 +114,30 @@ def leave_group_out(K: Matrix, labeled: Labeled, C: float, group: Vector) -> Mat
         return np.asarray(labeled.target[group] - np.linalg.solve(P[group], P.T @ labeled.target))
 
 
-def loss_factor(loss: Loss, values: Matrix, labeled: Labeled, least: float = 0.0) -> float:
-    """Return the factor from the C of the squared loss to that of another loss, by leave-one-out predictions (l, q).
+def C_for_loss(loss: Loss, C: float, K: Matrix, labeled: Labeled) -> float:
+    """Return the C of another loss that corresponds to a C of the squared loss, for the kernel matrix K (l, l).
 
     If noise r has a density proportional to exp(-loss(r) / b), then b is the mean of r loss'(r), and 1/2 |f|^2 + C sum
-    loss is minus the logarithm of the posterior density, for a process f of variance C b.  The variance of f is the
-    same for both losses, and so the factor is the ratio of the b, with 2 r^2 for the squared loss.  It makes C
-    independent of the units of the targets.  The predictions are shifted by the constant that minimizes the loss, since
-    there is an intercept.  The size of the noise is taken to be at least `least`.
+    loss is minus the logarithm of the posterior density, for a process f of variance C b.  This variance is the same
+    for both losses, which determines C from the ratio of the b; it is 2 mean r^2 for the squared loss.  So C has the
+    units of the targets that the loss requires.  The noise is that of leave-one-out residuals, shifted by the constant
+    that minimizes the loss, since there is an intercept.
     """
-    target, share = labeled.target, labeled.weight[:, None] / labeled.weight.sum()
-    r = values - target
+    C = min(C, 0.5 / LEAST_NOISE**2)
+    [values] = leave_one_out(K, labeled.target, labeled.weight, [C])
+    share, r = labeled.weight[:, None] / labeled.weight.sum(), values - labeled.target
     limits = float(r.min()), float(r.max())
-    if not limits[0] < limits[1]:
-        return 1.0
+    if limits[0] == limits[1]:
+        return C
+
+    def b(r: Matrix, share: Any) -> float:
+        return float(np.sum(share * r * loss.gradient(r, np.zeros_like(r))))
+
     options = {"bounds": limits, "method": "bounded", "options": {"xatol": 1e-6 * (limits[1] - limits[0])}}
-    shift = minimize_scalar(lambda c: np.sum(share * loss.value(values - c, target)), **options).x
-    scale = max(float(np.sum(share * (r - shift) * loss.gradient(values - shift, target))), least)
-    return 2 * max(float(np.sum(share * r**2)), least**2) / scale if scale > 0 else 1.0
+    shift = minimize_scalar(lambda c: np.sum(share * loss.value(r - c, np.zeros_like(r))), **options).x
+    least = LEAST_NOISE * float(labeled.target.std())
+    size = max(b(r - shift, share), b(np.array([-least, least]), 0.5))
+    return C * 2 * max(float(np.sum(share * r**2)), least**2) / size if size > 0 else C
 
 
 def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:
