@@ -9,8 +9,8 @@ from rkhs._estimators.calibration import bound, fitted_slope
 from rkhs._estimators.cross_validation import CompactResults, rows_per_fold
 from rkhs._estimators.data import checked_slopes, drawn_rows, fill_missing, fill_missing_rows, predicted_codes
 from rkhs._estimators.length_scales import decorrelating, improves
+from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import same
-from rkhs._estimators.problem import WeightNormalization
 from rkhs._estimators.scoring import Discriminant, leave_one_out, mean_fall
 from rkhs._estimators.thin_plate import linearly_separable
 

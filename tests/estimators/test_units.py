@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import rkhs
-from rkhs._estimators.problem import WeightNormalization
+from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.streamed import BlockTerms
 from rkhs._gram import gram
 from rkhs.invariances import Graph, InputNoise, Invariance, Monotone, RandomSubset
@@ -257,7 +257,7 @@ class TestRegression:
                 .decision_function(X)
             ),
             lambda k: rkhs.VirtualSampleSVC([np.negative], kernel=k).fit(X[:12], Y[:12]).decision_function(X),
-            lambda k: rkhs.QuantileRegressor([0.3, 0.7], k, tol=1e-8).fit(X, X[:, 0]).predict(X),
+            lambda k: rkhs.QuantileRegressor([0.3, 0.7], k, C=1.0, tol=1e-8).fit(X, X[:, 0]).predict(X),
             lambda k: rkhs.InvariantClassifierCV(k, scales="median").fit(X, Y).decision_function(X),
         ],
         ids=["graph", "copies", "quantiles", "automatic"],

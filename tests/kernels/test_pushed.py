@@ -44,6 +44,15 @@ def test_inverse_distances_by_differences():
     np.testing.assert_allclose(phi.jacobian(X), np.stack(quotients, axis=2), atol=1e-8)
 
 
+def test_standardized_features_are_those_of_a_linear_map_far_from_the_origin():
+    X = rng.standard_normal((6, 2))
+    L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.Derivative(X, axes=[0, 1])])
+    far = rkhs.stack([rkhs.Evaluation(X + 1e6), rkhs.Gradient(X + 1e6), rkhs.Derivative(X + 1e6, axes=[0, 1])])
+    expected = rkhs.gram(rkhs.Polynomial(3) @ np.array([2.0, 0.5]), L).dense()
+    found = rkhs.gram(rkhs.Polynomial(3) @ rkhs.kernels.Standardized((1e6, 1e6), (0.5, 2.0)), far).dense()
+    np.testing.assert_allclose(found, expected, atol=1e-7 * np.abs(expected).max())
+
+
 def test_energies_do_not_change_when_a_molecule_moves():
     kernel = rkhs.Matern(2.5, 0.5) @ rkhs.kernels.InverseDistances()
     X = molecules(6)

@@ -246,6 +246,43 @@ class Circles(Map):
 
 
 @dataclass(frozen=True)
+class Standardized(Map):
+    """The standardized features (x - mean) / deviation.
+
+    Parameters
+    ----------
+    mean : tuple of float
+        The mean of each feature, or any other center.
+    deviation : tuple of float
+        The positive unit of each feature.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.kernels.Standardized((10.0,), (2.0,)).values([[14.0]])
+    array([[2.]])
+    """
+
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    orders = 2
+
+    def image(self, dimension: int) -> int:
+        return dimension
+
+    def values(self, X: Array) -> Array:
+        X = np.asarray(X, dtype=np.float64) if isinstance(X, list) else X
+        return (X - like(np.asarray(self.mean), X)) / like(np.asarray(self.deviation), X)
+
+    def jacobian(self, X: Array) -> Array:
+        xp, n = namespace(X), int(X.shape[1])
+        return xp.broadcast_to(like(np.diag(1 / np.asarray(self.deviation)), X), (X.shape[0], n, n))
+
+    def second(self, X: Array) -> Array:
+        return zeros((X.shape[0], *[int(X.shape[1])] * 3), X)
+
+
+@dataclass(frozen=True)
 class InverseDistances(Map):
     """The inverse distances of all pairs of atoms of a molecule.
 

@@ -24,6 +24,7 @@ from rkhs._estimators.evidence import DIMENSIONS, EvidenceChoice, can_map
 from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, unreached
 from rkhs._estimators.landmark_count import landmark_count, solves_exactly
 from rkhs._estimators.length_scales import SCALED, as_kernel
+from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import (
     C_RANGE,
     GRAPH_RANGE,
@@ -37,9 +38,9 @@ from rkhs._estimators.options import (
     as_loss,
     check_in_span,
 )
-from rkhs._estimators.problem import FormulatedProblem, WeightNormalization, formulate
+from rkhs._estimators.problem import FormulatedProblem, formulate
 from rkhs._estimators.regressor import InvariantRegressor, SeveralOutputs
-from rkhs._estimators.scoring import SCALES, Labeled
+from rkhs._estimators.scoring import SCALES, C_for_loss, Labeled
 from rkhs._estimators.selection import Choice, ModelSelection, SelectionMonitor
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._graphs.neighbors import EXACT, INDEX, can_search
@@ -55,12 +56,12 @@ from rkhs.kernels import Kernel, Tunable
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.streams._blocks import collected, in_blocks
 
-KERNEL_NAMES = ("gaussian", "laplace")  # the kernels that "auto" compares
+CLASS_KERNELS, VALUE_KERNELS = ("gaussian", "laplace"), ("gaussian", "laplace", "matern")  # those that "auto" compares
 KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measured slopes
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
-FEWEST_OF_MAP = 100  # labels from which the kernel of a map is chosen by evidence
+FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
 MAPS = " Maps of many points in up to three dimensions are more accurate with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
@@ -162,7 +163,7 @@ class CrossValidated(BaseKernelEstimator):
             self.__dict__.update({name: fitted[name] for name in set(fitted) - settings})  # the fitted attributes
 
     def _config(self, **changes: Any) -> ModelConfig:
-        kernel = KERNEL_NAMES[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
+        kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
         return super()._config(**{"kernel": kernel, "loss": as_list(self.loss)[0], **changes})
 
     @property
@@ -179,8 +180,10 @@ class CrossValidated(BaseKernelEstimator):
         labeled, mean = self._scored_by(sample)
         named = isinstance(self.kernel, str)
         kernels: list[Any] = [self._config().kernel]
-        if named and self.kernel == "auto":  # there are no Fourier features of the second
-            kernels = list(KERNEL_NAMES[:1] if isinstance(self.approximation, FourierFeatures) else KERNEL_NAMES)
+        if named and self.kernel == "auto":
+            kernels = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
+            if isinstance(self.approximation, FourierFeatures):  # there are none of the second
+                kernels = kernels[:1]
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
         scales = None if by_name and scaled else [1.0] if by_name else as_list(self.scales)
@@ -202,6 +205,7 @@ class CrossValidated(BaseKernelEstimator):
             unlabeled=not np.all(sample.labeled),
             graphs=graphs,
             learns_scales=scales is None and self.scales == "auto",
+            trends=len(kernels) == len(VALUE_KERNELS),
             device=device,
             monitor=SelectionMonitor(0.0, verbose=self.verbose),
         )
@@ -223,6 +227,10 @@ class CrossValidated(BaseKernelEstimator):
         if is_classifier(self):
             self.discriminant_ = choice.discriminant[0]
         self.C_, self.nu_, self.scale_, self.loss_ = best.C / mean, 0.0, best.scale, self.loss
+        loss = self._config().label_loss
+        if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
+            K = self._kernel_of(sample, best.kernel, best.scale)(selection.X[labeled.rows])
+            self.C_ = C_for_loss(loss, best.C, K, labeled) / mean
         self.best_index_, self.best_score_ = selection.found.index(best), self.selection_report_["score"]
         self.best_params_ = {**best.params, "C": self.C_}
         self.cv_results_ = choice.results(perf_counter() - start)
@@ -230,16 +238,16 @@ class CrossValidated(BaseKernelEstimator):
         return self._config(**self.best_params_)
 
     def _is_map(self, sample: Sample) -> bool:
-        """Return whether f is a map: a value at many points of the plane or of space, with default settings."""
-        regression = not is_classifier(self) and self.loss == "squared" and sample.slopes is None
+        """Return whether f is a map: values at points of the line, the plane or space, with default settings."""
+        regression = not is_classifier(self) and not isinstance(self.loss, list | tuple) and sample.slopes is None
         stated = {"kernel": "auto", "scales": "auto", "solver": "auto", "approximation": None, "Cs": None}
         defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
         if not (regression and defaults and np.all(sample.labeled)):
             return False
         if sample.size > MOST_EXACT:
-            return can_map(int(sample.X.shape[1]))
-        apart = 2 <= int(sample.X.shape[1]) <= DIMENSIONS and bool(np.any(np.ptp(to_numpy(sample.X), axis=0)))
-        return sample.size >= FEWEST_OF_MAP and apart
+            return self.loss == "squared" and can_map(int(sample.X.shape[1]))
+        vary = all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y))
+        return sample.size >= FEWEST_OF_MAP and int(sample.X.shape[1]) <= DIMENSIONS and vary
 
     def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
         """Return the settings of largest evidence, of a map or of a model with measured slopes."""
@@ -252,6 +260,11 @@ class CrossValidated(BaseKernelEstimator):
             choice = EvidenceChoice.of_slopes(config, sample, self._kernels_of_slopes(sample))
         self.selection_report_, self.search_status_ = choice.report(), choice.status
         self.best_params_ = choice.params(choice.best)
+        loss = config.label_loss
+        if sample.slopes is None and not isinstance(loss, Squared):
+            labeled, mean = self._scored_by(sample)
+            K = self._kernel_of(sample, choice.best.kernel, 1.0)(to_numpy(sample.X)[labeled.rows])
+            self.best_params_["C"] = C_for_loss(loss, mean * self.best_params_["C"], K, labeled) / mean
         self.C_, self.nu_, self.scale_, self.loss_ = self.best_params_["C"], 0.0, self.best_params_["scale"], self.loss
         self.best_index_, self.best_score_ = 0, self.selection_report_["score"]
         self.cv_results_ = choice.results(perf_counter() - start)
@@ -467,9 +480,9 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The share of each feature in the mean squared slope of f, in units of its standard deviation.
     selection_report_ : dict
         For invariance="auto": a "sentence", what was "chosen", and the best of the "candidates" of each kind of prior:
-        "none", "features", "scales", "graph", "sum".  If a graph was chosen, also the "agreement", the share of points
-        that would be classified alike as new points, and the number of points "unreached", in components of the graph
-        that have no label.
+        "none", "features", "trend" (in regression), "scales", "graph", "sum".  If a graph was chosen, also the
+        "agreement", the share of points that would be classified alike as new points, and the number of points
+        "unreached", in components of the graph that have no label.
     search_status_ : str
         "converged" if all candidates were solved, otherwise the reason why not.
     function_, solution_, problem_, classes_, labeled_ : object
@@ -536,9 +549,9 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     of held-out targets: the squared error for squared losses, the pinball loss for quantiles, the absolute error
     for other losses and for lists of different kinds.
 
-    With 100 or more targets of two or three features, all of them given, f is a map: kernels of different smoothness,
-    and a sum of two with different length scales, are compared by evidence.  Above 10,000 targets, also of a single
-    feature, the evidence is that of a sample, and f is learned on a `FourierGrid`, if `rkhs[maps]` is installed.
+    With 30 or more targets of at most three features, all of them given, f is a curve or a map: kernels of different
+    smoothness, and a sum of two with different length scales, are compared by evidence.  Above 10,000 targets the
+    evidence is that of a sample, and f is learned on a `FourierGrid`, if `rkhs[maps]` is installed.
 
     With measured slopes (`gradients`) the length scales, C and the weight of slopes are those of maximum evidence, and
     so is the choice between the Gaussian kernel and the Matern kernel.
@@ -546,7 +559,8 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     Parameters
     ----------
     kernel : str or Kernel, default="auto"
-        "auto" compares the Gaussian and the Laplace kernel; others as in `InvariantRegressor`.
+        "auto" compares the Gaussian, the Laplace and the Matern kernel, and sums of these with a linear kernel; others
+        as in `InvariantRegressor`.
     Cs, nus, scales, cv, time_limit : object
         As in `InvariantClassifierCV`.
     loss : str, Loss, or list of these, default="squared"

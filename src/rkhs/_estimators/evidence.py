@@ -23,6 +23,7 @@ from rkhs._backend.threads import map_in_threads
 from rkhs._estimators.cross_validation import cv_results, masked_objects
 from rkhs._estimators.data import Sample
 from rkhs._estimators.length_scales import as_kernel, is_learned
+from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import ModelConfig
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
@@ -66,15 +67,19 @@ def opened(config: ModelConfig, sample: Sample, kernel: Kernel, approximation: A
 
 
 def settings_of(config: ModelConfig, sample: Sample, tuned: Problem) -> dict[str, Any]:
-    """Return the values of C, kernel, scale and the weights of slopes (n,) that correspond to a tuned problem."""
+    """Return the values of C, kernel, scale and the weights of slopes (n,) that correspond to a tuned problem.
+
+    C and the weights of slopes are those for a kernel of variance one.
+    """
     found, kernel = tuning_of(tuned).parameters, tuned.kernel
+    variance = WeightNormalization.at(kernel, sample.X, sample.weight).variance
     settings = {"C": config.C, "kernel": kernel, "scale": getattr(kernel, "scale", 1.0)}
     for k, term in enumerate(tuned.terms):
         factor = found.get(f"terms[{k}].weight")
         if factor is not None and term.functional.order:
-            settings["gradient_weight"] = factor * config.slope_weights(sample)
+            settings["gradient_weight"] = factor * variance * config.slope_weights(sample)
         elif factor is not None:
-            settings["C"] = factor * config.C
+            settings["C"] = factor * variance * config.C
     return settings
 
 

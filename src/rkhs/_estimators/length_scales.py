@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from sklearn.model_selection import KFold
 from rkhs import kernels
 from rkhs._backend.arrays import Array, Matrix, Vector, like, row_keys, take_rows, to_numpy
 from rkhs._backend.sparse import SparseVectors
-from rkhs._backend.threads import single_blas
+from rkhs._backend.threads import map_in_threads, single_blas
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.cross_validation import fold_values, rows_per_fold
 from rkhs._estimators.data import Sample
@@ -71,6 +72,7 @@ LEARNED = (*CRITERIA, "cv", *AGOP)  # names of rules that learn scales from labe
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the median distance
 COMPONENTS = (3, 10, 30)  # numbers of principal components to try
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
+FEW = 300  # labels by whose evidence kernels with learned scales are compared
 
 KernelOf = Callable[[Any, Any], Any]  # maps a kernel or its name, and a scale, to the kernel
 ProblemOf = Callable[[Sample, Kernel], Problem]
@@ -235,7 +237,8 @@ class ScaleLearner:
     The prior shrinks the logarithms of the scales towards their mean (theory, section 9).  Since the scales depend on
     all labels, leave-one-out errors would be optimistic.  Scales are therefore scored in three folds: the labels of
     each fold are predicted with scales learned from the other two, and the errors are compared label by label with
-    those of the best candidate without learned scales.  The points X (l, n) are all labeled.
+    those of the best candidate without learned scales.  Of several kernels the one with the largest evidence is scored.
+    The points X (l, n) are all labeled.
     """
 
     X: Matrix
@@ -243,11 +246,14 @@ class ScaleLearner:
     kernel_of: KernelOf
     Cs: Sequence[float]
 
-    def candidate(self, first: Candidate, base: Candidate) -> Candidate | None:
-        """Return a candidate with learned scales, starting from those of `first`, if it beats `base`; else None."""
+    def candidate(self, starts: Sequence[Candidate], base: Candidate) -> Candidate | None:
+        """Return the best candidate with scales learned from one of the starts, if it beats `base`; else None."""
         all_rows, folds = np.arange(len(self.X)), list(self.folds())
-        scale = self.learned(first, all_rows)
-        if scale is None:
+        learned = map_in_threads(lambda first: self.learned(first, all_rows, FEW), starts)
+        (evidence, scale), first = max(zip(learned, starts, strict=True), key=lambda pair: pair[0][0])
+        if len(all_rows) > FEW:
+            evidence, scale = self.learned(first, all_rows)
+        if evidence == -inf:
             return None
         C, values = self._best(first.kernel, scale, all_rows)
         baseline = np.zeros_like(self.labeled.target)
@@ -255,14 +261,12 @@ class ScaleLearner:
         for group, _ in folds:
             baseline[group] = leave_group_out(K, self.labeled, base.C, group)
         before, weight = self.labeled.squares(baseline), self.labeled.weight
-        if not falls_significantly(
-            before, self.labeled.squares(values), weight
-        ):  # not even with scales that have seen the labels
-            return None
+        if not falls_significantly(before, self.labeled.squares(values), weight):
+            return None  # not even with scales that have seen the labels
         predictions = baseline.copy()
         for group, rest in folds:
-            fold_scale = self.learned(first, rest)
-            if fold_scale is None:
+            fold_evidence, fold_scale = self.learned(first, rest)
+            if fold_evidence == -inf:
                 return None
             K = self.kernel_of(first.kernel, fold_scale)(self.X)
             fold_C = self._best(first.kernel, fold_scale, rest)[0]
@@ -273,21 +277,25 @@ class ScaleLearner:
             return None
         return Candidate(SCALES, first.kernel, scale, C, *self.labeled.scored(predictions))
 
-    def learned(self, first: Candidate, rows: Vector) -> tuple[float, ...] | None:
-        """Return the scales of maximum evidence for the labels of these rows; None if the labels determine none."""
+    def learned(self, first: Candidate, rows: Vector, most: int = 600) -> tuple[float, tuple[float, ...]]:
+        """Return the logarithm of the maximum evidence for the labels of at most so many rows, and its scales.
+
+        It is minus infinity if the labels determine no scales.
+        """
         subset, X = self.labeled.take(rows), self.X[rows]
         if len(np.unique(X, axis=0)) < 2:
-            return None
+            return -inf, ()
         spread = deviations(X)
         start = float(np.exp(np.mean(np.log(np.asarray(first.scale) / spread))))
         kernel = self.kernel_of(first.kernel, Tunable(start=start, each=True))
         term = Term(Evaluation(X / spread), Squared(), subset.target, weight=Tunable(start=first.C) * subset.weight)
         problem = Problem(kernel, [term], Constant())
         iterations = 100 if self.labeled.classes is None else 30  # targets without noise need more than classes do
-        most = min(600, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
+        most = min(most, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
         with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
             tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
-        return tuple((spread * tuned.kernel.scale).tolist()) if np.isfinite(tuned.tuning.value) else None
+        evidence = float(tuned.tuning.value)
+        return evidence if np.isfinite(evidence) else -inf, tuple((spread * tuned.kernel.scale).tolist())
 
     def folds(self) -> Iterator[tuple[Vector, Vector]]:
         """Yield the test and training indices of three folds, which depend neither on the order of rows nor on units.

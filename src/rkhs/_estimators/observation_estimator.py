@@ -20,8 +20,8 @@ from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._estimators.base import BaseKernelEstimator, accepted_formats, array_kind, check_finite, dense
 from rkhs._estimators.length_scales import KERNELS, SCALED, WIDTHS, as_kernel, deviations
+from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import check_number
-from rkhs._estimators.problem import WeightNormalization
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._problem import Problem

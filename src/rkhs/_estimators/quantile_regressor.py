@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import Array, Matrix, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, transactional
+from rkhs._estimators.data import Sample, drawn_rows
+from rkhs._estimators.evidence import with_learned_noise
 from rkhs._estimators.length_scales import as_kernel
-from rkhs._estimators.options import check_number
-from rkhs._estimators.problem import WeightNormalization
+from rkhs._estimators.normalization import WeightNormalization
+from rkhs._estimators.options import ModelConfig, check_number
+from rkhs._estimators.scoring import C_for_loss, Labeled
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
@@ -33,6 +36,8 @@ from rkhs.functionals import Evaluation
 from rkhs.kernels import components
 from rkhs.kernels._base import Kernel
 from rkhs.losses import OneSided, Quantile
+
+MOST = 1000  # targets by whose left-out residuals C is learned
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class QuantileRegressor(BaseKernelEstimator):
 
     It minimizes
 
-        1/2 sum_k |f_k|^2 + C sum_k sum_i pinball_k(f_k(x_i); y_i)
+        1/2 sum_k |f_k|^2 + sum_k C_k sum_i pinball_k(f_k(x_i); y_i)
 
     subject to f_(k+1) >= f_k on the whole box of the training points, which is proved as for `rkhs.Shape`; see
     `crossing_certificate_`.
@@ -67,11 +72,17 @@ class QuantileRegressor(BaseKernelEstimator):
         The levels of the quantiles, at least two, increasing, between 0 and 1.
     kernel : str or Kernel, default="gaussian"
         As in `InvariantRegressor`; it must be smooth enough for the proof, as "gaussian" is.
-    scale, C, tol, verbose : object
+    scale, tol, verbose : object
         As in `InvariantRegressor`.
+    C : float, optional
+        As in `InvariantRegressor`.  By default it is learned, one value for each quantile: the noise of the targets is
+        estimated by the evidence of the squared loss.  So is a length scale for each feature, unless `scale` is given
+        as a number.
 
     Attributes
     ----------
+    C_ : list of float
+        The value of C for each quantile.
     functions_ : list of Function
         The learned function of each quantile.
     crossing_certificate_ : ShapeCertificate
@@ -96,7 +107,7 @@ class QuantileRegressor(BaseKernelEstimator):
     kernel: Any = "gaussian"
     _: KW_ONLY
     scale: Any = "median"
-    C: float = 1.0
+    C: float | None = None
     tol: float = 1e-4
     verbose: bool = False
 
@@ -129,19 +140,19 @@ class QuantileRegressor(BaseKernelEstimator):
         points, _, y, _ = self._validated(X, y, own=False)  # astype makes the copy
         X, y = to_numpy(points).astype(np.float64), np.asarray(y, dtype=np.float64)
         n, m = X.shape[1], len(levels)
-        kernel = as_kernel(self.kernel, self.scale, X)
+        kernel, self.C_ = self._settings(X, y, levels)
         box = np.stack([X.min(axis=0), X.max(axis=0)])
         claims = [Claim(f"quantile {above:g} is at least quantile {below:g}", ()) for below, above in pairwise(levels)]
         for claim in claims:
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]))
         joint = components(kernel, n, np.eye(m))
-        norms, C = WeightNormalization.at(kernel, X, np.ones(len(X))), check_number(self.C, "C")
+        norms = WeightNormalization.at(kernel, X, np.ones(len(X)))
         median = float(np.median(y))  # subtracted, since offsets are free and y - median rounds less
-        margin, weight = MARGIN * float(np.ptp(y)), 2 * C * len(y)
+        margin, weight = MARGIN * float(np.ptp(y)), 2 * max(self.C_) * len(y)
 
         def data(targets: Matrix) -> list[Term]:
-            curves = zip(levels, np.eye(m), strict=True)
-            return [norms.observed(Term(at(X, curve), Quantile(level), targets, C)) for level, curve in curves]
+            curves = zip(levels, np.eye(m), self.C_, strict=True)
+            return [norms.observed(Term(at(X, curve), Quantile(level), targets, C)) for level, curve, C in curves]
 
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
         constrained = [space_filling_points(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]  # points
@@ -172,6 +183,18 @@ class QuantileRegressor(BaseKernelEstimator):
                 ConvergenceWarning,
             )
         return self
+
+    def _settings(self, X: Matrix, y: Vector, levels: Sequence[float]) -> tuple[Kernel, list[float]]:
+        """Return the kernel, and C for each quantile."""
+        if self.C is not None:
+            return as_kernel(self.kernel, self.scale, X), [check_number(self.C, "C")] * len(levels)
+        every = np.ones(len(y))
+        config = with_learned_noise(ModelConfig.of(self), Sample.of(X, None, y, every > 0))
+        kernel, drawn = config.kernel, drawn_rows(every.astype(int), MOST, 0)
+        labeled = Labeled(drawn, y[drawn, None], every[drawn], None)
+        variance = WeightNormalization.at(kernel, X, every).variance
+        K = kernel(X[drawn]) / variance
+        return kernel, [C_for_loss(Quantile(level), config.C, K, labeled) for level in levels]
 
     def predict(self, X: Any) -> Array:
         """Predict the quantiles at the rows of X.

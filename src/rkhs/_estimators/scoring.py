@@ -9,15 +9,18 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
+from scipy.optimize import minimize_scalar
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import KFold, cross_val_predict
 
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs._backend.threads import single_blas
 from rkhs._estimators.data import predicted_codes
+from rkhs.losses import Loss
 
 _SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
-NONE, FEATURES, SCALES, GRAPH, SUM = KINDS = ("none", "features", "scales", "graph", "sum")  # kinds of priors
+LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
+NONE, FEATURES, TREND, SCALES, GRAPH, SUM = KINDS = ("none", "features", "trend", "scales", "graph", "sum")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,13 +104,40 @@ def leave_group_out(K: Matrix, labeled: Labeled, C: float, group: Vector) -> Mat
     In the notation of `leave_one_out` the residuals are (P_gg)^-1 (P target)_g.
     """
     S = K + np.diag(1 / (2 * C * labeled.weight))
-    factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
     columns = np.zeros((len(K), len(group)))
     columns[group, np.arange(len(group))] = 1.0
-    P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
-    sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
-    P = P - np.outer(sums, sums[group]) / sums.sum()
-    return np.asarray(labeled.target[group] - np.linalg.solve(P[group], P.T @ labeled.target))
+    with single_blas():
+        factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
+        P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
+        sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
+        P = P - np.outer(sums, sums[group]) / sums.sum()
+        return np.asarray(labeled.target[group] - np.linalg.solve(P[group], P.T @ labeled.target))
+
+
+def C_for_loss(loss: Loss, C: float, K: Matrix, labeled: Labeled) -> float:
+    """Return the C of another loss that corresponds to a C of the squared loss, for the kernel matrix K (l, l).
+
+    If noise r has a density proportional to exp(-loss(r) / b), then b is the mean of r loss'(r), and 1/2 |f|^2 + C sum
+    loss is minus the logarithm of the posterior density, for a process f of variance C b.  This variance is the same
+    for both losses, which determines C from the ratio of the b; it is 2 mean r^2 for the squared loss.  So C has the
+    units of the targets that the loss requires.  The noise is that of leave-one-out residuals, shifted by the constant
+    that minimizes the loss, since there is an intercept.
+    """
+    C = min(C, 0.5 / LEAST_NOISE**2)
+    [values] = leave_one_out(K, labeled.target, labeled.weight, [C])
+    share, r = labeled.weight[:, None] / labeled.weight.sum(), values - labeled.target
+    limits = float(r.min()), float(r.max())
+    if limits[0] == limits[1]:
+        return C
+
+    def b(r: Matrix, share: Any) -> float:
+        return float(np.sum(share * r * loss.gradient(r, np.zeros_like(r))))
+
+    options = {"bounds": limits, "method": "bounded", "options": {"xatol": 1e-6 * (limits[1] - limits[0])}}
+    shift = minimize_scalar(lambda c: np.sum(share * loss.value(r - c, np.zeros_like(r))), **options).x
+    least = LEAST_NOISE * float(labeled.target.std())
+    size = max(b(r - shift, share), b(np.array([-least, least]), 0.5))
+    return C * 2 * max(float(np.sum(share * r**2)), least**2) / size if size > 0 else C
 
 
 def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from heapq import nsmallest
 from math import inf
 from typing import Any
@@ -32,7 +32,16 @@ from rkhs._estimators.graph_kernels import (
     assumed_kernel,
     graph_candidates,
 )
-from rkhs._estimators.length_scales import FEWEST_LABELS, WIDTHS, FeatureTransform, KernelOf, ScaleLearner, feature_maps
+from rkhs._estimators.length_scales import (
+    FEW,
+    FEWEST_LABELS,
+    WIDTHS,
+    FeatureTransform,
+    KernelOf,
+    ScaleLearner,
+    deviations,
+    feature_maps,
+)
 from rkhs._estimators.scoring import (
     FEATURES,
     GRAPH,
@@ -40,6 +49,7 @@ from rkhs._estimators.scoring import (
     NONE,
     SCALES,
     SUM,
+    TREND,
     Candidate,
     Discriminant,
     Labeled,
@@ -51,10 +61,11 @@ from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Record
 from rkhs._gram import gram
 from rkhs._progress import seconds_left, with_progress_callback
 from rkhs.functionals import Evaluation
-from rkhs.kernels import median_scale
+from rkhs.kernels import Linear, Standardized, median_scale
 from rkhs.kernels._scaled import LEAST
 
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
+TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
 SHARES = (0.1, 1.0, 10.0)  # factors on the best other kernel in a sum with the best graph kernel
 
 
@@ -94,6 +105,7 @@ class ModelSelection:
     unlabeled: bool  # whether there are points without labels
     graphs: bool = True  # whether graphs of all points are tried
     learns_scales: bool = False  # whether scales are also learned, one per feature
+    trends: bool = False  # whether sums with a linear kernel are tried
     device: str | None = None  # where graphs are computed
     monitor: SelectionMonitor = field(default_factory=lambda: SelectionMonitor(0.0))
     found: list[Candidate] = field(default_factory=list)
@@ -126,7 +138,7 @@ class ModelSelection:
 
     def _candidates(self) -> Iterator[list[Candidate]]:
         """Yield the candidates of one kernel matrix at a time: without priors, with learned scales, with graphs."""
-        labeled, kernels = self.X[self.labeled.rows], list(self._kernel_candidates())
+        labeled, kernels = self.X[self.labeled.rows], self._promising(list(self._kernel_candidates()))
         smallest = dict[FeatureTransform, float]()  # loss without a graph
         learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and self.X.shape[1] > 1
         graphs = self.unlabeled and self.graphs and len(self.X) > 1
@@ -140,19 +152,54 @@ class ModelSelection:
         for trial, scored in zip(kernels, map_in_threads(score, kernels), strict=True):
             smallest[trial.features] = min(smallest.get(trial.features, inf), *(c.loss for c in scored))
             yield scored
+        if self.trends and self.scales is None and len(labeled) >= FEWEST_LABELS:
+            yield from self._with_trends(labeled)
         if learns:
             learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs)
             base = Choice(self.found, self.labeled, self.unlabeled).best
-            found = [[c for c in self.found if c.kernel == kernel] for kernel in self.kernels]
-            starts = [min(candidates, key=lambda candidate: candidate.loss) for candidates in found]
-            for learned in map_in_threads(partial(learner.candidate, base=base), starts):
-                yield [] if learned is None else [learned]
+            learned = learner.candidate(self._best_of_kernels(), base)
+            yield [] if learned is None else [learned]
         if graphs and self.too_few:
             with with_progress_callback(self._check_time):
                 yield [self._assumed()]
         elif graphs:
             maps = (f for f in smallest if f.linear is None or (f.components is not None and len(self.X) <= SMALL))
             yield from self._with_graphs(nsmallest(MAPS, maps, key=lambda features: smallest[features]))
+
+    def _promising(self, trials: list[KernelCandidate]) -> list[KernelCandidate]:
+        """Return the third of the trials with the smallest errors of a sample of the labels, if these are many.
+
+        The best one of each kernel without priors is kept in any case.
+        """
+        count = len(self.labeled.rows)
+        if count <= 2 * FEW or self.scales is not None:
+            return trials
+        sample = self.labeled.take(np.sort(np.random.default_rng(0).choice(count, FEW, replace=False)))
+        X = self.X[sample.rows]
+
+        def error(trial: KernelCandidate) -> float:
+            predictions = leave_one_out(self.kernel_of(*trial.settings)(X), sample.target, sample.weight, self.Cs)
+            return min(map(sample.loss, predictions))
+
+        errors = dict(zip(trials, map_in_threads(error, trials), strict=True))
+        kept = set(nsmallest(-(-len(trials) // 3), trials, key=errors.__getitem__))
+        for kernel in self.kernels:
+            kept.add(min((trial for trial in trials if trial.settings[0] is kernel), key=errors.__getitem__))
+        return [trial for trial in trials if trial in kept]
+
+    def _best_of_kernels(self) -> list[Candidate]:
+        """Return the best candidate of each kernel, without priors."""
+        found = [[c for c in self.found if c.kernel == kernel] for kernel in self.kernels]
+        return [min(candidates, key=lambda candidate: candidate.loss) for candidates in found]
+
+    def _with_trends(self, X: Matrix) -> Iterator[list[Candidate]]:
+        """Yield sums of the best candidate of each kernel and a linear function of the standardized features."""
+        unit = deviations(X) * X.shape[1] ** 0.5  # so that the mean of k(x, x) is one, as for other kernels
+        trend = Linear() @ Standardized(tuple(X.mean(axis=0).tolist()), tuple(unit.tolist()))
+        for best in self._best_of_kernels():
+            for share in TRENDS:
+                total = self.kernel_of(self.kernel_of(best.kernel, best.scale) + share * trend, 1.0)
+                yield self._scored(KernelCandidate(FeatureTransform(1.0), (total, 1.0)), total(X), TREND)
 
     def _check_time(self, fraction: float) -> None:
         if seconds_left() <= 0:
@@ -169,8 +216,8 @@ class ModelSelection:
         for features in feature_maps(rows):
             for kernel in self.kernels:
                 distance = self.kernel_of(kernel, 1.0).distance
-                if features.linear is not None and distance != "euclidean":
-                    continue  # such a kernel depends on the axes, which a linear map would change
+                if features.linear is not None and (kernel is not self.kernels[0] or distance != "euclidean"):
+                    continue  # one kernel suffices, and other distances depend on the axes, which the map would change
                 median = median_scale(features.points(subset), distance=distance)
                 for width in WIDTHS:
                     yield KernelCandidate(features, features.kernel(kernel, median * width, self.kernel_of))

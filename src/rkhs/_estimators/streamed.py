@@ -38,8 +38,9 @@ from rkhs._estimators.data import (
     of_one_kind,
 )
 from rkhs._estimators.length_scales import AGOP, OF_INNER_PRODUCTS, as_kernel, is_learned
+from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import SolverOptions, check_in_span, check_number, check_unchanged, parameters, quoted
-from rkhs._estimators.problem import WeightNormalization, formulate, invariance_term, multiplicity, points_of, size_of
+from rkhs._estimators.problem import formulate, invariance_term, multiplicity, points_of, size_of
 from rkhs._estimators.updates import Training, in_memory
 from rkhs._finite.features import FeatureBlocks
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor

@@ -5,7 +5,7 @@ A kernel pairs atoms (point evaluations and derivatives at points); it does not 
 
 from typing import Any
 
-from rkhs._calculus.maps import Features, InverseDistances
+from rkhs._calculus.maps import Features, InverseDistances, Standardized
 from rkhs._graphs.neighbor_graph import NeighborGraph
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum, additive
 from rkhs.kernels._autodiff import AutodiffKernel
@@ -47,6 +47,7 @@ __all__ = [
     "Precomputed",
     "Product",
     "RationalQuadratic",
+    "Standardized",
     "Sum",
     "Symmetrized",
     "ThinPlate",
