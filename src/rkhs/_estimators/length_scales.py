@@ -278,9 +278,9 @@ class ScaleLearner:
         return Candidate(SCALES, first.kernel, scale, C, *self.labeled.scored(predictions))
 
     def learned(self, first: Candidate, rows: Vector, most: int = 600) -> tuple[float, tuple[float, ...]]:
-        """Return the logarithm of the maximum evidence for the labels of at most so many rows, and its scales.
+        """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
 
-        It is minus infinity if the labels determine no scales.
+        It is minus infinity if the labels determine no scales.  At most `most` labels are used.
         """
         subset, X = self.labeled.take(rows), self.X[rows]
         if len(np.unique(X, axis=0)) < 2:

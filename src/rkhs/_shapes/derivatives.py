@@ -63,6 +63,33 @@ def polynomial_degree(basis: FunctionSpace | None) -> int | None:
     return max(degrees) if len(degrees) == len(spaces) else None
 
 
+def merged(f: Function) -> Function:
+    """Return the same f with one representer for all that differ only in features that its kernel ignores.
+
+    Derivatives along such a feature are zero, and left out.  A function of few features has far fewer distinct points
+    than rows, if these are counts or codes.  A coefficient is in as many sums as before, in another order.
+    """
+    n = f.functionals.dimension
+    used = np.any([to_factors[1] != 0 for _, k in f.kernel.summands() if (to_factors := axis_factors(k, n))], axis=0)
+    if np.all(used) or any(part.atoms.blur is not None for part in f.functionals.parts):
+        return f
+    by_beta: dict[Index, list[tuple[Matrix, Matrix]]] = {}
+    for part in f.functionals.parts:
+        points = np.where(used, to_numpy(part.atoms.points), 0.0)
+        for beta, weight in _along_axes(part.atoms, to_numpy(part.adjoint(f.coefficients))).items():
+            if not np.any(beta, where=~used):
+                by_beta.setdefault(beta, []).append((points, weight))
+    parts: list[Part] = []
+    coefficients = [np.zeros(0)]
+    for beta, pairs in by_beta.items():
+        points, where = np.unique(np.concatenate([points for points, _ in pairs]), axis=0, return_inverse=True)
+        atoms = Atoms(points, np.eye(n)[np.repeat(np.arange(n), beta)][None])
+        parts.append(Part(atoms, sum(map(len, coefficients)), (-1.0) ** sum(beta)))
+        coefficients.append(np.bincount(where.reshape(-1), np.concatenate([weight for _, weight in pairs])))
+    family = Combination((sum(map(len, coefficients)),), tuple(parts), "merged")
+    return replace(f, functionals=family, coefficients=np.concatenate(coefficients))
+
+
 class Derivatives:
     """The partial derivatives of a sum of representers of radial kernels and a polynomial basis."""
 
