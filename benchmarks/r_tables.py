@@ -75,7 +75,7 @@ SETS = {  # name: file, target, features (all others if empty); text columns wit
     "labour": ("Ecdat/Labour", "output", ""),
     "produc": ("Ecdat/Produc", "gsp", "pcap pc emp unemp"),
     "budgetuk": ("Ecdat/BudgetUK", "wfood", "totexp income age children"),
-    "griliches": ("Ecdat/Griliches", "lw", "med iq kww age s expr tenure"),
+    "griliches": ("Ecdat/Griliches", "lw", "med iq kww age school expr tenure"),
     "fatality": ("Ecdat/Fatality", "mrall", ""),
     "cigar": ("Ecdat/Cigar", "sales", "year price pop cpi ndi pimin"),
     "electricity": ("Ecdat/Electricity", "cost", ""),

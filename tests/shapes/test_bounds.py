@@ -54,6 +54,25 @@ def test_averages_and_matrices_too():
     np.testing.assert_allclose(found[:, 1], rkhs.Derivative(at, axes=[0, 1])(f), rtol=1e-12)
 
 
+def test_rows_that_differ_in_ignored_features_have_one_representer():
+    """With the derivatives and the norm of all representers; derivatives along the ignored features are zero."""
+    codes = np.column_stack([np.arange(40) % 3, np.arange(40) % 4, rng.uniform(-1, 1, 40)]).astype(float)
+    slopes = rkhs.DirectionalDerivative(codes, rng.standard_normal((40, 3)))
+    families = [rkhs.Evaluation(codes), slopes, rkhs.Derivative(codes, axes=[2])]
+    kernel = rkhs.kernels.additive(rkhs.Gaussian(0.8), 3) + rkhs.Gaussian(1.2) @ np.eye(3)[:2]
+    f = rkhs.Function(kernel, rkhs.stack(families), rng.standard_normal(120))
+    (lower,) = lower_bounds([Claim("f increases", axes=(0,))], f)
+    part, at = lower.part, rng.uniform(-1, 3, (6, 3))
+    full = replace(f, kernel=part.f.kernel)
+    assert part.f.functionals.size == 3 * 12 < 120
+    np.testing.assert_allclose(part.derivatives(at, [(1, 0, 0)])[:, 0], rkhs.Derivative(at, axes=[0])(f), rtol=1e-12)
+    np.testing.assert_allclose(part.f(at), full(at), rtol=1e-12)
+    np.testing.assert_allclose(part.norm**2, full.inner(full), rtol=1e-10)
+    assert part.norm**2 >= full.inner(full)
+    sizes = np.sqrt(rkhs.gram(full.kernel, f.functionals).diagonal())
+    assert part.rounding >= 120 * np.finfo(float).eps * np.abs(f.coefficients) @ sizes  # of the sum before it is merged
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_norms_are_gram_entries(name):
     (lower,) = lower_bounds([Claim("anything")], function(KERNELS[name]))

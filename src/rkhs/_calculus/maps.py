@@ -267,6 +267,9 @@ class Standardized(Map):
     deviation: tuple[float, ...]
     orders = 2
 
+    def __repr__(self) -> str:
+        return f"Standardized({len(self.mean)} features)"
+
     def image(self, dimension: int) -> int:
         return dimension
 

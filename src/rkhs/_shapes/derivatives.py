@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from math import factorial, prod
 from typing import Any
@@ -28,6 +29,7 @@ from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpac
 from rkhs._finite.function import Function
 from rkhs._gram.blocks import blocks
 from rkhs._progress import report_progress
+from rkhs.functionals._base import Combination, Part, stack
 from rkhs.functionals._values import Evaluation
 from rkhs.kernels._base import Kernel
 
@@ -63,31 +65,28 @@ def polynomial_degree(basis: FunctionSpace | None) -> int | None:
     return max(degrees) if len(degrees) == len(spaces) else None
 
 
-def merged(f: Function) -> Function:
-    """Return the same f with one representer for all that differ only in features that its kernel ignores.
+def merged(f: Function, used: Matrix) -> tuple[Function, Matrix]:
+    """Return f with one representer for all that differ only in features that its kernel ignores, those not `used`.
 
-    Derivatives along such a feature are zero, and left out.  A function of few features has far fewer distinct points
-    than rows, if these are counts or codes.  A coefficient is in as many sums as before, in another order.
+    Representers of derivatives along such features are zero.  Counts and codes leave few distinct points.  Also returns
+    the sums of the absolute values of the coefficients that were merged, for bounds of rounding errors.
     """
-    n = f.functionals.dimension
-    used = np.any([to_factors[1] != 0 for _, k in f.kernel.summands() if (to_factors := axis_factors(k, n))], axis=0)
-    if np.all(used) or any(part.atoms.blur is not None for part in f.functionals.parts):
-        return f
     by_beta: dict[Index, list[tuple[Matrix, Matrix]]] = {}
     for part in f.functionals.parts:
-        points = np.where(used, to_numpy(part.atoms.points), 0.0)
         for beta, weight in _along_axes(part.atoms, to_numpy(part.adjoint(f.coefficients))).items():
             if not np.any(beta, where=~used):
-                by_beta.setdefault(beta, []).append((points, weight))
-    parts: list[Part] = []
-    coefficients = [np.zeros(0)]
+                by_beta.setdefault(beta, []).append((to_numpy(part.atoms.points), weight))
+    families, sums = [], []
     for beta, pairs in by_beta.items():
-        points, where = np.unique(np.concatenate([points for points, _ in pairs]), axis=0, return_inverse=True)
-        atoms = Atoms(points, np.eye(n)[np.repeat(np.arange(n), beta)][None])
-        parts.append(Part(atoms, sum(map(len, coefficients)), (-1.0) ** sum(beta)))
-        coefficients.append(np.bincount(where.reshape(-1), np.concatenate([weight for _, weight in pairs])))
-    family = Combination((sum(map(len, coefficients)),), tuple(parts), "merged")
-    return replace(f, functionals=family, coefficients=np.concatenate(coefficients))
+        points, weight = map(np.concatenate, zip(*pairs, strict=True))
+        _, first, where = np.unique(points[:, used], axis=0, return_index=True, return_inverse=True)
+        atoms = Atoms(points[first], np.eye(len(used))[np.repeat(np.arange(len(used)), beta)][None])
+        families.append((-1.0) ** sum(beta) * Combination((len(first),), (Part(atoms),), f"D^{beta}"))
+        sums.append([np.bincount(where.reshape(-1), terms) for terms in (weight, np.abs(weight))])
+    if not families:
+        return f, np.abs(f.coefficients)
+    coefficients, absolute = np.concatenate(sums, axis=1)
+    return replace(f, functionals=stack(families), coefficients=coefficients), absolute
 
 
 class Derivatives:
