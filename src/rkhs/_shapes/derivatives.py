@@ -114,13 +114,13 @@ class Derivatives:
                     gamma = plus(alpha, beta)
                     if all(factors[k] for k, times in enumerate(gamma) if times):
                         by_gamma.setdefault(gamma, {})[column] = weight
-            targets = [(list(columns), np.stack(list(columns.values()), axis=1)) for columns in by_gamma.values()]
             height = max(1, 2**17 // max(len(points), 1))  # rows of a tile of 1 MiB, which stays in the cache
             for start in range(0, len(X) if by_gamma else 0, height):
                 rows = slice(start, start + height)
                 tables = _tables(form, factors, X[rows], points, list(by_gamma))
-                for table, (columns, weight) in zip(tables, targets, strict=True):
-                    out[rows, columns] += table @ weight
+                for table, columns in zip(tables, by_gamma.values(), strict=True):
+                    for column, weight in columns.items():
+                        out[rows, column] += table @ weight
                 report_progress(min(start + height, len(X)) / len(X))
         if self.f.basis is not None:
             for column, alpha in enumerate(wanted):
