@@ -277,7 +277,7 @@ class ScaleLearner:
             return None
         return Candidate(SCALES, first.kernel, scale, C, *self.labeled.scored(predictions))
 
-    def learned(self, first: Candidate, rows: Vector, most: int = 600) -> tuple[float, tuple[float, ...]]:
+    def learned(self, first: Candidate, rows: Vector, most: int = 400) -> tuple[float, tuple[float, ...]]:
         """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
 
         It is minus infinity if the labels determine no scales.  At most `most` labels are used.
