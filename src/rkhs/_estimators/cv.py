@@ -242,12 +242,12 @@ class CrossValidated(BaseKernelEstimator):
         regression = not is_classifier(self) and not isinstance(self.loss, list | tuple) and sample.slopes is None
         stated = {"kernel": "auto", "scales": "auto", "solver": "auto", "approximation": None, "Cs": None}
         defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
-        if not (regression and defaults and np.all(sample.labeled)):
+        if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= DIMENSIONS):
             return False
         if sample.size > MOST_EXACT:
             return self.loss == "squared" and can_map(int(sample.X.shape[1]))
         vary = all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y))
-        return sample.size >= FEWEST_OF_MAP and int(sample.X.shape[1]) <= DIMENSIONS and vary
+        return sample.size >= FEWEST_OF_MAP and vary
 
     def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
         """Return the settings of largest evidence, of a map or of a model with measured slopes."""
@@ -564,7 +564,8 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     Cs, nus, scales, cv, time_limit : object
         As in `InvariantClassifierCV`.
     loss : str, Loss, or list of these, default="squared"
-        As in `InvariantRegressor`; a list is part of the grid.
+        As in `InvariantRegressor`; a list is part of the grid.  invariance="auto" chooses by the squared loss, and
+        determines C of another loss from the size of left-out residuals.
     invariance : object, default="auto"
         "auto", or as in `InvariantRegressor`.
     approximation, solver, tol, verbose : object

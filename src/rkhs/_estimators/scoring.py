@@ -123,19 +123,18 @@ def C_for_loss(loss: Loss, C: float, K: Matrix, labeled: Labeled) -> float:
     units of the targets that the loss requires.  The noise is that of leave-one-out residuals, shifted by the constant
     that minimizes the loss, since there is an intercept.
     """
-    C = min(C, 0.5 / LEAST_NOISE**2)
+    C, least = min(C, 0.5 / LEAST_NOISE**2), LEAST_NOISE * float(labeled.target.std())
+    if least == 0:
+        return C
     [values] = leave_one_out(K, labeled.target, labeled.weight, [C])
     share, r = labeled.weight[:, None] / labeled.weight.sum(), values - labeled.target
     limits = float(r.min()), float(r.max())
-    if limits[0] == limits[1]:
-        return C
 
     def b(r: Matrix, share: Any) -> float:
         return float(np.sum(share * r * loss.gradient(r, np.zeros_like(r))))
 
     options = {"bounds": limits, "method": "bounded", "options": {"xatol": 1e-6 * (limits[1] - limits[0])}}
     shift = minimize_scalar(lambda c: np.sum(share * loss.value(r - c, np.zeros_like(r))), **options).x
-    least = LEAST_NOISE * float(labeled.target.std())
     size = max(b(r - shift, share), b(np.array([-least, least]), 0.5))
     return C * 2 * max(float(np.sum(share * r**2)), least**2) / size if size > 0 else C
 
