@@ -725,7 +725,7 @@ def snapshot(array):
         ),
         *((kernel, torch.tensor) for kernel in KERNELS),
     ],
-    ids=repr,
+    ids=lambda value: getattr(value, "__name__", repr(value)),
 )
 def test_inputs_are_not_changed(kernel, library):
     points, others, v = library(X), library(Y), library(rng.standard_normal(10))
