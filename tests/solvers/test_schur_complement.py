@@ -73,6 +73,11 @@ def test_svm_on_the_conditioned_kernel(order, used):
     np.testing.assert_allclose(solution.function(Z), model.decision_function(conditioned(test, train)), atol=1e-5)
 
 
+def named(value):
+    terms = isinstance(value, tuple) and hasattr(value[0], "__name__")
+    return " and ".join(term.__name__ for term in value) if terms else repr(value)
+
+
 @pytest.mark.parametrize(
     ("loss", "space", "quadratic"),
     [
@@ -81,7 +86,7 @@ def test_svm_on_the_conditioned_kernel(order, used):
         for j, space in enumerate(SPACES)
         for k, terms in enumerate([(slopes,), (values,), (slopes, values)])
     ],
-    ids=repr,
+    ids=named,
 )
 def test_against_cvxpy(loss, space, quadratic, used):
     terms = [labels(loss), *(term() for term in quadratic)]
