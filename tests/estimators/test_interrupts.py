@@ -133,7 +133,7 @@ FITS = {
     "three classes": lambda: rkhs.InvariantClassifier(loss="logistic").fit(X, Y + (X[:, 0] > 1)),
     "scales": lambda: rkhs.InvariantRegressor(scale="evidence").fit(X, X[:, 0] ** 2),
     "shape": lambda: rkhs.InvariantRegressor(scale=1.0, shape={0: "increasing"}).fit(X, X[:, 0]),
-    "quantiles": lambda: rkhs.QuantileRegressor([0.2, 0.8], scale=1.0).fit(X, X[:, 0]),
+    "quantiles": lambda: rkhs.QuantileRegressor([0.2, 0.8], scale=1.0, C=1.0).fit(X, X[:, 0]),
     "observed": lambda: rkhs.FunctionalRegressor().fit(OBSERVED),
 }
 

@@ -31,7 +31,7 @@ WORK = {
         X, VALUES
     ),
     "shape": lambda verbose: rkhs.InvariantRegressor(shape={0: "increasing"}, verbose=verbose).fit(X, X[:, 0]),
-    "quantiles": lambda verbose: rkhs.QuantileRegressor(scale=1.0, verbose=verbose).fit(X, VALUES),
+    "quantiles": lambda verbose: rkhs.QuantileRegressor(scale=1.0, C=1.0, verbose=verbose).fit(X, VALUES),
     "measurements": lambda verbose: rkhs.FunctionalRegressor(verbose=verbose).fit(
         rkhs.Measurement(rkhs.Evaluation(X), VALUES)
     ),

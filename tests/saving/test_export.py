@@ -212,7 +212,7 @@ def test_other_estimators(tmp_path):
         rkhs.FunctionalRegressor(scale=1.0).fit(measured),
         rkhs.InvariantClassifierCV(kernel=rkhs.Gaussian(1.0)).fit(X, np.digitize(y, [-0.5, 0.5])),
         rkhs.InvariantRegressorCV(kernel=rkhs.Gaussian(1.0)).fit(X, y),
-        rkhs.QuantileRegressor((0.25, 0.75), scale=1.0).fit(X, y),
+        rkhs.QuantileRegressor((0.25, 0.75), scale=1.0, C=1.0).fit(X, y),
         rkhs.SurvivalRanker().fit(X, risks),
         rkhs.VirtualSampleSVC([lambda X: -X]).fit(X, y > 0),
         rkhs.InvariantRegressor(scale=1.0, shape={0: "increasing"}).fit(X, X[:, 0]),
