@@ -74,3 +74,8 @@ def test_defaults_are_learned_and_do_not_depend_on_units(unit):
 def test_quantiles_of_targets_without_noise(scale):
     model = rkhs.QuantileRegressor(LEVELS, scale=scale).fit(X, X[:, 0])
     np.testing.assert_allclose(model.predict(X), np.repeat(X, 3, axis=1), atol=0.05)
+
+
+def test_rules_for_scales_that_it_does_not_have():
+    with pytest.raises(ValueError, match="scale='loo' is learned from labels"):
+        rkhs.QuantileRegressor(LEVELS, scale="loo").fit(X, y)

@@ -251,9 +251,9 @@ class Standardized(Map):
 
     Parameters
     ----------
-    mean : tuple of float
+    mean : sequence of float
         The mean of each feature, or any other center.
-    deviation : tuple of float
+    deviation : sequence of float
         The positive unit of each feature.
 
     Examples
@@ -267,14 +267,27 @@ class Standardized(Map):
     deviation: tuple[float, ...]
     orders = 2
 
+    def __post_init__(self) -> None:
+        mean, deviation = (np.asarray(values, dtype=np.float64) for values in (self.mean, self.deviation))
+        if mean.ndim != 1 or mean.shape != deviation.shape or not np.all(np.isfinite(mean) & (deviation > 0)):
+            raise ValueError(
+                "Standardized needs a finite mean and a positive deviation for each feature, got "
+                f"mean={self.mean!r} and deviation={self.deviation!r}."
+            )
+        object.__setattr__(self, "mean", tuple(mean.tolist()))  # lists and arrays cannot be hashed
+        object.__setattr__(self, "deviation", tuple(deviation.tolist()))
+
     def __repr__(self) -> str:
         return f"Standardized({len(self.mean)} features)"
 
     def image(self, dimension: int) -> int:
+        if dimension != len(self.mean):
+            raise ValueError(f"{self!r} got points of {dimension} features: pass a mean and a deviation for each.")
         return dimension
 
     def values(self, X: Array) -> Array:
         X = np.asarray(X, dtype=np.float64) if isinstance(X, list) else X
+        self.image(int(X.shape[1]))
         return (X - like(np.asarray(self.mean), X)) / like(np.asarray(self.deviation), X)
 
     def jacobian(self, X: Array) -> Array:

@@ -205,7 +205,7 @@ class CrossValidated(BaseKernelEstimator):
             unlabeled=not np.all(sample.labeled),
             graphs=graphs,
             learns_scales=scales is None and self.scales == "auto",
-            trends=len(kernels) == len(VALUE_KERNELS),
+            trends=kernels == list(VALUE_KERNELS),
             device=device,
             monitor=SelectionMonitor(0.0, verbose=self.verbose),
         )

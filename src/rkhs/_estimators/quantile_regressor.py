@@ -75,9 +75,8 @@ class QuantileRegressor(BaseKernelEstimator):
     scale, tol, verbose : object
         As in `InvariantRegressor`.
     C : float, optional
-        As in `InvariantRegressor`.  By default it is learned, one value for each quantile: the noise of the targets is
-        estimated by the evidence of the squared loss.  So is a length scale for each feature, unless `scale` is given
-        as a number.
+        The weight of each target.  By default it is learned, one value for each quantile, and so is a length scale for
+        each feature, unless `scale` is a number: by the evidence of the squared loss, and the left-out residuals.
 
     Attributes
     ----------
@@ -190,7 +189,7 @@ class QuantileRegressor(BaseKernelEstimator):
             return as_kernel(self.kernel, self.scale, X), [check_number(self.C, "C")] * len(levels)
         every = np.ones(len(y))
         config = with_learned_noise(ModelConfig.of(self), Sample.of(X, None, y, every > 0))
-        kernel, drawn = config.kernel, drawn_rows(every.astype(int), MOST, 0)
+        kernel, drawn = as_kernel(config.kernel, config.scale, X), drawn_rows(every.astype(int), MOST, 0)
         labeled = Labeled(drawn, y[drawn, None], every[drawn], None)
         variance = WeightNormalization.at(kernel, X, every).variance
         K = kernel(X[drawn]) / variance

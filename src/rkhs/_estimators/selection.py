@@ -137,7 +137,7 @@ class ModelSelection:
         return classes is not None and int(np.bincount(classes).min(initial=FEWEST)) < FEWEST
 
     def _candidates(self) -> Iterator[list[Candidate]]:
-        """Yield the candidates of one kernel matrix at a time: without priors, with learned scales, with graphs."""
+        """Yield the candidates of one kernel matrix at a time: without priors, with trends, learned scales, graphs."""
         labeled, kernels = self.X[self.labeled.rows], self._promising(list(self._kernel_candidates()))
         smallest = dict[FeatureTransform, float]()  # loss without a graph
         learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and self.X.shape[1] > 1
