@@ -43,6 +43,7 @@ def problem(loss=SQUARED, target=Y, **options):
 @pytest.fixture
 def small_pieces(monkeypatch):
     """Blocks of 8 rows, and tiles of about 16 x 16."""
+    monkeypatch.setattr("rkhs._linalg.saddle.COLUMNS", 8)
     monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
     monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
 
@@ -85,6 +86,7 @@ def is_nothing_but_honest(solution, given, status):
 
 @pytest.mark.parametrize("size", [1, 8, 9, 40])
 def test_a_factorization_tells_how_far_it_is(size, monkeypatch):
+    monkeypatch.setattr("rkhs._linalg.saddle.COLUMNS", 8)
     monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
     A = RNG.normal(size=(size, size))
     shares = []

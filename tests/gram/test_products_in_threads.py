@@ -7,7 +7,8 @@ import pytest
 
 import rkhs
 from rkhs._backend import threads
-from rkhs._gram import jets
+from rkhs._gram import blocks, jets
+from rkhs._progress import with_progress_callback
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((90, 4)), RNG.standard_normal((40, 4))
@@ -57,7 +58,49 @@ def test_work_is_really_shared_out(three_hands, monkeypatch):
     monkeypatch.setattr(jets.JetProduct, "_add_tile", watched)
     rkhs.gram(rkhs.Gaussian(), rkhs.Gradient(X)) @ np.ones(360)
     assert len(names) == 3
-    assert threading.current_thread().name not in names
+    assert threading.current_thread().name in names  # it reports progress
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_matrix_is_the_same(family, monkeypatch):
+    G = rkhs.gram(rkhs.Matern(2.5, 2.0), FAMILIES[family](X))
+    expected, seen, own = G.dense(), [], blocks.in_threads
+    monkeypatch.setattr(blocks, "tile_entries", lambda *_: 256)
+    monkeypatch.setattr(blocks, "cores", lambda array: 3)
+    monkeypatch.setattr(blocks, "in_threads", lambda work, shares: (seen.append(len(shares)), own(work, shares)))
+    shares = []
+    with with_progress_callback(shares.append):
+        found = G.dense()
+    np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
+    np.testing.assert_array_equal(found, found.T)
+    assert seen == [3]
+    assert shares == sorted(shares)
+    assert len(shares) > 3
+
+
+def test_tiles_that_share_entries_are_added_by_one_hand(monkeypatch):
+    """A sum of functionals has several parts in the same rows, and an average contributes to a row many times."""
+    L = rkhs.Evaluation(X) + 0.5 * rkhs.Evaluation(X[::-1])
+    averages = np.full((5, 90), 1 / 90) @ rkhs.Evaluation(X)
+    expected = [rkhs.gram(rkhs.Gaussian(), family).dense() for family in (L, averages)]
+    monkeypatch.setattr(blocks, "tile_entries", lambda *_: 256)
+    monkeypatch.setattr(blocks, "cores", lambda array: 3)
+    monkeypatch.setattr(blocks, "in_threads", lambda *_: pytest.fail("threads"))
+    for family, dense in zip((L, averages), expected, strict=True):
+        np.testing.assert_allclose(rkhs.gram(rkhs.Gaussian(), family).dense(), dense, rtol=1e-13, atol=1e-13)
+
+
+def test_a_matrix_that_was_canceled_ends_all_threads(monkeypatch):
+    monkeypatch.setattr(blocks, "tile_entries", lambda *_: 256)
+    monkeypatch.setattr(blocks, "cores", lambda array: 3)
+
+    def cancel(fraction):
+        if fraction > 0.1:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError), with_progress_callback(cancel):
+        rkhs.gram(rkhs.Gaussian(), rkhs.Evaluation(X)).dense()
+    assert threads._BEFORE == []
 
 
 def test_one_hand_where_memory_is_short_or_there_is_little_work(monkeypatch):

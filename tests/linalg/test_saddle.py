@@ -103,7 +103,8 @@ def test_a_singular_matrix_gives_a_finite_solution_of_consistent_equations():
 @pytest.mark.parametrize("r", [0, 2])
 def test_halves_of_any_size_are_those_of_numpy(size, r, monkeypatch):
     """One array holds G and the factor; sizes around that of the blocks."""
-    monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
+    monkeypatch.setattr("rkhs._linalg.saddle.COLUMNS", 8)
+    monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 12)
     X = RNG.normal(size=(size, size + 3))
     G, d, b = X @ X.T / size, RNG.uniform(0.1, 1, size), RNG.normal(size=(size, 3))
     U = np.linalg.qr(RNG.normal(size=(size, r)))[0][:, :r]

@@ -30,7 +30,8 @@ def cores(array: Array) -> int:
 def in_threads(work: Callable[[Any], None], shares: Sequence[Sequence[Any]]) -> None:
     """Call `work(item)` for all items in order, with one thread for each sequence in `shares`.
 
-    After the first exception, or Ctrl-C, all threads stop when they finish their current item; then it is raised.
+    The calling thread works on the first one, and it alone reports progress.  After the first exception, or Ctrl-C, all
+    threads stop when they finish their current item; then it is raised.
     """
     stop = Event()
 
@@ -40,9 +41,11 @@ def in_threads(work: Callable[[Any], None], shares: Sequence[Sequence[Any]]) -> 
                 return
             work(item)
 
-    with single_blas(), ThreadPoolExecutor(len(shares)) as pool:
+    with single_blas(), ThreadPoolExecutor(max(len(shares) - 1, 1)) as pool:
         try:
-            for done in [pool.submit(run, share) for share in shares]:
+            others = [pool.submit(run, share) for share in shares[1:]]
+            run(shares[0])
+            for done in others:
                 done.result()
         except BaseException:
             stop.set()

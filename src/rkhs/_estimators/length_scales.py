@@ -263,14 +263,20 @@ class ScaleLearner:
         before, weight = self.labeled.squares(baseline), self.labeled.weight
         if not falls_significantly(before, self.labeled.squares(values), weight):
             return None  # not even with scales that have seen the labels
-        predictions = baseline.copy()
-        for group, rest in folds:
-            fold_evidence, fold_scale = self.learned(first, rest)
-            if fold_evidence == -inf:
+
+        def predicted(fold: tuple[Vector, Vector]) -> Matrix | None:
+            """Return the predictions for the labels of a fold, None if the other labels determine no scales."""
+            evidence, scale = self.learned(first, fold[1])
+            if evidence == -inf:
                 return None
-            K = self.kernel_of(first.kernel, fold_scale)(self.X)
-            fold_C = self._best(first.kernel, fold_scale, rest)[0]
-            predictions[group] = leave_group_out(K, self.labeled, fold_C, group)
+            C = self._best(first.kernel, scale, fold[1])[0]
+            return leave_group_out(self.kernel_of(first.kernel, scale)(self.X), self.labeled, C, fold[0])
+
+        predictions = baseline.copy()
+        for (group, _), values_of_fold in zip(folds, map_in_threads(predicted, folds), strict=True):
+            if values_of_fold is None:
+                return None
+            predictions[group] = values_of_fold
             if self.labeled.loss(predictions) > self.labeled.loss(baseline):  # already worse after these folds
                 return None
         if not falls_significantly(before, self.labeled.squares(predictions), weight):

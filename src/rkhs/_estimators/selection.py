@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nsmallest
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -167,7 +168,7 @@ class ModelSelection:
             yield from self._with_graphs(nsmallest(MAPS, maps, key=lambda features: smallest[features]))
 
     def _promising(self, trials: list[KernelCandidate]) -> list[KernelCandidate]:
-        """Return the third of the trials with the smallest errors of a sample of the labels, if these are many.
+        """Return the sixth of the trials with the smallest errors of a sample of the labels, if these are many.
 
         The best one of each kernel without priors is kept in any case.
         """
@@ -182,7 +183,7 @@ class ModelSelection:
             return min(map(sample.loss, predictions))
 
         errors = dict(zip(trials, map_in_threads(error, trials), strict=True))
-        kept = set(nsmallest(-(-len(trials) // 3), trials, key=errors.__getitem__))
+        kept = set(nsmallest(-(-len(trials) // 6), trials, key=errors.__getitem__))
         for kernel in self.kernels:
             kept.add(min((trial for trial in trials if trial.settings[0] is kernel), key=errors.__getitem__))
         return [trial for trial in trials if trial in kept]
@@ -196,10 +197,13 @@ class ModelSelection:
         """Yield sums of the best candidate of each kernel and a linear function of the standardized features."""
         unit = deviations(X) * X.shape[1] ** 0.5  # so that the mean of k(x, x) is one, as for other kernels
         trend = Linear() @ Standardized(tuple(X.mean(axis=0).tolist()), tuple(unit.tolist()))
-        for best in self._best_of_kernels():
-            for share in TRENDS:
-                total = self.kernel_of(self.kernel_of(best.kernel, best.scale) + share * trend, 1.0)
-                yield self._scored(KernelCandidate(FeatureTransform(1.0), (total, 1.0)), total(X), TREND)
+
+        def score(pair: tuple[Candidate, float]) -> list[Candidate]:
+            best, share = pair
+            total = self.kernel_of(self.kernel_of(best.kernel, best.scale) + share * trend, 1.0)
+            return self._scored(KernelCandidate(FeatureTransform(1.0), (total, 1.0)), total(X), TREND)
+
+        yield from map_in_threads(score, product(self._best_of_kernels(), TRENDS))
 
     def _check_time(self, fraction: float) -> None:
         if seconds_left() <= 0:

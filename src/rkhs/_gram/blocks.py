@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rkhs._backend.arrays import Array, apply_matrix, compose, namespace, zeros
 from rkhs._backend.memory import tile_entries
+from rkhs._backend.threads import cores, in_threads
 from rkhs._calculus.atoms import AllPairs, Atoms, Matched, add_covariances, sharpen
 from rkhs._progress import report_progress
 from rkhs.exceptions import NotBoundedError
@@ -154,21 +155,37 @@ def _tiles(left: Part, right: Part, budget: int, array: Array) -> Iterator[tuple
 
 
 def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
-    """Add the symmetric matrix of the inner products of the parts with each other, computing one half of it."""
-    side = max(1, int(tile_entries(budget, out) ** 0.5))
+    """Add the symmetric matrix of the inner products of the parts with each other, computing one half of it.
+
+    Tiles are computed in threads, unless several of them contribute to the same entries.
+    """
+    ordered = sorted((part.rows for part in parts), key=lambda rows: rows.start)
+    disjoint = all(rows.stop <= following.start for rows, following in pairwise(ordered))
+    threads = cores(out) if disjoint and all(part.matrix is None for part in parts) else 1
+    side = max(1, int(tile_entries(budget // threads, out) ** 0.5))
     pieces = [(part, piece) for part in parts for piece in part.atoms.tiled(side)]
-    for k, (left, a) in enumerate(pieces):
-        rows = out[left.rows]
-        for i, (right, b) in enumerate(pieces[: k + 1]):
-            report_progress((k * (k + 1) / 2 + i) / (len(pieces) * (len(pieces) + 1) / 2))
-            tile = _tile(kernel, left, right, a, b, weight)
-            target = rows[_rows(left, a[0]), right.rows][:, _rows(right, b[0])]
-            transposed = out[right.rows, left.rows][_rows(right, b[0]), _rows(left, a[0])]
-            if b is a:
-                target += (tile + tile.T) / 2
-                continue
-            target += tile
-            transposed += tile.T
+    count = len(pieces) * (len(pieces) + 1) // 2
+    tiles = ((k, i) for k in range(len(pieces)) for i in range(k + 1))
+
+    def add(item: tuple[int, tuple[int, int]]) -> None:
+        number, (k, i) = item
+        (left, a), (right, b) = pieces[k], pieces[i]
+        report_progress(number / count)
+        tile = _tile(kernel, left, right, a, b, weight)
+        target = out[left.rows, right.rows][_rows(left, a[0]), _rows(right, b[0])]
+        if i == k:
+            target += (tile + tile.T) / 2
+            return
+        target += tile
+        transposed = out[right.rows, left.rows][_rows(right, b[0]), _rows(left, a[0])]
+        transposed += tile.T
+
+    work = list(enumerate(tiles))
+    if count < 4 * threads or threads == 1:  # at least four tiles per thread balance the load
+        for item in work:
+            add(item)
+    else:
+        in_threads(add, [work[k::threads] for k in range(threads)])
 
 
 def _tile(
