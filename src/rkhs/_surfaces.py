@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from rkhs._backend.arrays import Matrix, as_array, to_numpy
+from rkhs._backend.arrays import Matrix, as_array, double, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
@@ -83,7 +83,7 @@ class Surface:
         ndarray of shape (t,)
             The values of f, NaN at points in none of the balls.
         """
-        points = to_numpy(as_array(X, "X")).astype(np.float64)
+        points = double(as_array(X, "X"))
         total, weights = np.zeros(len(points)), np.zeros(len(points))
         tree = cKDTree(points)
         for center, radius, f in zip(self.centers, self.radii, self.pieces, strict=True):
@@ -179,9 +179,7 @@ def reconstruct_surface(
     >>> f([[0.0, 0.0, 0.9], [0.0, 1.1, 0.0]]).round(2)
     array([-0.1,  0.1])
     """
-    X, N = (
-        to_numpy(as_array(array, name)).astype(np.float64) for array, name in ((points, "points"), (normals, "normals"))
-    )
+    X, N = (double(as_array(array, name)) for array, name in ((points, "points"), (normals, "normals")))
     if X.ndim != 2 or X.shape[1] != 3 or N.shape != X.shape or len(X) < 4:
         raise ValueError(f"points and normals need shape (t, 3) with t >= 4, got {X.shape} and {N.shape}.")
     lengths = np.linalg.norm(N, axis=1)

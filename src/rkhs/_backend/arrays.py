@@ -219,6 +219,11 @@ def to_numpy(array: Array) -> Matrix:
     return array.numpy(force=True) if is_torch_array(array) else np.asarray(array)
 
 
+def double(array: Array) -> Matrix:
+    """Return a NumPy copy of an array of any namespace in float64."""
+    return to_numpy(array).astype(np.float64)
+
+
 def zeros(shape: tuple[int, ...], array: Array) -> Array:
     """Return zeros of the namespace, dtype and device of `array`."""
     return namespace(array).zeros(shape, dtype=array.dtype, device=device(array))

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Vector, like, namespace, take_rows, to_numpy
+from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, folds_of, search
@@ -102,7 +102,7 @@ class CrossValidated(BaseKernelEstimator):
         """
         check_is_fitted(self)
         function, X = self.function_, self._points.parts[0].atoms.points
-        spread = to_numpy(X).astype(np.float64).std(axis=0)
+        spread = double(X).std(axis=0)
         n, kernel = len(spread), getattr(function, "kernel", None)  # Fourier features have none
         if kernel is not None and kernel.smoothness(n) > 1:
             slopes = to_numpy(Gradient(X)(function)).reshape(len(X), n, -1) * spread[:, None]

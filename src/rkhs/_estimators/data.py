@@ -24,6 +24,7 @@ from rkhs._backend.arrays import (
     as_column,
     as_real,
     check_unmasked,
+    double,
     frozen,
     row_keys,
     stacked_rows,
@@ -153,7 +154,7 @@ class Sample:
 def _row_numbers(X: Array) -> Vector:
     """Return columns of numbers that are equal for equal rows: the features, or the two halves of a hash if sparse."""
     if not isinstance(X, SparseVectors):
-        return to_numpy(X).astype(np.float64)
+        return double(X)
     keys = row_keys(X)
     return np.stack([keys >> np.uint64(32), keys & np.uint64(2**32 - 1)], axis=1).astype(np.float64)
 
@@ -339,7 +340,7 @@ def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
     array = gradients if is_array else np.asarray(gradients)
     if isinstance(array, np.ndarray) and array.dtype.kind == "O":
         array = np.where(is_missing(array.reshape(-1)).reshape(array.shape), np.nan, array).astype(np.float64)
-    slopes = to_numpy(as_real(array, "gradients")).astype(np.float64)
+    slopes = double(as_real(array, "gradients"))
     t, n = (int(size) for size in X.shape)
     shape = (t, n) if outputs is None else (t, n, outputs)
     if slopes.shape != shape:

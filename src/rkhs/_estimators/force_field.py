@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Matrix, Vector, as_array, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, as_array, double, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
 from rkhs._finite.solution import CONVERGED
@@ -124,7 +124,7 @@ class ForceFieldRegressor(BaseEstimator):
         F = _geometries(forces, "forces")
         if F.shape != X.shape:
             raise ValueError(f"forces must have the shape of R, {np.shape(R)}, got {np.shape(forces)}.")
-        E = None if energies is None else to_numpy(as_array(energies, "energies")).astype(np.float64)
+        E = None if energies is None else double(as_array(energies, "energies"))
         if E is not None and E.shape != (len(X),):
             raise ValueError(f"energies must be one number for each of the {len(X)} geometries, got shape {E.shape}.")
         if len(X) < 2 or not np.any(F):
@@ -272,7 +272,7 @@ def _kernels(X: Matrix) -> Iterator[Kernel]:
 def _geometries(values: Any, name: str) -> Matrix:
     """Return an array (t, atoms, 3) as rows of coordinates."""
     try:
-        array = to_numpy(as_array(values, name)).astype(np.float64)
+        array = double(as_array(values, name))
     except ValueError as error:
         if "inhomogeneous" not in str(error):
             raise

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Array, as_array, as_real, immutable_copy, to_numpy
+from rkhs._backend.arrays import Array, as_array, as_real, double, immutable_copy, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
 from rkhs._estimators.length_scales import as_kernel
@@ -79,7 +79,7 @@ class Measurement:
                 "may be beyond the bound."
             )
         if self.noise is not None:
-            noise = to_numpy(as_array(self.noise, "noise")).astype(np.float64)
+            noise = double(as_array(self.noise, "noise"))
             if noise.shape not in ((), L.shape) or not np.all(noise > 0):
                 raise ValueError(
                     f"noise must be a positive standard deviation, or one for each functional of {L!r}, of shape "
@@ -106,7 +106,7 @@ class Measurement:
     @property
     def targets(self) -> np.ndarray[Any, Any]:
         """The targets in NumPy, of shape (size,) or (size, outputs), with NaN where nothing was measured."""
-        target, L = to_numpy(self.target).astype(np.float64), self.functional
+        target, L = double(self.target), self.functional
         return target.reshape(L.size, -1) if target.ndim > len(L.shape) else np.broadcast_to(target, L.shape).ravel()
 
     def squared_term(self, trust: Any = 1.0) -> Term:

@@ -33,7 +33,7 @@ import scipy.linalg
 from sklearn.model_selection import KFold
 
 from rkhs import kernels
-from rkhs._backend.arrays import Array, Matrix, Vector, like, row_keys, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, double, like, row_keys, take_rows, to_numpy
 from rkhs._backend.sparse import SparseVectors
 from rkhs._backend.threads import map_in_threads, single_blas
 from rkhs._calculus.function_spaces import Constant
@@ -158,7 +158,7 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: Pro
     kinds = [np.flatnonzero(sample.labeled), np.flatnonzero(~sample.labeled)]
     subsets = [rows if len(rows) <= most else random.choice(rows, most, replace=False) for rows in kinds]
     sample = sample.take(np.sort(np.concatenate(subsets)))
-    X = to_numpy(sample.X).astype(np.float64)
+    X = double(sample.X)
     make: Callable[[Any], Any] = KERNELS[config.kernel]
     candidates: list[Kernel] = []
     units: list[Any] = [1.0, deviations(X)] if X.shape[1] > 1 else [1.0]
@@ -349,7 +349,7 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
     term = replace(config, C=1.0).label_term(held_out)
     weight, target = to_numpy(term.weights())[:, 0], to_numpy(term.target).reshape(len(held), -1)
     points = take_rows(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # enough for a mean
-    spread = deviations(to_numpy(sample.X).astype(np.float64))
+    spread = deviations(double(sample.X))
 
     def fitted(T: Matrix) -> tuple[Any, Vector]:
         """Return f, learned with the metric T, and the losses of the held-out labels."""
@@ -361,7 +361,7 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
     best = np.diag(1 / spread)
     f, before = fitted(best)
     for _ in range(6):
-        slopes = to_numpy(Gradient(points)(f)).astype(np.float64)  # (t, n), or (t, n, outputs)
+        slopes = double(Gradient(points)(f))  # (t, n), or (t, n, outputs)
         along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
         G = along.T @ along / len(slopes)
         size = np.mean(np.diag(G))  # normalizes the diagonal of T'T, in units of `spread`, to the mean one

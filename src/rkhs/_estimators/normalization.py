@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, take_rows, to_numpy
 from rkhs._finite.basis import on_basis, orthonormal
 from rkhs._finite.term import Term
 from rkhs._gram import gram
@@ -89,7 +89,7 @@ def _squared_norms(kernel: Kernel, L: Functional, points: Array | None) -> Vecto
     A conditionally positive definite kernel has them for functionals that vanish on its polynomials.  Then L is
     replaced by M(f) = L(f) - L(p), p being the least squares polynomial of f at `points`.
     """
-    squares = to_numpy(gram(kernel, L).diagonal()).astype(np.float64)
+    squares = double(gram(kernel, L).diagonal())
     if points is None:
         return squares
     E = Evaluation(points)

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import validate_data
 
-from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._estimators.base import BaseKernelEstimator, accepted_formats, array_kind, check_finite, dense
 from rkhs._estimators.length_scales import KERNELS, SCALED, WIDTHS, as_kernel, deviations
@@ -194,7 +194,7 @@ class ObservationEstimator(BaseKernelEstimator):
     def _utilities(self, X: Any, method: str) -> tuple[Vector, Array]:
         """Return the values of f at the rows of X in NumPy, and the validated X."""
         validated = self._validated_input(X, method)
-        points = to_numpy(dense(validated)).astype(np.float64)
+        points = double(dense(validated))
         return to_numpy(check_finite(Evaluation(points)(self.function_))), validated
 
 

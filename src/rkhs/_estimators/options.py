@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 
 from rkhs import losses
-from rkhs._backend.arrays import Vector, immutable_copy, to_numpy
+from rkhs._backend.arrays import Vector, double, immutable_copy, to_numpy
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, one_vs_rest
 from rkhs._finite.term import Term
@@ -151,7 +151,7 @@ class ModelConfig:
             return self.gradient_weight
         if self.gradient_weight is not None:
             return np.full(n, check_number(self.gradient_weight, "gradient_weight"))
-        X = to_numpy(sample.X).astype(np.float64)
+        X = double(sample.X)
         return check_number(self.C, "C") * np.cov(X.T, ddof=0, fweights=sample.count).reshape(n, n).diagonal()
 
     def observed_terms(self, sample: Sample, slope_weights: Vector | None = None) -> list[tuple[Term, Vector]]:

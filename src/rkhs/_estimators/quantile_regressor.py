@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, transactional
@@ -137,7 +137,7 @@ class QuantileRegressor(BaseKernelEstimator):
                 f"quantiles must be at least two increasing levels between 0 and 1, got {self.quantiles!r}."
             )
         points, _, y, _ = self._validated(X, y, own=False)  # astype makes the copy
-        X, y = to_numpy(points).astype(np.float64), np.asarray(y, dtype=np.float64)
+        X, y = double(points), np.asarray(y, dtype=np.float64)
         n, m = X.shape[1], len(levels)
         kernel, self.C_ = self._settings(X, y, levels)
         box = np.stack([X.min(axis=0), X.max(axis=0)])
@@ -209,7 +209,7 @@ class QuantileRegressor(BaseKernelEstimator):
             The quantiles, in increasing order.
         """
         validated = self._validated_input(X, "predict")
-        points = Evaluation(to_numpy(dense(validated)).astype(np.float64))
+        points = Evaluation(double(dense(validated)))
         values = np.stack([to_numpy(points(f)) for f in self.functions_], axis=1)
         return as_input_type(check_finite(values), validated)
 

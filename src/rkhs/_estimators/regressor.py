@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from rkhs._backend.arrays import Vector, to_numpy
+from rkhs._backend.arrays import Vector, double, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, transactional
 from rkhs._estimators.calibration import HeldOutLabels, bound
 from rkhs._estimators.cross_validation import user_marks
@@ -47,7 +47,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         slopes = None if gradients is None else checked_slopes(gradients, points, outputs)
         if slopes is not None:
             targets = np.where(missing if outputs is None else missing[:, None], np.nan, y)
-            warn_of_units(to_numpy(points).astype(np.float64), targets, slopes)
+            warn_of_units(double(points), targets, slopes)
         marks = user_marks(getattr(self, "cv", None), y, ~missing, classifier=False)
         rows = Sample.of_rows(points, sample_weight, y, ~missing, marks, slopes)
         if earlier is None:

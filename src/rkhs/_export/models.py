@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Array, Vector, apply_matrix, to_numpy
+from rkhs._backend.arrays import Array, Vector, apply_matrix, double, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._estimators.classifier import Classifier
@@ -132,7 +132,7 @@ def _scaled(step: Any, x: Symbol) -> Array:
 def _function(f: Function | FeatureFunction, x: Symbol) -> Array:
     """Record f(x), of shape () or (outputs,)."""
     f = f.compress() if isinstance(f, Function) else f
-    graph, tau = x.graph, to_numpy(f.coefficients).astype(np.float64).reshape(-1, f.outputs or 1)
+    graph, tau = x.graph, double(f.coefficients).reshape(-1, f.outputs or 1)
     total: Array = np.zeros(tau.shape[1])
     if isinstance(f, Function):
         for values, part in _representers(f.kernel, f.functionals, x):
@@ -142,7 +142,7 @@ def _function(f: Function | FeatureFunction, x: Symbol) -> Array:
         total = _features(f.features, x) @ tau
         points = np.random.default_rng(0).standard_normal((CHECKED, x.shape[1]))
     if f.basis is not None:
-        coefficients = to_numpy(f.basis_coefficients).astype(np.float64).reshape(-1, f.outputs or 1)
+        coefficients = double(f.basis_coefficients).reshape(-1, f.outputs or 1)
         total = total + _on_basis(f.basis, x) @ coefficients
     values = graph.reshape(graph.lifted(total), () if f.outputs is None else (f.outputs,))
     found = graph.outputs(points, {"x": x, "f": values})

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, multi_indices
 from rkhs.functionals._base import Functional, Part
 from rkhs.functionals._points import centered
@@ -204,7 +204,7 @@ def _less(e: tuple[int, ...], d: int) -> tuple[int, ...]:
 
 def _residues(numbers: Any) -> Matrix:
     """Return floating-point numbers modulo the prime, in int64."""
-    mantissas, powers = np.frexp(to_numpy(numbers).astype(np.float64))
+    mantissas, powers = np.frexp(double(numbers))
     different, which = np.unique(powers.astype(int) - 53, return_inverse=True)
     factors = np.array([pow(2, int(power), PRIME) for power in different], dtype=np.int64)
     return np.ldexp(mantissas, 53).astype(np.int64) % PRIME * factors[which].reshape(powers.shape) % PRIME

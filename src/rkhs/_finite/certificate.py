@@ -24,7 +24,7 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, inner, like, namespace, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, inner, like, namespace, take_rows, to_numpy
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._linalg.projection import project, project_convex
 
@@ -279,17 +279,17 @@ class _Bounds:
         penalized = sizes * xp.linalg.vector_norm(sizes * iterate.a, axis=0)  # (N, c)
         free = system.geometry.basis_sizes @ abs(iterate.basis)
         self.error = UNITS * self.eps * (penalized + free)
-        self.primal = _double(upper_bound(system, iterate.a, image, u))
+        self.primal = double(upper_bound(system, iterate.a, image, u))
         force = system.gradient(u) + iterate.a / 2
         shift = xp.linalg.vector_norm(sizes * iterate.a, axis=0) * xp.linalg.vector_norm(sizes * force, axis=0)
         shift = shift + xp.linalg.vector_norm(free * force, axis=0)
         below = xp.clip(-xp.vecdot(iterate.a, image, axis=0), 0, None) / 2  # a negative a'Ga is replaced by zero
-        self.shift = UNITS * self.eps * _double(shift) + _double(below)
+        self.shift = UNITS * self.eps * double(shift) + double(below)
         if not system.definite:  # the component of a outside of {Q'a = 0} is an error
             outside = system.Q @ (system.Q.T @ iterate.a)
             lost = xp.linalg.vector_norm(sizes * outside, axis=0)
             self.error = self.error + sizes * lost
-            self.shift += _double(lost * xp.linalg.vector_norm(sizes * force, axis=0))
+            self.shift += double(lost * xp.linalg.vector_norm(sizes * force, axis=0))
         self.gaps, self.rounding = np.full(len(self.primal), inf), np.zeros(len(self.primal))
 
     @property
@@ -306,15 +306,15 @@ class _Bounds:
         if energy is None:
             energy = inner(g, system.exact @ g, axis=0) if bool(xp.any(g != 0)) else xp.sum(g, axis=0)
         sizes = system.geometry.sizes
-        rounding = UNITS * self.eps * _double(xp.sum((sizes * g) ** 2, axis=0))
+        rounding = UNITS * self.eps * double(xp.sum((sizes * g) ** 2, axis=0))
         unbalanced = xp.linalg.vector_norm(system.Q.T @ alpha, axis=0)
-        rounding += _double(unbalanced * xp.linalg.vector_norm(self.basis, axis=0))
-        gaps = np.clip(_double(energy), 0.0, None) / 2
+        rounding += double(unbalanced * xp.linalg.vector_norm(self.basis, axis=0))
+        gaps = np.clip(double(energy), 0.0, None) / 2
         for t in system.terms:
             block_gaps, block_rounding = excess(t, self.u[t.rows], alpha[t.rows], self.error[t.rows])
             gaps += block_gaps
             rounding += block_rounding
-        gaps = np.where(np.isfinite(self.primal) & _double(_balanced(system.Q, alpha)).astype(bool), gaps, inf)
+        gaps = np.where(np.isfinite(self.primal) & double(_balanced(system.Q, alpha)).astype(bool), gaps, inf)
         better = gaps + rounding < self.gaps + self.rounding
         self.gaps, self.rounding = np.where(better, gaps, self.gaps), np.where(better, rounding, self.rounding)
 
@@ -324,11 +324,7 @@ def excess(t: LossBlock, u: Array, alpha: Array, error: Array) -> tuple[Vector, 
     xp = namespace(u)
     s = t.dual_slope(alpha)
     value, increase = t.loss.excess(u, t.target, s), t.loss.excess_increase(u, t.target, s, error)
-    return _double(xp.sum(t.weight * value, axis=0)), _double(xp.sum(t.weight * increase, axis=0))
-
-
-def _double(values: Array) -> Vector:
-    return to_numpy(values).astype(np.float64)
+    return double(xp.sum(t.weight * value, axis=0)), double(xp.sum(t.weight * increase, axis=0))
 
 
 # Bounds that solvers compute for their stopping criteria.

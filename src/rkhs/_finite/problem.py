@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.optimize lazily
 
-from rkhs._backend.arrays import Array, Matrix, Vector, namespace, take_rows, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, double, namespace, take_rows, to_numpy, zeros
 from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
 from rkhs.losses._base import Loss, between
 from rkhs.losses._interval import shifted
@@ -477,7 +477,7 @@ class FiniteProblem:
     @cached_property
     def at_zero(self) -> Vector:
         """The objective J(0) of each output."""
-        return to_numpy(self.loss(self.zeros())).astype(np.float64)
+        return double(self.loss(self.zeros()))
 
     @cached_property
     def rounding(self) -> tuple[float, ...]:
@@ -537,7 +537,7 @@ def is_unbounded_below(problem: FiniteProblem, output: int) -> bool:
     the logistic loss) subject to s_i v_i >= 0, where s_i = +1 or -1 is the direction in which the loss does not grow.
     Losses that grow in both directions require v_i = 0.
     """
-    Q = to_numpy(problem.Q).astype(np.float64) * problem.size**0.5
+    Q = double(problem.Q) * problem.size**0.5
     if Q.shape[1] == 0 or all(t.loss.attained for t in problem.terms):
         return False
     falling: list[Matrix] = []

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, double, like, namespace, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._finite.basis import Basis, joined
 from rkhs._finite.function import Function
@@ -141,8 +141,8 @@ class RepresenterProblem:
 
 def block_in_double(term: Term, outputs: int | None) -> LossBlock:
     """Return the loss of a term with its targets (n, c) and weights (n, 1) as NumPy arrays in float64."""
-    target = to_numpy(term.target).astype(np.float64).reshape(term.size, -1)
-    weight = to_numpy(term.weights()).astype(np.float64)
+    target = double(term.target).reshape(term.size, -1)
+    weight = double(term.weights())
     return LossBlock(slice(0, term.size), term.loss, np.broadcast_to(target, (term.size, outputs or 1)), weight)
 
 
@@ -195,7 +195,7 @@ def without_null_space(system: FiniteProblem, kept: Basis) -> tuple[FiniteProble
         K = G - Q T Q',                a = alpha - (Q - W) Q'alpha
     """
     G = system.exact.in_double()
-    Q = to_numpy(system.Q).astype(np.float64)
+    Q = double(system.Q)
     W, T = Saddle(G, np.zeros(len(G)), Q).solve(G @ Q)
     K = G - Q @ ((T + T.T) / 2) @ Q.T
     stored = GramMatrix(like(K, system.Q))

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, double, like, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.representers import RepresenterProblem
@@ -50,7 +50,6 @@ from rkhs._progress import interrupts_raised
 from rkhs.functionals._base import stack
 from rkhs.functionals._points import point_groups
 from rkhs.kernels._base import Kernel
-from rkhs.solvers._base import double
 from rkhs.solvers._conditioned import SubspaceCovariance
 
 if TYPE_CHECKING:
@@ -124,7 +123,7 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
     padded[kept] = left_out
     predictions, residuals, ends = [], [], np.cumsum([term.size for term in problem.terms])[:-1]
     for term, rows, columns in zip(problem.terms, np.split(kept, ends), np.split(padded, ends), strict=True):
-        values = to_numpy(term.functional(solution.function)).astype(np.float64)  # kept for rows of weight zero
+        values = double(term.functional(solution.function))  # kept for rows of weight zero
         values.reshape(term.size, -1)[rows] = columns[rows]
         predictions.append(like(values, term.functional.prototype))
         target = to_numpy(term.observed_target)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Matrix, to_numpy
+from rkhs._backend.arrays import Matrix, double, to_numpy
 from rkhs._finite.basis import Basis
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.term import Term
@@ -34,7 +34,6 @@ from rkhs._progress import subtask
 from rkhs.functionals._base import Functional
 from rkhs.functionals._points import point_groups, repeats
 from rkhs.kernels._base import Kernel
-from rkhs.solvers._base import double
 
 if TYPE_CHECKING:
     from rkhs._problem.problem import Problem

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace, to_numpy
 from rkhs._backend.memory import check_tables
 from rkhs._finite.basis import Basis
 from rkhs._finite.function import FeatureFunction, Function
@@ -140,7 +140,7 @@ class Posterior:
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n must be a positive integer, got {n!r}.")
         self.check_memory(L.size, L.prototype, SAMPLE_TABLES)
-        table = to_numpy(self.spread.covariance(L)).astype(np.float64)
+        table = double(self.spread.covariance(L))
         values, vectors = np.linalg.eigh((table + table.T) / 2)
         root = vectors * np.sqrt(np.clip(values, 0, None))
         tau = np.atleast_1d(self.amplitude)

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, double, to_numpy
 from rkhs._calculus.function_spaces import Polynomials
 from rkhs._finite.function import Function
 from rkhs._gram import gram
@@ -75,8 +75,8 @@ def certified_radius(function: Function, X: Any) -> Array:
         )
     points = as_points(X)
     distance = _squared_kernel_distance(function.kernel, int(points.shape[1]))
-    values = to_numpy(function(points)).astype(np.float64)
-    a = to_numpy(function.coefficients).astype(np.float64).reshape(function.functionals.size, -1)
+    values = double(function(points))
+    a = double(function.coefficients).reshape(function.functionals.size, -1)
     products = a.T @ to_numpy(gram(function.kernel, function.functionals) @ function.coefficients).reshape(a.shape)
     if function.outputs is None:
         return _largest_radius(distance, _ratio(abs(values), products[0, 0]))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, identity, inner, like, namespace, take_rows, to_numpy, zeros
+from rkhs._backend.arrays import Array, double, identity, inner, like, namespace, take_rows, to_numpy, zeros
 
 ROWS = 2**14  # rows of F per block, which bounds the memory of temporary arrays
 
@@ -139,7 +139,7 @@ class BasisFit:
 
 def _left_inverse(Q: Array, MQ: Array) -> Array:
     """Return (Q'MQ)^-1 (MQ)'."""
-    return like(np.linalg.pinv(to_numpy(Q.T @ MQ).astype(np.float64), hermitian=True), Q) @ MQ.T
+    return like(np.linalg.pinv(double(Q.T @ MQ), hermitian=True), Q) @ MQ.T
 
 
 def _ratio(numerator: Array, denominator: Array) -> Array:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, namespace, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, double, like, namespace, to_numpy
 
 LEAST = 1e-14  # least damping of the Newton steps of `project_convex`, relative to the largest possible Hessian
 
@@ -30,7 +30,7 @@ def project(point: Array, low: Array, high: Array, Q: Array) -> Array:
     nearest = xp.minimum(xp.maximum(point, low), high)
     if Q.shape[1] == 0:
         return nearest
-    a, p, lower, upper, basis = (to_numpy(array).astype(np.float64) for array in (nearest, point, low, high, Q))
+    a, p, lower, upper, basis = (double(array) for array in (nearest, point, low, high, Q))
     for _ in range(3):  # repeated because the result may be small compared with the rounding errors of the point
         infeasible = np.max(np.abs(basis.T @ a), axis=0) > 4 * EPS * np.linalg.norm(a, axis=0)
         for c in np.flatnonzero(infeasible):
@@ -61,7 +61,7 @@ def _project_convex(point: Array, nearest: Callable[[Array], Array], Q: Array, z
         x = point + Q @ like(m, point)
         a = nearest(x)
         phi = to_numpy(namespace(a).sum(a * (x - a / 2), axis=0))
-        gradient = to_numpy(Q.T @ a).astype(np.float64)
+        gradient = double(Q.T @ a)
         return x, a, gradient, np.linalg.norm(gradient, axis=0), phi
 
     m, damping = np.zeros((Q.shape[1], point.shape[1])), np.full(point.shape[1], 1e-3)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, indices, like, namespace, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, consecutive
@@ -19,7 +19,7 @@ from rkhs._finite.term import Term
 from rkhs._finite.verified import joined
 from rkhs._gram.matrix import diagonal_part
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import Solver, blocks_in_double, cheapest, double, fits, from_memory, in_memory, to_memory
+from rkhs.solvers._base import Solver, blocks_in_double, cheapest, fits, from_memory, in_memory, to_memory
 from rkhs.solvers._choose import EXACT, ITERATIVE, TRIAL, Fallback, auto
 from rkhs.solvers._costs import FLOP, Estimate
 from rkhs.solvers._galerkin import Galerkin

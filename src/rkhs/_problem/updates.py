@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, Vector, indices, to_numpy, zeros
+from rkhs._backend.arrays import Matrix, Vector, double, indices, to_numpy, zeros
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import CONVERGED, Solution
 from rkhs._linalg.updates import UpdatableSaddle
 from rkhs._problem.problem import Problem
-from rkhs.solvers._base import Solver, blocks_in_double, double, fits
+from rkhs.solvers._base import Solver, blocks_in_double, fits
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._costs import FLOP, Estimate
 from rkhs.solvers._direct import Direct

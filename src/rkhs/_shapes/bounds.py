@@ -26,7 +26,7 @@ from math import ceil, factorial, isfinite, prod
 import numpy as np
 from scipy.special import factorial as factorials
 
-from rkhs._backend.arrays import EPS, Matrix, to_numpy
+from rkhs._backend.arrays import EPS, Matrix, double, to_numpy
 from rkhs._calculus.function_spaces import multi_indices
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Stopped
@@ -278,8 +278,8 @@ def in_double(f: Function) -> Function:
     if isinstance(a, np.ndarray) and a.dtype == np.float64:
         return f
     family = f.functionals.like(np.zeros((0, f.functionals.dimension)))
-    basis = None if c is None else to_numpy(c).astype(np.float64)
-    return Function(f.kernel, family, to_numpy(a).astype(np.float64), f.basis, basis)
+    basis = None if c is None else double(c)
+    return Function(f.kernel, family, double(a), f.basis, basis)
 
 
 def _in_eigenvectors(C: Matrix) -> tuple[Matrix, Matrix]:

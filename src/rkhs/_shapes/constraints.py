@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy  # imports scipy.optimize lazily
 
-from rkhs._backend.arrays import EPS, Array, Matrix, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, double, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._finite.basis import on_basis
 from rkhs._finite.function import Function
@@ -173,7 +173,7 @@ def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
     smallest = float(np.cbrt(EPS))  # relative to the largest number
     sizes = [smallest * abs(claim.bound) for claim in bounds]
     for term in problem.terms:
-        L, targets = term.functional, to_numpy(term.observed_target).astype(np.float64).reshape(-1)
+        L, targets = term.functional, double(term.observed_target).reshape(-1)
         known, mean = np.isfinite(targets), np.isclose(on_basis(L, Constant())[:, 0], 1.0)
         values, others = targets[known & mean], known & ~mean
         if len(values):

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import Matrix, to_numpy
+from rkhs._backend.arrays import Matrix, double, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, multi_indices
 from rkhs._finite.function import Function
 from rkhs._finite.solution import TIME_LIMIT, Solution
@@ -160,7 +160,7 @@ def solve_with_shape(
     if seconds is not None and not (isinstance(seconds, Real) and 0 < float(seconds) < np.inf):
         raise ValueError(f"time_limit of a Shape must be a positive number of seconds, or None, got {seconds!r}.")
     parts = [part for term in problem.terms for part in term.functional.parts]
-    points = np.concatenate([to_numpy(part.atoms.points).astype(np.float64) for part in parts])
+    points = np.concatenate([double(part.atoms.points) for part in parts])
     claims, given = parse_shape(shape.constraints, names, points.shape[1]), shape.box
     box = np.array([points.min(axis=0), points.max(axis=0)] if given is None else given, dtype=np.float64)
     if box.shape != (2, points.shape[1]) or not np.all(box[1] >= box[0]) or not np.all(np.isfinite(box)):

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, indices, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace, to_numpy
 from rkhs._calculus.atoms import mapped, pulled_back
 from rkhs._calculus.forms import Form, near_pairs
 from rkhs._spaces.base import Tile
@@ -77,7 +77,7 @@ class AtomicLandmarks:
     def gradient_normal(self, products: Sequence[Array]) -> Matrix:
         """Return the normal matrix of all gradients from A'A, A'W, A'B and B'B."""
         AA, AW, AB, BB = map(to_numpy, products)
-        C, V = (to_numpy(pulled_back(side, self.form.linear)).astype(np.float64) for side in (self.C, self.V))
+        C, V = (double(pulled_back(side, self.form.linear)) for side in (self.C, self.V))
         across, towards, slopes = C @ C.T, C @ V.T, self.slopes
         if self.form.rho:
             halves = np.diag(across) / 2

@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, double, to_numpy
 from rkhs._backend.memory import free_memory
 from rkhs._backend.nufft import package
 from rkhs._calculus.atoms import Atoms
@@ -437,7 +437,7 @@ class FourierGridSpace(FiniteSpace):
 
     def phases(self, points: Array) -> Matrix:
         """Return 2 pi h (x - center), (t, d)."""
-        return np.ascontiguousarray((to_numpy(points).astype(np.float64) - self.center) * (2 * pi * self.spacing))
+        return np.ascontiguousarray((double(points) - self.center) * (2 * pi * self.spacing))
 
     def near(self, points: Array) -> Vector | None:
         """Return which points are at most half of the range of the kernel away from the box; None for all."""

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.fft
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, double
 from rkhs._backend.nufft import to_modes, to_points
 from rkhs._backend.threads import cores
 from rkhs._calculus.atoms import Atoms
@@ -48,7 +48,7 @@ class Channels:
     @classmethod
     def of(cls, space: FourierGridSpace, atoms: Atoms) -> Channels:
         """Return the channels of atoms."""
-        directions, d = to_numpy(atoms.directions).astype(np.float64), atoms.dimension
+        directions, d = double(atoms.directions), atoms.dimension
         if atoms.shared:
             return cls(space, atoms.points, [space.multiplier(u, atoms.blur) for u in directions], None)
         axes = sorted({tuple(sorted(index)) for index in product(range(d), repeat=atoms.order)})

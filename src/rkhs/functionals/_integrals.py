@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Matrix, as_array, to_numpy
+from rkhs._backend.arrays import Matrix, as_array, double
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals._base import Functional, Part
 
@@ -264,7 +264,7 @@ def _weights(weights: Matrix, sizes: Matrix, mean: bool) -> Matrix:
 
 
 def _rows(values: Any, name: str) -> Matrix:
-    rows = to_numpy(as_array(values, name)).astype(np.float64)
+    rows = double(as_array(values, name))
     if rows.ndim != 2 or rows.size == 0:
         raise ValueError(f"{name} must be a two-dimensional array, got shape {rows.shape}.")
     return rows

@@ -24,7 +24,7 @@ import scipy.linalg
 from scipy import ndimage
 from scipy.interpolate import CubicSpline
 
-from rkhs._backend.arrays import Array, Images, as_points, like, to_numpy
+from rkhs._backend.arrays import Array, Images, as_points, double, like
 from rkhs.invariances._tangents import TangentFamily, checked_kinds
 
 THICKNESS = "thickness"
@@ -54,7 +54,7 @@ def as_images(points: Array, shape: tuple[int, int]) -> Images:
             f"X has {points.shape[1]} features, but images of shape {shape} have {rows * columns} pixels: "
             "give the shape of the images in the rows of X."
         )
-    return to_numpy(points).astype(np.float64).reshape(-1, rows, columns)
+    return double(points).reshape(-1, rows, columns)
 
 
 def smooth(images: Images, width: float) -> Images:

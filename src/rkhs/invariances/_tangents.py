@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import ndimage
 
-from rkhs._backend.arrays import Array, Matrix, as_points, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_points, double, like, to_numpy
 from rkhs.functionals import DirectionalDerivative
 
 
@@ -242,7 +242,7 @@ def _signals(points: Array) -> tuple[Matrix, Matrix]:
     """Return the signals in float64 and the times of their samples."""
     if points.shape[1] < 2:
         raise ValueError("X has one feature: a signal needs at least two samples.")
-    return to_numpy(points).astype(np.float64), np.linspace(-1, 1, points.shape[1])
+    return double(points), np.linspace(-1, 1, points.shape[1])
 
 
 @dataclass(frozen=True)

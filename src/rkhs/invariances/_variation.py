@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, double, like, to_numpy
 from rkhs._finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.functionals._base import Combination, Functional
@@ -62,7 +62,7 @@ class TotalVariation:
 
     def __post_init__(self) -> None:
         if self.points is not None:
-            points = np.unique(to_numpy(as_points(self.points, "points")).astype(np.float64), axis=0)
+            points = np.unique(double(as_points(self.points, "points")), axis=0)
             object.__setattr__(self, "points", points)
             _ = self._simplices
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, as_array, as_points, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_array, as_points, double, like, namespace
 from rkhs._calculus.atoms import Atoms
 from rkhs.kernels._algebra import LinearTransform, Product, Push, PushedKernel
 from rkhs.kernels._base import Kernel
@@ -183,7 +183,7 @@ def components(kernel: Kernel, dimension: int, covariance: Any) -> Kernel:
     array([[1. , 0.5],
            [0.5, 1. ]])
     """
-    B = to_numpy(as_array(covariance, "covariance")).astype(np.float64)
+    B = double(as_array(covariance, "covariance"))
     if B.ndim != 2 or B.shape[0] != B.shape[1] or not np.allclose(B, B.T):
         raise ValueError(f"covariance must be a symmetric matrix, got shape {B.shape}.")
     values, vectors = np.linalg.eigh(B)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, double
 from rkhs.plotting._axes import axes_of, heat_map
 
 
@@ -222,7 +222,7 @@ class MetricDisplay:
                 )
             M = np.diag(1 / np.asarray(scale, dtype=np.float64) ** 2)
         names = getattr(estimator, "feature_names_in_", range(len(M))) if names is None else names
-        spread = to_numpy(np.asarray(X)).astype(np.float64).std(axis=0)
+        spread = double(np.asarray(X)).std(axis=0)
         if spread.shape != (len(M),) or len(list(names)) != len(M):
             raise ValueError(
                 f"The metric has {len(M)} features, but X has {spread.size}, and there are {len(list(names))} names."

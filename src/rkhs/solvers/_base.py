@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, like, to_numpy
+from rkhs._backend.arrays import double, like, to_numpy
 from rkhs._backend.memory import budget_bytes, free_memory
 from rkhs._finite.monitor import InnerMonitor, Monitor
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
@@ -177,11 +177,6 @@ def fits(rows: int) -> bool:
 def fits_once(rows: int) -> bool:
     """Return whether a single dense float64 Gram matrix of this many rows fits in half of the free memory."""
     return 8 * rows**2 <= free_memory(np.zeros(0)) / 2
-
-
-def double(array: Array) -> Matrix:
-    """Convert to NumPy and float64."""
-    return to_numpy(array).astype(np.float64)
 
 
 def blocks_in_double(blocks: Sequence[LossBlock]) -> tuple[LossBlock, ...]:

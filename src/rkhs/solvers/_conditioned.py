@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, like, namespace, same_device, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
@@ -51,7 +51,7 @@ from rkhs._linalg.saddle import Saddle
 from rkhs._progress import report_progress
 from rkhs._spaces import DenseSpace, LandmarkSpace
 from rkhs.functionals._base import Functional
-from rkhs.solvers._base import double, fits, in_memory
+from rkhs.solvers._base import fits, in_memory
 from rkhs.solvers._preconditioning import preconditioner
 from rkhs.solvers._reduced import Curvature
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, inner, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, double, inner, namespace, zeros
 from rkhs._backend.memory import on_cpu
 from rkhs._backend.replay import Replay
 from rkhs._finite.certificate import relative_gap
@@ -154,7 +154,7 @@ class _Points:
 
     def read(self) -> None:
         """Copy the bounds from the device."""
-        self.primal, self.dual = to_numpy(self.bounds).astype(np.float64)
+        self.primal, self.dual = double(self.bounds)
         self.gaps = np.array(list(map(relative_gap, self.primal, self.dual, self.rounding)))
 
     def iterate(self, cg: BlockCG) -> Iterate:

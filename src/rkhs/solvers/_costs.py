@@ -14,7 +14,7 @@ from math import log
 
 import numpy as np
 
-from rkhs._backend.arrays import take_rows, to_numpy
+from rkhs._backend.arrays import double, take_rows, to_numpy
 from rkhs._finite.problem import FiniteProblem
 from rkhs._gram.matrix import CALL, ENTRY as STORED_ENTRY
 
@@ -84,9 +84,9 @@ class Estimate:
         chosen, scale = np.concatenate(rows), np.concatenate(root)[:, None]
         if not len(chosen):
             return 1.0
-        G = to_numpy(system.exact.block(chosen, chosen)).astype(np.float64)
+        G = double(system.exact.block(chosen, chosen))
         if not system.definite:
-            basis = np.linalg.qr(to_numpy(take_rows(system.Q, chosen)).astype(np.float64))[0]
+            basis = np.linalg.qr(double(take_rows(system.Q, chosen)))[0]
             G = G - basis @ (basis.T @ G)
             G = G - (G @ basis) @ basis.T
         v, largest = rng.standard_normal((len(chosen), 1)), 0.0

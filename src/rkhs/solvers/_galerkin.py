@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.verified import joined
@@ -170,7 +170,7 @@ class GreedyCoordinate(Solver):
                 return iterate
             if selected.directions.count + self.together > selected.directions.capacity:
                 raise Stopped("memory limit")
-            slopes = to_numpy(selected.projected(products[:, active])).astype(np.float64)
+            slopes = double(selected.projected(products[:, active]))
             added = selected.select(slopes, min(self.together, limit - selected.active), self.selection, rng)
             last = not added or selected.active >= limit
 
@@ -180,14 +180,14 @@ class _SelectedRepresenters:
 
     def __init__(self, system: FiniteProblem) -> None:
         self.system, self.indices = system, list[int]()
-        N, Q = system.size, to_numpy(system.Q).astype(np.float64)
+        N, Q = system.size, double(system.Q)
         most = system.gram.budget // (16 * max(N, 1))
         self.directions = Directions(system, max(1, min(N, most)))
         fixed = 0 if system.definite else Q.shape[1]
         self.fixed = scipy.linalg.qr(Q.T, mode="r", pivoting=True)[1][:fixed]  # the functionals T
         self.shares = np.linalg.solve(Q[self.fixed].T, Q.T).T if fixed else np.zeros((N, 0))  # Q Q_T^-1
         self.columns = system.gram.block(slice(None), self.fixed) if fixed else zeros((N, 0), system.Q)  # G[:, T]
-        diagonal = to_numpy(system.gram.diagonal()).astype(np.float64)
+        diagonal = double(system.gram.diagonal())
         cross = np.sum(self.shares * to_numpy(self.columns), axis=1)
         square = np.sum((self.shares @ to_numpy(self.columns)[self.fixed]) * self.shares, axis=1)
         eps = float(namespace(system.Q).finfo(system.Q.dtype).eps)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.optimize lazily
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, double, like, namespace, to_numpy
 from rkhs._finite.certificate import bounds, certify, relative_gap
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -98,7 +98,7 @@ class _Objective:
         product = image + system.gram @ s
         self.last = Iterate(a, basis)
         self.primal, self.dual = bounds(system, a, image, u, a + s, product)
-        gradient = to_numpy(namespace(a).concat([system.inside(product), system.Q.T @ s])).astype(np.float64)
+        gradient = double(namespace(a).concat([system.inside(product), system.Q.T @ s]))
         return self.primal, gradient[:, 0]
 
     def iterated(self, intermediate_result: scipy.optimize.OptimizeResult) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rkhs._backend.arrays import Vector, take_rows, to_numpy, zeros
+from rkhs._backend.arrays import Vector, double, take_rows, to_numpy, zeros
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -31,7 +31,7 @@ def negligible(system: FiniteProblem, tol: float) -> Vector:
     if system.columns > 1 or not (system.separable and system.definite and tol > 0):
         return np.zeros(0, dtype=int)
     energy = float(system.at_zero[0])
-    norms = np.sqrt(np.abs(to_numpy(system.exact.diagonal()).astype(np.float64)))
+    norms = np.sqrt(np.abs(double(system.exact.diagonal())))
     r = norms * (2 * energy) ** 0.5
     effects = np.zeros(system.size)
     for t in system.terms:  # an overflow makes an effect infinite

@@ -25,7 +25,7 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, double, like, namespace
 from rkhs._finite.certificate import bounds, relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -257,7 +257,7 @@ def _orthonormal(D: Array, U: Array, lost: list[float]) -> tuple[Array, Array]:
 
     Directions that depend on previous ones up to the rounding errors in `lost` are dropped.
     """
-    gram = to_numpy(D.T @ U).astype(np.float64)
+    gram = double(D.T @ U)
     # Directions count as dependent if their squared distance is below 1e-2 sqrt(eps).
     threshold = 1e-2 * float(namespace(D).finfo(D.dtype).eps) ** 0.5
     kept: list[int] = []

@@ -25,7 +25,7 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, like, namespace
 from rkhs._finite.certificate import feasible, relative_gap
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -194,7 +194,7 @@ def _combined(G: Array, gaps: Vector, tol: float) -> Array | None:
         return None
     xp = namespace(G)
     weighted = G * (like(np.sqrt(gaps), G) / xp.clip(xp.linalg.vector_norm(G, axis=0), 1e-300, None))
-    values, vectors = np.linalg.eigh(to_numpy(weighted.T @ weighted).astype(np.float64))
+    values, vectors = np.linalg.eigh(double(weighted.T @ weighted))
     caught = np.cumsum((vectors**2 * values)[:, ::-1], axis=1)  # decrease by the first 1, 2, .. combinations
     enough = np.all(gaps[:, None] - caught <= tol / 2, axis=0)
     count = 1 + int(np.argmax(enough))

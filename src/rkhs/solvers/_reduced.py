@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy
 from rkhs._finite.certificate import feasible, lower_bound, project_dual
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
-from rkhs.solvers._base import Solver, blocks_in_double, double
+from rkhs.solvers._base import Solver, blocks_in_double
 
 ROUNDING = 45  # units of rounding of the objective below which a decrease is not significant
 SHRINK = 0.25  # factor by which the smoothing width decreases
@@ -108,7 +108,7 @@ class ReducedProblem:
         k, r = int(D.shape[1]), int(system.Q.shape[1])
         linear, square = np.zeros(r + k), np.zeros((r + k, r + k))
         linear[r:] = to_numpy(D.T @ image)
-        cross = to_numpy(D.T @ U).astype(np.float64)
+        cross = double(D.T @ U)
         square[r:, r:] = (cross + cross.T) / 2
         constant = float(xp.vecdot(a, image)) / 2
         parts = []
@@ -141,7 +141,7 @@ class ReducedProblem:
 
     def slopes(self, theta: Matrix) -> list[Matrix]:
         """Return w loss'(u) on the rows of each part."""
-        return [to_numpy(part.slope(theta)).astype(np.float64) for part in self.parts]
+        return [double(part.slope(theta)) for part in self.parts]
 
     def value(self, theta: Matrix) -> float:
         total = self.constant + float(theta @ (self.linear + self.square @ theta / 2))

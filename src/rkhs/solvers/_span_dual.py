@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, like, namespace, to_numpy
+from rkhs._backend.arrays import Matrix, double, like, namespace, to_numpy
 from rkhs._linalg.saddle import inverse_root
-from rkhs.solvers._base import double
 from rkhs.solvers._reduced import ReducedProblem, with_ridge
 from rkhs.solvers._subspace import SMALLER, Directions, Task, solve
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
 from rkhs._finite.certificate import bounds, feasible, relative_gap
 from rkhs._finite.monitor import Monitor, plain, quiet
 from rkhs._finite.problem import FiniteProblem, Iterate, consecutive
@@ -182,14 +182,14 @@ class Directions:
             image -= self._image(inside)
             if self.count == self.first or float(xp.max(xp.abs(inside[:, self.first :]))) < 1e-2:
                 break
-        values, vectors = np.linalg.eigh(to_numpy(V @ image.T).astype(np.float64))
+        values, vectors = np.linalg.eigh(double(V @ image.T))
         kept = np.flatnonzero(values > DEPENDENT)[::-1][: self.capacity - self.count]
         transform = like((vectors[:, kept] / np.sqrt(values[kept])).T, V)
         self._append(transform @ V, transform @ image)
 
     def add_representers(self, rows: Matrix, count: int) -> None:
         """Start with the `count` leading directions in the span of the representers of some rows."""
-        block = to_numpy(self.system.exact.block(rows, rows)).astype(np.float64)
+        block = double(self.system.exact.block(rows, rows))
         R = inverse_root(block, DEPENDENT)[:, -count:]
         self.transform = like(R, self.D)
         self.first = self.count = int(self.transform.shape[1])
