@@ -164,7 +164,7 @@ def measured(name: str, draw: int, way: str) -> dict[str, Any]:
     else:
         error = 100 * float(np.sqrt(np.mean((found - truth) ** 2)) / truth.std())
     told = {"set": name, "draw": draw, "way": way, "error": error, "seconds": seconds}
-    return told | ({"kernel": model.best_params_["kernel"]} if way == "ours" else {})
+    return told | ({"kernel": str(model.best_params_["kernel"])} if way == "ours" else {})
 
 
 def table(found: list[dict[str, Any]], ways: list[str]) -> tuple[list[str], list[list[str]]]:

@@ -73,6 +73,7 @@ WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the med
 COMPONENTS = (3, 10, 30)  # numbers of principal components to try
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
 FEW = 300  # labels by whose evidence kernels with learned scales are compared
+MANY = 400  # labels from which length scales are learned
 
 KernelOf = Callable[[Any, Any], Any]  # maps a kernel or its name, and a scale, to the kernel
 ProblemOf = Callable[[Sample, Kernel], Problem]
@@ -237,7 +238,8 @@ class ScaleLearner:
     The prior shrinks the logarithms of the scales towards their mean (theory, section 9).  Since the scales depend on
     all labels, leave-one-out errors would be optimistic.  Scales are therefore scored in three folds: the labels of
     each fold are predicted with scales learned from the other two, and the errors are compared label by label with
-    those of the best candidate without learned scales.  Of several kernels the one with the largest evidence is scored.
+    those of the best candidate without learned scales.  Of several kernels for values only the one with the largest
+    evidence is scored; classes are no values with noise, and the evidence of their labels would not compare kernels.
     The points X (l, n) are all labeled.
     """
 
@@ -248,14 +250,19 @@ class ScaleLearner:
 
     def candidate(self, starts: Sequence[Candidate], base: Candidate) -> Candidate | None:
         """Return the best candidate with scales learned from one of the starts, if it beats `base`; else None."""
-        all_rows, folds = np.arange(len(self.X)), list(self.folds())
-        learned = map_in_threads(lambda first: self.learned(first, all_rows, FEW), starts)
-        (evidence, scale), first = max(zip(learned, starts, strict=True), key=lambda pair: pair[0][0])
-        if len(all_rows) > FEW:
-            evidence, scale = self.learned(first, all_rows)
-        if evidence == -inf:
-            return None
-        C, values = self._best(first.kernel, scale, all_rows)
+        every, regression = np.arange(len(self.X)), self.labeled.classes is None
+        learned = map_in_threads(lambda first: self.learned(first, every, FEW if regression else MANY), starts)
+        found = list(zip(learned, starts, strict=True))
+        if regression:
+            _, first = best = max(found, key=lambda pair: pair[0][0])
+            found = [best if len(every) <= FEW else (self.learned(first, every), first)]
+        scored = [self._scored(first, scale, base) for (evidence, scale), first in found if evidence > -inf]
+        return min((one for one in scored if one is not None), key=lambda one: one.loss, default=None)
+
+    def _scored(self, first: Candidate, scale: tuple[float, ...], base: Candidate) -> Candidate | None:
+        """Return the candidate with these scales, learned from a start, if it beats `base`; else None."""
+        C, values = self._best(first.kernel, scale, np.arange(len(self.X)))
+        folds = list(self.folds())
         baseline = np.zeros_like(self.labeled.target)
         K = self.kernel_of(base.kernel, base.scale)(self.X)
         for group, _ in folds:
@@ -283,7 +290,7 @@ class ScaleLearner:
             return None
         return Candidate(SCALES, first.kernel, scale, C, *self.labeled.scored(predictions))
 
-    def learned(self, first: Candidate, rows: Vector, most: int = 400) -> tuple[float, tuple[float, ...]]:
+    def learned(self, first: Candidate, rows: Vector, most: int = MANY) -> tuple[float, tuple[float, ...]]:
         """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
 
         It is minus infinity if the labels determine no scales.  At most `most` labels are used.

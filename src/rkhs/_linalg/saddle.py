@@ -249,8 +249,8 @@ class PackedCholesky:
                     factor, failed = scipy.linalg.lapack.dpotrf(corner.T, lower=0)  # reads and cleans one triangle
                     if failed:
                         return False
-                    for i, row in enumerate(factor.T, start):  # entries right of the diagonal belong to G
-                        L[i, start : i + 1] = row[: i - start + 1]
+                    below = np.tri(len(corner), dtype=bool)  # entries right of the diagonal belong to G
+                    np.copyto(L[columns, columns], factor.T, where=below)
                 if len(block):
                     L[rows, columns] = scipy.linalg.blas.dtrsm(1.0, factor, block.T, trans_a=1, overwrite_b=1).T
                 report_progress(self._done(start) + (self._done(columns.stop) - self._done(start)) * rows.stop / size)
