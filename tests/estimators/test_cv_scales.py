@@ -197,3 +197,23 @@ def test_many_labels_leave_the_best_third_of_kernels():
     kernels = {params["kernel"] for params in many.cv_results_["params"] if isinstance(params["kernel"], str)}
     assert kernels == {"gaussian", "laplace", "matern"}
     assert many.score(X[601:], y[601:]) >= few.score(X[601:], y[601:]) - 0.01
+
+
+def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_evidence():
+    """Letters in six places, of which four decide, as in genes: the evidence of the classes prefers the worse kernel."""
+    X = np.random.default_rng(3).integers(0, 4, (90, 6)).astype(float)
+    target = np.where((X[:, :4] == [0, 3, 0, 1]).sum(axis=1) >= 2, 1.0, -1.0)[:, None]
+    kernels = {"gaussian": rkhs.Gaussian, "laplace": rkhs.kernels.Laplace}
+    smooth, rough = (Candidate("none", kernel, 2.0, 1.0, np.ones((90, 1)), np.ones(90), 1.0, 1.0) for kernel in kernels)
+
+    def learner(classes):
+        labeled = Labeled(np.arange(90), target, np.ones(90), classes)
+        return ScaleLearner(X, labeled, lambda kernel, scale: kernels[kernel](scale), [0.1, 1.0, 10.0])
+
+    of_classes, of_values = learner((target[:, 0] > 0).astype(int)), learner(None)
+    errors = [of_classes.candidate([start], smooth).loss for start in (smooth, rough)]
+    assert errors[1] < errors[0]
+    assert of_classes.candidate([smooth, rough], smooth).loss == errors[1]
+    evidences = [of_values.learned(start, np.arange(90))[0] for start in (smooth, rough)]
+    assert evidences[1] < evidences[0]
+    assert of_values.candidate([smooth, rough], smooth).kernel == "gaussian"
