@@ -200,7 +200,7 @@ def test_many_labels_leave_the_best_third_of_kernels():
 
 
 def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_evidence():
-    """Letters in six places, of which four decide, as in genes: the evidence of the classes prefers the worse kernel."""
+    """Letters in six places, of which four decide, as in genes: the evidence of classes prefers the worse kernel."""
     X = np.random.default_rng(3).integers(0, 4, (90, 6)).astype(float)
     target = np.where((X[:, :4] == [0, 3, 0, 1]).sum(axis=1) >= 2, 1.0, -1.0)[:, None]
     kernels = {"gaussian": rkhs.Gaussian, "laplace": rkhs.kernels.Laplace}
