@@ -11,13 +11,14 @@ TORCH := torch==2.13.0
 demo: .venv/.installed
 	$(BIN)/rkhs demo --out build/demo --force
 
-# Two processes of one thread each are faster than one of two: most tests are small.
+# Two processes of one thread each are faster than one of two: most tests are small.  Some start processes, which
+# should not compile the package again.
 test: .venv/.tested
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 
 # The slow ones too: more cases of kinds that `make test` has
 test-all: .venv/.tested
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m ""
+	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m ""
 
 check: .venv/.checked
 	$(BIN)/ruff format --check .

@@ -190,7 +190,7 @@ def test_other_losses_do_not_depend_on_units(features, unit):
     np.testing.assert_allclose(other.predict(X) / unit, one.predict(X), rtol=1e-2)
 
 
-def test_many_labels_leave_the_best_third_of_kernels():
+def test_many_labels_leave_the_best_sixth_of_kernels():
     X, y = make_friedman1(1000, 5, noise=1.0, random_state=0)
     many, few = (rkhs.InvariantRegressorCV(scales="median", Cs=3).fit(X[:t], y[:t]) for t in (601, 600))
     assert len(many.cv_results_["params"]) < 0.6 * len(few.cv_results_["params"])

@@ -125,6 +125,7 @@ def test_there_must_be_a_process(tmp_path, own):
         run(own, tmp_path, jobs=0)
 
 
+@pytest.mark.slow
 def test_an_error_in_a_worker_is_raised_as_it_is(tmp_path, monkeypatch):
     """Where the data are not there, and OpenML does not have them."""
     monkeypatch.setenv("RKHS_DATA", str(tmp_path))
@@ -161,7 +162,9 @@ def test_a_worker_that_is_killed_is_named(tmp_path):
     assert not Path(f"/proc/{workers[1]}").exists()
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_workers_end_with_a_run_that_is_stopped(tmp_path, number, status):
     process, workers = started(tmp_path)
     if number == signal.SIGINT:

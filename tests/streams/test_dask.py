@@ -135,6 +135,7 @@ def test_a_broken_block_is_named(client):
         regressor().fit(dask.array.from_array(bad, chunks=(500, 5)), Y)
 
 
+@pytest.mark.slow
 def test_more_data_than_a_worker_may_hold():
     """340 MiB of rows through a worker that is killed at 95 % of 450 MiB, 200 of which are its libraries."""
     rows, chunk = 450_000, 30_000
@@ -152,6 +153,7 @@ def test_more_data_than_a_worker_may_hold():
     assert model.n_features_in_ == 100
 
 
+@pytest.mark.slow
 def test_cross_validation_through_joblib(client):
     """scikit-learn's searches send their fits to the workers."""
     grid = {"C": [1.0, 10.0], "nu": [0.01, 0.1]}
