@@ -141,6 +141,15 @@ def test_wrong_points():
             kernel([[wrong]])
 
 
+@pytest.mark.parametrize("units", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_rounding_is_no_negative_eigenvalue(dtype, units):
+    """Matrices of low rank, smooth kernels and the zero matrix, whose smallest eigenvalues are rounding errors."""
+    smooth = rkhs.Gaussian(100.0)(X)
+    for matrix in (X @ X.T, np.outer(X[:, 0], X[:, 0]), smooth, np.zeros((3, 3)), np.ones((1, 1))):
+        Precomputed((units * matrix).astype(dtype))
+
+
 def test_wrong_matrices_and_functions():
     with pytest.raises(ValueError, match=r"square kernel matrix.*\(3, 4\)"):
         Precomputed(np.ones((3, 4)))
@@ -148,6 +157,8 @@ def test_wrong_matrices_and_functions():
         Precomputed([[1.0, 0.5], [0.0, 1.0]])
     with pytest.raises(ValueError, match="not positive semidefinite: the value 2 of objects"):
         Precomputed([[1.0, 2.0], [2.0, 1.0]])
+    with pytest.raises(ValueError, match=r"eigenvalues range from -0.27 to 2.3.*Add 0.27 to its diagonal"):
+        Precomputed([[1.0, 0.9, 0.9], [0.9, 1.0, 0.0], [0.9, 0.0, 1.0]])  # no two rows violate it
     noisy = K.copy()
     noisy[0, 1] += 1e-12
     assert Precomputed(noisy).K[0, 1] == Precomputed(noisy).K[1, 0]

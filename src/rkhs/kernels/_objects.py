@@ -17,6 +17,8 @@ from rkhs._calculus.atoms import AllPairs, Pairing
 from rkhs.kernels._base import Kernel
 
 ROUNDING = 1e-8  # relative differences of kernel values below this are rounding errors of whoever computed them
+SINGLE_ROUNDING = 1e-5  # the same for values in float32
+NEGATIVE = 1e-7  # a negative eigenvalue below this share of the trace is a rounding error, in float32 as well
 COMPARED = 32  # pairs of each computation for which symmetry and definiteness are checked
 
 
@@ -110,7 +112,9 @@ class Precomputed(IndexKernel):
     K: Array
 
     def __post_init__(self) -> None:
-        K = np.asarray(to_numpy(as_array(self.K, "K")), dtype=np.float64)
+        given = to_numpy(as_array(self.K, "K"))
+        K = given.astype(np.float64, copy=False)
+        rounding = ROUNDING if given.dtype.itemsize > 4 else SINGLE_ROUNDING
         if K.ndim != 2 or K.shape[0] < K.shape[1] or K.shape[1] == 0:
             raise ValueError(
                 f"K must be a square kernel matrix, with or without rows of new objects below it, got shape {K.shape}."
@@ -118,13 +122,14 @@ class Precomputed(IndexKernel):
         square = K[: K.shape[1]]
         largest = float(np.abs(square).max())
         asymmetry = np.abs(square - square.T)
-        if asymmetry.max() > ROUNDING * largest:
+        if asymmetry.max() > rounding * largest:
             i, j = np.unravel_index(int(asymmetry.argmax()), square.shape)
             raise ValueError(
                 f"K is not symmetric: K[{i}, {j}] = {K[i, j]:g} and K[{j}, {i}] = {K[j, i]:g}. A kernel matrix is; "
                 "(K + K.T) / 2 is one if the difference is noise."
             )
-        check_cauchy_schwarz(square, "K")
+        check_cauchy_schwarz(square, "K", rounding=rounding)
+        check_semidefinite(square, "K")
         if np.array_equal(square, square.T):
             object.__setattr__(self, "K", immutable_copy(K))
             return
@@ -300,14 +305,16 @@ class ObjectKernel(IndexKernel):
         return extended
 
 
-def check_cauchy_schwarz(K: Matrix, name: str, objects: Sequence[int] | None = None) -> None:
+def check_cauchy_schwarz(
+    K: Matrix, name: str, objects: Sequence[int] | None = None, rounding: float = ROUNDING
+) -> None:
     """Raise ValueError if a kernel matrix (t, t) of `objects` violates |K_ij|^2 <= K_ii K_jj, so that it is indefinite.
 
     It is a necessary condition that takes no factorization.
     """
     diagonal = np.sqrt(np.maximum(np.diag(K), 0.0))
     bound = diagonal[:, None] * diagonal
-    excess = np.abs(K) - (1 + ROUNDING) * bound
+    excess = np.abs(K) - (1 + rounding) * bound
     if np.any(excess > 0):
         i, j = (int(index) for index in np.unravel_index(int(excess.argmax()), K.shape))
         a, b = (i, j) if objects is None else (objects[i], objects[j])
@@ -315,3 +322,16 @@ def check_cauchy_schwarz(K: Matrix, name: str, objects: Sequence[int] | None = N
             f"{name} is not positive semidefinite: the value {K[i, j]:g} of objects {a} and {b} exceeds the root of "
             f"{K[i, i]:g} times {K[j, j]:g}, their values with themselves. Use an inner product of features."
         )
+
+
+def check_semidefinite(K: Matrix, name: str) -> None:
+    """Raise ValueError if a kernel matrix (t, t) has a negative eigenvalue, as its Cholesky factorization tells."""
+    shift = max(NEGATIVE * float(np.trace(K)), np.finfo(np.float64).tiny)
+    try:
+        np.linalg.cholesky(K + shift * np.eye(len(K)))
+    except np.linalg.LinAlgError:
+        least, largest = np.linalg.eigvalsh(K)[[0, -1]]
+        raise ValueError(
+            f"{name} is not positive semidefinite: its eigenvalues range from {least:.2g} to {largest:.2g}, and no "
+            f"inner product of features has negative ones. Add {-least:.2g} to its diagonal, or use another kernel."
+        ) from None
