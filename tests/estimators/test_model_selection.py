@@ -549,6 +549,9 @@ def test_components_without_labels_are_warned_of():
     assert model.selection_report_["unreached"] == 40
     assert model.score(X[:80], y[:80]) == 1.0
     graph = NeighborGraph.of(X, 10)
+    plain = rkhs.InvariantClassifier(kernel=rkhs.kernels.GraphKernel(graph), invariance=None)
+    with pytest.warns(UserWarning, match=r"^40 distinct rows are in components .* that have no label"):
+        plain.fit(X, labels_of(y, [0, 1, 40, 41]))
     assert [unreached(graph, rows) for rows in ([0], [0, 50], [0, 50, 100])] == [80, 40, 0]
 
 

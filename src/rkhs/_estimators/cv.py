@@ -21,7 +21,7 @@ from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, folds_of, search
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows, predicted_codes
 from rkhs._estimators.evidence import DIMENSIONS, EvidenceChoice, can_map
-from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, unreached
+from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, warn_of_unreached
 from rkhs._estimators.landmark_count import landmark_count, solves_exactly
 from rkhs._estimators.length_scales import SCALED, as_kernel
 from rkhs._estimators.normalization import WeightNormalization
@@ -369,14 +369,8 @@ class CrossValidated(BaseKernelEstimator):
             agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))
         else:
             agreement = float(np.sqrt(np.mean((between - values) ** 2)))
-        out_of_reach = unreached(graphs[0], graphs[0].index_of(sample.X)[sample.labeled])
-        self.selection_report_ |= {"agreement": agreement, "unreached": out_of_reach}
-        if out_of_reach:
-            warn(
-                f"{out_of_reach} distinct rows are in components of the graph of nearest neighbors that have no label: "
-                "their predictions rest on the other rows alone. Label a row of each component, or join them with a "
-                "larger n_neighbors, as in kernel=GraphKernel(NeighborGraph.of(X, n_neighbors=30))."
-            )
+        count = warn_of_unreached(graphs[0], sample.X, sample.labeled)
+        self.selection_report_ |= {"agreement": agreement, "unreached": count}
 
     @property
     def _free(self) -> bool:

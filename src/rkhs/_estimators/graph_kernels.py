@@ -26,6 +26,7 @@ from rkhs._finite.function import Function
 from rkhs._graphs.filters import COUNTED
 from rkhs._graphs.neighbor_graph import NeighborGraph
 from rkhs._graphs.neighbors import COMPONENTS, EXACT, MANY
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import GraphKernel, Kernel, median_scale
 from rkhs.kernels._graph import graph_kernels, kernel_matrices
@@ -106,6 +107,19 @@ def cluster_kernel(graph: NeighborGraph, most: int, place: Array) -> GraphKernel
 def unreached(graph: NeighborGraph, labels: Vector) -> int:
     """Return the number of nodes in connected components without a label, given the nodes that have one."""
     return int(np.sum(~np.isin(graph.components, np.unique(graph.components[labels]))))
+
+
+def warn_of_unreached(graph: NeighborGraph, X: Array, labeled: Vector) -> int:
+    """Warn if no label can reach some nodes, given the points X (t, n) that have one; return the number of nodes."""
+    nodes = graph.index_of(X)[labeled]
+    count = unreached(graph, nodes[nodes >= 0])
+    if count:
+        warn(
+            f"{count} distinct rows are in components of the graph of nearest neighbors that have no label: their "
+            "predictions rest on the other rows alone. Label a row of each component, or join them with a larger "
+            "n_neighbors, as in kernel=GraphKernel(NeighborGraph.of(X, n_neighbors=30))."
+        )
+    return count
 
 
 def graphs_in(kernel: Any) -> list[NeighborGraph]:

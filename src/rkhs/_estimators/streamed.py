@@ -37,6 +37,7 @@ from rkhs._estimators.data import (
     class_weights,
     of_one_kind,
 )
+from rkhs._estimators.graph_kernels import graphs_in, warn_of_unreached
 from rkhs._estimators.length_scales import AGOP, OF_INNER_PRODUCTS, as_kernel, is_learned
 from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import SolverOptions, check_in_span, check_number, check_unchanged, parameters, quoted
@@ -114,6 +115,8 @@ class InvariantEstimator(BaseKernelEstimator):
         if formulated.formulation is not None:
             self.C_ = formulated.formulation.config.C
         self._learn(formulated.problem, sample, formulated.variance)
+        for graph in graphs_in(self.kernel):
+            warn_of_unreached(graph, sample.X, sample.labeled)
         if formulated.metric is not None:
             self.metric_ = formulated.metric
         if self.approximation is None:
