@@ -325,7 +325,7 @@ def check_cauchy_schwarz(
 
 
 def check_semidefinite(K: Matrix, name: str) -> None:
-    """Raise ValueError if a kernel matrix (t, t) has a negative eigenvalue, so that it has no Cholesky factorization."""
+    """Raise ValueError if a kernel matrix (t, t) has a negative eigenvalue, and thus no Cholesky factorization."""
     shift = max(NEGATIVE * float(np.trace(K)), np.finfo(np.float64).tiny)
     try:
         np.linalg.cholesky(K + shift * np.eye(len(K)))
