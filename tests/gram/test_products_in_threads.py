@@ -90,6 +90,20 @@ def test_tiles_that_share_entries_are_added_by_one_hand(monkeypatch):
         np.testing.assert_allclose(rkhs.gram(rkhs.Gaussian(), family).dense(), dense, rtol=1e-13, atol=1e-13)
 
 
+def test_functions_of_the_user_are_called_by_one_hand(monkeypatch):
+    monkeypatch.setattr(blocks, "tile_entries", lambda *_: 64)
+    monkeypatch.setattr(blocks, "cores", lambda array: 3)
+    names = set()
+
+    def common(a, b):
+        names.add(threading.current_thread().name)
+        return float(len(a & b))
+
+    kernel = rkhs.kernels.ObjectKernel(common, [{k % 7, k % 5} for k in range(40)])
+    rkhs.gram(kernel, rkhs.Evaluation(kernel.points)).dense()
+    assert names == {threading.current_thread().name}
+
+
 def test_a_matrix_that_was_canceled_ends_all_threads(monkeypatch):
     monkeypatch.setattr(blocks, "tile_entries", lambda *_: 256)
     monkeypatch.setattr(blocks, "cores", lambda array: 3)

@@ -24,7 +24,7 @@ from rkhs._progress import report_progress
 from rkhs.exceptions import NotBoundedError
 from rkhs.functionals._base import Functional, Part, in_one_dtype
 from rkhs.kernels._algebra import Push, PushedKernel
-from rkhs.kernels._base import Kernel
+from rkhs.kernels._base import FormKernel, Kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +157,13 @@ def _tiles(left: Part, right: Part, budget: int, array: Array) -> Iterator[tuple
 def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
     """Add the symmetric matrix of the inner products of the parts with each other, computing one half of it.
 
-    Tiles are computed in threads, unless several of them contribute to the same entries.
+    Tiles are computed in threads, unless several of them contribute to the same entries, or the kernel may be a
+    function of the user, which other threads would surprise.
     """
     ordered = sorted((part.rows for part in parts), key=lambda rows: rows.start)
     disjoint = all(rows.stop <= following.start for rows, following in pairwise(ordered))
-    threads = cores(out) if disjoint and all(part.matrix is None for part in parts) else 1
+    separate = disjoint and all(part.matrix is None for part in parts)
+    threads = cores(out) if separate and isinstance(kernel, FormKernel) else 1
     side = max(1, int(tile_entries(budget // threads, out) ** 0.5))
     pieces = [(part, piece) for part in parts for piece in part.atoms.tiled(side)]
     count = len(pieces) * (len(pieces) + 1) // 2
