@@ -1,6 +1,7 @@
 """The choice of settings and of unlabeled points by exact leave-one-out errors."""
 
 import pickle
+import warnings
 from functools import partial
 from time import perf_counter, sleep
 
@@ -552,6 +553,8 @@ def test_components_without_labels_are_warned_of():
     plain = rkhs.InvariantClassifier(kernel=rkhs.kernels.GraphKernel(graph), invariance=None)
     with pytest.warns(UserWarning, match=r"^40 distinct rows are in components .* that have no label"):
         plain.fit(X, labels_of(y, [0, 1, 40, 41]))
+    with warnings.catch_warnings(action="error"):  # labels of points that are no nodes reach their neighbors
+        plain.fit(X + 1e-6, labels_of(y, [0, 1, 40, 41, 80, 81]))
     assert [unreached(graph, rows) for rows in ([0], [0, 50], [0, 50, 100])] == [80, 40, 0]
 
 

@@ -110,9 +110,11 @@ def unreached(graph: NeighborGraph, labels: Vector) -> int:
 
 
 def warn_of_unreached(graph: NeighborGraph, X: Array, labeled: Vector) -> int:
-    """Warn if no label can reach some nodes, given the points X (t, n) that have one; return the number of nodes."""
-    nodes = graph.index_of(X)[labeled]
-    count = unreached(graph, nodes[nodes >= 0])
+    """Warn if no label of the points X (t, n) can reach some nodes, and return the number of these nodes.
+
+    A label of a point that is no node reaches the neighbors of the point.
+    """
+    count = unreached(graph, graph.on_nodes(take_rows(X, np.flatnonzero(labeled))).indices)
     if count:
         warn(
             f"{count} distinct rows are in components of the graph of nearest neighbors that have no label: their "

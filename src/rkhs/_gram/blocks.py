@@ -158,7 +158,7 @@ def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: flo
     """Add the symmetric matrix of the inner products of the parts with each other, computing one half of it.
 
     Tiles are computed in threads, unless several of them contribute to the same entries, or the kernel may be a
-    function of the user, which other threads would surprise.
+    function of the user, which need not be safe in threads.
     """
     ordered = sorted((part.rows for part in parts), key=lambda rows: rows.start)
     disjoint = all(rows.stop <= following.start for rows, following in pairwise(ordered))
