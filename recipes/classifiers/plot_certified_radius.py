@@ -16,7 +16,7 @@ import rkhs
 
 X, y = make_moons(60, noise=0.1, random_state=0)
 model = rkhs.InvariantClassifier(scale=0.7).fit(X, y)
-radius = rkhs.certified_radius(model.function_, X)
+radius = rkhs.certified_radius(model, X)
 print(f"median radius {np.median(radius):.3f}, smallest {radius.min():.3f}")
 
 grid = np.stack(np.meshgrid(np.linspace(-1.5, 2.5, 120), np.linspace(-1, 1.5, 120)), axis=-1)

@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import rkhs
 
@@ -67,9 +70,111 @@ def test_the_bound_is_attained():
 def test_classes_between_two_outputs():
     X, y = load_iris(return_X_y=True)
     model = rkhs.InvariantClassifier(scale=1.0, C=10.0, invariance=None).fit(X, y)
-    radius = rkhs.certified_radius(model.function_, X)
+    radius = rkhs.certified_radius(model, X)
+    assert radius == pytest.approx(rkhs.certified_radius(model.function_, X), rel=1e-12)  # `predict` is its argmax
     assert not np.any(attacks(model.predict, None, X, radius, np.random.default_rng(0)))
     assert np.median(radius) > 0.05
+
+
+def ordered(seed, n=12, classes=3, rows=60):
+    """Return points and ordered classes, of which one between two others is hard for one against the rest."""
+    random = np.random.default_rng(seed)
+    X = random.standard_normal((rows, n))
+    y = X[:, 0] + 0.3 * X[:, 1] ** 2 + 0.2 * random.standard_normal(rows)
+    return X, np.digitize(y, np.quantile(y, np.linspace(0, 1, classes + 1)[1:-1]))
+
+
+def invariant(seed):
+    X, y = ordered(seed, n=2 + seed % 5, classes=2 + seed % 3)
+    losses, prior = ["hinge", "logistic", "squared", "squared_hinge"], rkhs.ClassPrior(1.0 + np.arange(2 + seed % 3))
+    kernel = ["gaussian", "matern", "laplace", "rational_quadratic"][seed % 4]
+    weight = [None, "balanced", prior][seed // 2 % 3]
+    return rkhs.InvariantClassifier(
+        kernel, loss=losses[seed // 3 % 4], C=10.0 ** (seed % 4), invariance=None, class_weight=weight
+    ).fit(X, y), X
+
+
+def chosen(seed):
+    X, y = ordered(seed, n=4 + seed % 9, rows=100)
+    y[::7] = -1
+    return rkhs.InvariantClassifierCV(kernel="gaussian", scales=[3.0], Cs=[1.0, 100.0], nus=[0]).fit(X, y), X
+
+
+def ordinal(seed):
+    X, y = ordered(seed, n=2 + seed % 8, classes=2 + seed % 4)
+    loss = ["logistic", "hinge", "squared_hinge"][seed % 3]
+    return rkhs.OrdinalClassifier(["gaussian", "matern"][seed % 2], loss=loss, C=10.0 ** (seed % 4 - 1)).fit(X, y), X
+
+
+def virtual(seed):
+    X, y = ordered(seed, n=3, classes=2 + seed % 2, rows=40)
+    return rkhs.VirtualSampleSVC([np.negative], C=10.0 ** (seed % 3)).fit(X, y), X
+
+
+def found_by_gradients(model, X, radius, steps=12):
+    """Return whether a search along differences of decision values finds other predictions within the radius.
+
+    For each point and each other class the difference of the two scores is decreased by normalized gradient steps, each
+    followed by a projection to the ball.  The search uses nothing but the public methods of the model.
+    """
+    before, changed = model.predict(X), np.zeros(len(X), dtype=bool)
+    n, radius, classes = X.shape[1], np.minimum(radius, 10.0)[:, None] * (1 - 1e-9), len(model.classes_)
+
+    def scores(Z):
+        found = model.decision_function(Z)
+        return np.stack([-found, found], axis=1) if classes == 2 else found
+
+    best = np.argmax(scores(X), axis=1)
+    for other in range(classes):
+        Z, h = X.copy(), 1e-4 * np.maximum(radius, 1e-3)
+        for step in range(steps):
+            shifted = np.concatenate([Z + sign * h * np.eye(n)[j] for j in range(n) for sign in (1, -1)])
+            S = scores(shifted).reshape(n, 2, len(X), -1)
+            rows = np.arange(len(X))
+            margin = S[:, :, rows, best] - S[..., other]
+            gradient = ((margin[:, 0] - margin[:, 1]) / (2 * h[:, 0])).T
+            length = np.maximum(np.linalg.norm(gradient, axis=1, keepdims=True), 1e-300)
+            Z = Z - radius * (1.0 if step < 2 else 0.5) * gradient / length
+            away = np.linalg.norm(Z - X, axis=1, keepdims=True)
+            Z = X + (Z - X) * np.minimum(1.0, radius / np.maximum(away, 1e-300))
+            changed |= model.predict(Z) != before
+    return changed
+
+
+def attack(family, seed):
+    model, X = family(seed)
+    random = np.random.default_rng(seed)
+    Z = np.concatenate([X[:20], X[:20] + random.standard_normal((20, X.shape[1]))])
+    radius = rkhs.certified_radius(model, Z)
+    assert not np.any(found_by_gradients(model, Z, radius))
+    assert not np.any(attacks(model.predict, None, Z, radius, random))
+    return model, Z, radius
+
+
+@pytest.mark.parametrize("family", [invariant, chosen, ordinal, virtual])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 20))])
+def test_no_gradient_search_changes_what_a_model_predicts(family, seed):
+    attack(family, seed)
+
+
+def test_the_search_finds_what_the_scores_of_the_function_do_not_certify():
+    """The radius of `function_` alone is no certificate of a model with a discriminant or with thresholds."""
+    model, Z, radius = attack(chosen, 0)
+    assert model.discriminant_ is not None
+    assert np.any(found_by_gradients(model, Z, rkhs.certified_radius(model.function_, Z)))
+    model, Z, radius = attack(ordinal, 1)
+    assert np.any(found_by_gradients(model, Z, rkhs.certified_radius(model.function_, Z)))
+    assert np.median(radius) > 0.02
+
+
+def test_a_class_that_is_never_most_probable_has_no_points():
+    model, _ = ordinal(3)
+    model.thresholds_ = np.array([-1.0, -1.0 + 1e-6, 1.0, 1.0 + 1e-9][: len(model.thresholds_)])
+    boundaries = model._boundaries()
+    f = np.linspace(-3, 3, 1001)
+    expected = np.argmax(model._scores(f), axis=1)
+    assert np.all(np.diff(boundaries) >= 0)
+    assert np.array_equal(np.searchsorted(boundaries, f), expected)
 
 
 def test_units_and_multiples_do_not_matter():
@@ -96,5 +201,19 @@ def test_what_is_refused():
         rkhs.certified_radius(rkhs.Function(rkhs.kernels.Linear(), E, [1.0]), [[0.0]])
     with pytest.raises(ValueError, match="basis that is constant"):
         rkhs.certified_radius(rkhs.Function(rkhs.Gaussian(), E, [1.0], rkhs.Polynomials(1), [1.0, 1.0]), [[0.0]])
-    with pytest.raises(TypeError, match=r"model\.function_"):
-        rkhs.certified_radius(rkhs.InvariantClassifier(), [[0.0]])
+    X, y = make_moons(20, random_state=0)
+    for other in (make_pipeline(StandardScaler(), rkhs.InvariantClassifier()).fit(X, y), rkhs.InvariantRegressor()):
+        with pytest.raises(TypeError, match="fitted classifier of rkhs"):
+            rkhs.certified_radius(other, X)
+    with pytest.raises(NotFittedError):
+        rkhs.certified_radius(rkhs.InvariantClassifier(), X)
+    with pytest.raises(ValueError, match="2 features"):
+        rkhs.certified_radius(rkhs.InvariantClassifier().fit(X, y), X[:, :1])
+    waves = rkhs.InvariantClassifier(approximation=rkhs.FourierFeatures(20), invariance=None).fit(X, y)
+    with pytest.raises(TypeError, match="sum of kernel functions"):
+        rkhs.certified_radius(waves, X)
+    features = rkhs.VirtualSampleSVC([np.negative], features=StandardScaler()).fit(X, y)
+    with pytest.raises(ValueError, match="function of StandardScaler"):
+        rkhs.certified_radius(features, X)
+    with pytest.raises(ValueError, match="basis that is constant"):
+        rkhs.certified_radius(rkhs.ThinPlateClassifier().fit(X, y), X)

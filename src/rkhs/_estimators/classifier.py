@@ -10,7 +10,7 @@ from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from rkhs._backend.arrays import Array, as_column, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_column, like, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, transactional
 from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
 from rkhs._estimators.cross_validation import user_marks
@@ -33,6 +33,14 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         if self.discriminant_ is None:
             return values, validated
         return like(self.discriminant_(to_numpy(values)), values), validated
+
+    def _compared_scores(self, X: Any, method: str) -> tuple[Any, Array, Matrix, Vector]:
+        """Return f, the validated points, and A and a of the scores A f + a, whose largest one is predicted."""
+        points = self._as_points(self._validated_input(X, method))
+        if self.discriminant_ is not None:
+            return self.function_, points, self.discriminant_.matrix, self.discriminant_.offset
+        count = len(self.classes_)
+        return self.function_, points, np.eye(count)[:, -1:] if count == 2 else np.eye(count), np.zeros(count)
 
     def _rows(
         self, X: Any, y: Any, sample_weight: Any, classes: Any = None, earlier: Sample | None = None, least: int = 2

@@ -15,8 +15,8 @@ from scipy.special import log_expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
-from rkhs._estimators.base import as_input_type, transactional
+from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
+from rkhs._estimators.base import as_input_type, dense, transactional
 from rkhs._estimators.comparisons import LOSSES
 from rkhs._estimators.data import Sample, check_classes
 from rkhs._estimators.observation_estimator import ObservationEstimator, ObservationSet
@@ -26,6 +26,8 @@ from rkhs._finite.function import Function
 from rkhs.functionals import Evaluation
 from rkhs.kernels import LinearTransform
 from rkhs.losses import Logistic
+
+HALVINGS = 100  # of an interval that contains all boundaries, so that neighboring floats are left
 
 
 def _has_probabilities(model: OrdinalClassifier) -> bool:
@@ -191,6 +193,36 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
             gaps = np.log(-np.expm1(-np.diff(ends)))
         return np.asarray(log_expit(above) + log_expit(below) + gaps)  # log of the difference of two sigmoids
 
+    def _boundaries(self) -> Vector:
+        """Return the values of f (classes - 1,), in increasing order, between which each class is predicted.
+
+        They are the thresholds, except with the logistic loss.  There the ratio of the probabilities of a class and of
+        a lower one increases with f, so the most probable class never decreases, and bisection finds where it changes.
+        """
+        if not isinstance(as_loss(self.loss, LOSSES, "loss"), Logistic):
+            return self.thresholds_
+        count = len(self.thresholds_)
+        below, above = np.full(count, self.thresholds_[0] - 1), np.full(count, self.thresholds_[-1] + 1)
+        while np.argmax(self._scores(below[:1]), axis=1)[0] > 0:
+            below = below - 2 * (above - below)
+        while np.argmax(self._scores(above[:1]), axis=1)[0] < count:
+            above = above + 2 * (above - below)
+        for _ in range(HALVINGS):
+            middle = (below + above) / 2
+            higher = np.argmax(self._scores(middle), axis=1) > np.arange(count)
+            below, above = np.where(higher, below, middle), np.where(higher, middle, above)
+        return np.maximum.accumulate(below)
+
+    def _compared_scores(self, X: Any, method: str) -> tuple[Any, Array, Matrix, Vector]:
+        """Return f, the validated points, and A and a of the scores A f + a, whose largest one is predicted.
+
+        The scores c f - sum of the first c boundaries are those of predictions by intervals: two neighbors differ by f
+        minus the boundary between them.
+        """
+        points = double(dense(self._validated_input(X, method)))
+        offset = -np.cumsum(np.concatenate([[0.0], self._boundaries()]))
+        return self.function_, points, np.arange(len(offset), dtype=np.float64)[:, None], offset
+
     def predict(self, X: Any) -> Array:
         """Predict the classes of the rows of X.
 
@@ -205,7 +237,7 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
             The predicted classes.
         """
         values, validated = self._utilities(X, "predict")
-        predicted = self.classes_[np.argmax(self._scores(values), axis=1)]
+        predicted = self.classes_[np.searchsorted(self._boundaries(), values)]
         return predicted if predicted.dtype.kind in "OUS" else as_input_type(predicted, validated)
 
     @available_if(_has_probabilities)

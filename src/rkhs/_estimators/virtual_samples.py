@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from rkhs._backend.arrays import Array, as_points, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, like, namespace, to_numpy
 from rkhs._estimators.base import transactional
 from rkhs._estimators.classifier import Classifier
 from rkhs._estimators.data import Sample
@@ -124,3 +124,8 @@ class VirtualSampleSVC(Classifier):
 
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
         return super()._values(X, method, lambda points: family(self._features_of(points)))
+
+    def _compared_scores(self, X: Any, method: str) -> tuple[Any, Array, Matrix, Vector]:
+        if self.features_ is not None:
+            raise ValueError(f"{method} needs a function of X, but this one is a function of {self.features_!r} of X.")
+        return super()._compared_scores(X, method)

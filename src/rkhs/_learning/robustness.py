@@ -4,15 +4,19 @@ A function of an RKHS changes by at most its norm times the distance of the kern
 
     |f(x) - f(y)| = |<f, k_x - k_y>| <= |f| |k_x - k_y|,      |k_x - k_y|^2 = 2 (phi(0) - phi(d))
 
-for a kernel k(x, y) = phi(d) that decreases with the distance d of x and y.  As long as the right-hand side is below
-|f(x)|, f(y) has the sign of f(x).
+for a kernel k(x, y) = phi(d) that decreases with the distance d of x and y.  A prediction compares scores
+that are linear in the outputs of f, s = A f + a, and is the class of the largest one.  It stays c in all points y with
+
+    |(A_c - A_d) f| |k_x - k_y| < s_c(x) - s_d(x)      for all other classes d.
+
+The sign of a single function is the case of the scores 0 and f.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +24,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, as_points, double, to_nu
 from rkhs._calculus.function_spaces import Polynomials
 from rkhs._finite.function import Function
 from rkhs._gram import gram
+from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, Kernel, Laplace, LinearTransform, Matern, RationalQuadratic
 
 RADIAL = (Gaussian, Matern, RationalQuadratic, Laplace)
@@ -28,24 +33,34 @@ HALVINGS = 60  # bisections of the radius
 ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of phi(0) - phi(d), in units of phi(0)
 
 
-def certified_radius(function: Function, X: Any) -> Array:
-    """Return for each point the radius of a ball in which the prediction of a function provably does not change.
+@runtime_checkable
+class Classifying(Protocol):
+    """A classifier whose `predict` returns the class of the largest of some scores that are linear in f."""
 
-    The prediction is the sign of a function with one output, and the index of the largest of several outputs, as in
-    classifiers.  The radius is the largest Euclidean distance for which the norm of the function guarantees it:
+    def _compared_scores(self, X: Any, method: str) -> tuple[Any, Array, Matrix, Vector]:
+        """Return f, the validated points, and A (classes, outputs) and a (classes,) of the scores A f + a."""
 
-        |f| |k_x - k_y| < |f(x)| for all y within the radius of x
 
-    and for several outputs the same for the difference of the largest and each other one.  A constant in f takes part
-    in f(x) but not in its norm.  The guarantee needs no search for counterexamples and costs one evaluation of f; it is
-    a lower bound of the distance to the nearest point with another prediction, which may be much larger.
+def certified_radius(model: Any, X: Any) -> Array:
+    """Return for each point the radius of a ball in which a prediction provably does not change.
+
+    The radius is the largest Euclidean distance for which the norm of f guarantees that no score overtakes that of the
+    predicted class: with the linear scores s = A f + a that `predict` compares,
+
+        |(A_c - A_d) f| |k_x - k_y| < s_c(x) - s_d(x) for all classes d other than c, and all y within the radius of x
+
+    The scores are those of the fitted model, including a `discriminant_` and the thresholds of ordered classes.  A
+    constant in f takes part in the scores but not in the norm.  The guarantee needs no search for counterexamples and
+    costs one evaluation of f; it is a lower bound of the distance to the nearest point with another prediction, which
+    may be much larger.
 
     Parameters
     ----------
-    function : Function
-        The function, such as `function_` of a classifier.  Its kernel is a Gaussian, Matern, rational quadratic or
-        Laplace kernel, a multiple or a sum of such kernels, or one of these with a linear map of the features; its
-        basis is a constant or None.
+    model : classifier or Function
+        A fitted classifier of this package, whose `predict` is certified.  For a function alone the prediction is its
+        sign, or the index of the largest of several outputs; this is not what a model with a `discriminant_` or with
+        thresholds predicts.  The kernel is a Gaussian, Matern, rational quadratic or Laplace kernel, a multiple or a
+        sum of such kernels, or one of these with a linear map of the features; the basis is a constant or None.
     X : array-like of shape (t, n)
         The points.
 
@@ -61,38 +76,68 @@ def certified_radius(function: Function, X: Any) -> Array:
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(100, noise=0.1, random_state=0)
     >>> model = rkhs.InvariantClassifier(scale=0.5).fit(X, y)
-    >>> radius = rkhs.certified_radius(model.function_, X)
+    >>> radius = rkhs.certified_radius(model, X)
     >>> bool((radius > 0).all()), bool(radius.max() < 1)
     (True, True)
     """
+    if isinstance(model, Function):
+        function, points = model, as_points(X)
+        outputs = 1 if model.outputs is None else model.outputs
+        A = np.array([[0.0], [1.0]]) if outputs == 1 else np.eye(outputs)
+        offset = np.zeros(len(A))
+    elif isinstance(model, Classifying):
+        function, points, A, offset = model._compared_scores(X, "certified_radius")
+    else:
+        raise TypeError(
+            f"certified_radius needs a fitted classifier of rkhs or an rkhs.Function, got {model!r}. For a Pipeline, "
+            "pass its last step and the transformed X: the radii have the units of the transformed features."
+        )
     if not isinstance(function, Function):
-        raise TypeError(f"certified_radius needs a function in an RKHS, such as model.function_, got {function!r}.")
+        raise TypeError(
+            f"certified_radius needs a sum of kernel functions, got {function!r}: fit without an approximation, or "
+            "with rkhs.Landmarks."
+        )
     basis = function.basis
     if basis is not None and not (isinstance(basis, Polynomials) and basis.degree == 0):
         raise ValueError(
             f"certified_radius needs a basis that is constant, because the norm of f does not bound how fast other "
             f"unpenalized functions change; got {basis!r}."
         )
-    points = as_points(X)
     distance = _squared_kernel_distance(function.kernel, int(points.shape[1]))
-    values = double(function(points))
-    a = double(function.coefficients).reshape(function.functionals.size, -1)
-    products = a.T @ to_numpy(gram(function.kernel, function.functionals) @ function.coefficients).reshape(a.shape)
-    if function.outputs is None:
-        return _largest_radius(distance, _ratio(abs(values), products[0, 0]))
-    best = np.argmax(values, axis=1)
-    margins = values[np.arange(len(values)), best][:, None] - values
-    norms = products.diagonal()[best][:, None] + products.diagonal() - products[best] - products[:, best].T
-    ratios = _ratio(margins, norms)
-    ratios[np.arange(len(values)), best] = np.inf
-    return _largest_radius(distance, ratios.min(axis=1))
+    margins, squared_norms = _margins(function, points, A, offset)
+    return _largest_radius(distance, _ratio(margins, squared_norms).min(axis=1, initial=np.inf))
 
 
-def _ratio(margin: Array, squared_norm: Any) -> Array:
+def _margins(function: Function, points: Array, A: Matrix, offset: Vector) -> tuple[Matrix, Matrix]:
+    """Return s_c - s_d (t, classes - 1) for the predicted class c and others d, and |(A_c - A_d) f|^2.
+
+    Margins are rounded down and norms up.  Sums of N products have rounding errors of 8 sqrt(N) eps times the sum of
+    absolute values, except with a probability of 1e-13 N (Higham and Mary 2019, theorem 2.4).
+    """
+    f = to_numpy(function(points))
+    scores = double(f).reshape(len(f), -1) @ A.T + offset
+    best = np.argmax(scores, axis=1)
+    others = np.argsort(np.arange(len(A)) == best[:, None], axis=1, kind="stable")[:, :-1]
+    difference = A[best][:, None] - A[others]  # (t, classes - 1, outputs)
+    G = gram(function.kernel, function.functionals)
+    a = double(function.coefficients).reshape(G.shape[0], -1)
+    products = a.T @ double(G @ function.coefficients).reshape(a.shape)
+    rounding = 8 * len(a) ** 0.5 * float(np.finfo(f.dtype).eps)
+    sizes = np.sqrt(double(G.diagonal())) @ abs(a)  # sum_i |a_i| |z_i|, which bounds the norm of f
+    largest = sizes * float(np.max(double(gram(function.kernel, Evaluation(points)).diagonal()), initial=0.0)) ** 0.5
+    if function.basis_coefficients is not None:
+        largest = largest + abs(double(function.basis_coefficients)).reshape(-1)
+    rows = np.arange(len(f))[:, None]
+    margins = scores[rows, best[:, None]] - scores[rows, others]
+    margins = margins - rounding * (abs(difference) @ largest + abs(offset[best][:, None]) + abs(offset[others]))
+    squared = np.einsum("tdi,ij,tdj->td", difference, products, difference)
+    return margins, squared + rounding * (abs(difference) @ sizes) ** 2
+
+
+def _ratio(margin: Array, squared_norm: Array) -> Array:
     """Return (margin / norm)^2, the squared distance of kernel functions that is needed to use up the margin."""
-    squared = np.maximum(squared_norm, 0.0) * (1 + ROUNDING)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(margin > 0, margin**2 / squared, 0.0)
+        return np.where(margin > 0, margin**2 / np.maximum(squared_norm, 0.0), 0.0)
 
 
 def _squared_kernel_distance(kernel: Kernel, n: int) -> Callable[[Vector], Vector]:
