@@ -26,6 +26,7 @@ from rkhs._estimators import (
     InvariantRegressor as InvariantRegressor,
     InvariantRegressorCV as InvariantRegressorCV,
     KernelPoissonRegressor as KernelPoissonRegressor,
+    LabeledSplit as LabeledSplit,
     Measurement as Measurement,
     OrdinalClassifier as OrdinalClassifier,
     PreferenceRegressor as PreferenceRegressor,

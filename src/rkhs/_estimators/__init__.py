@@ -6,6 +6,7 @@ from rkhs._estimators.cv import InvariantClassifierCV, InvariantRegressorCV
 from rkhs._estimators.data import ClassPrior
 from rkhs._estimators.force_field import ForceFieldRegressor
 from rkhs._estimators.functional_regressor import FunctionalRegressor, Measurement
+from rkhs._estimators.labeled_split import LabeledSplit
 from rkhs._estimators.options import SolverOptions
 from rkhs._estimators.ordinal_classifier import OrdinalClassifier
 from rkhs._estimators.poisson_regressor import KernelPoissonRegressor
@@ -23,6 +24,7 @@ __all__ = [
     "InvariantRegressor",
     "InvariantRegressorCV",
     "KernelPoissonRegressor",
+    "LabeledSplit",
     "Measurement",
     "OrdinalClassifier",
     "PreferenceRegressor",

@@ -13,6 +13,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -200,6 +201,19 @@ class BaseKernelEstimator(BaseEstimator):
 
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
         return fill_missing(y, getattr(self, "unlabeled", None), classes=is_classifier(self))
+
+    def _labeled_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+        """Return the rows that have a label, by which predictions are scored."""
+        if getattr(self, "unlabeled", None) is None:
+            return X, y, sample_weight
+        filled, missing = self._fill_missing(y)
+        if not missing.any():
+            return X, y, sample_weight
+        rows = np.flatnonzero(~missing)
+        if not len(rows):
+            raise ValueError(f"{type(self).__name__}.score needs rows with a label; every y is {self.unlabeled!r}.")
+        weight = None if sample_weight is None else _safe_indexing(sample_weight, rows)
+        return _safe_indexing(X, rows), filled[rows], weight
 
     def _solve(self, problem: Problem, variance: float = 1.0, solution: Solution | None = None) -> None:
         """Solve the problem, subject to the `shape` if there is one, and keep the solution, or the given one.

@@ -123,6 +123,25 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         predicted = self.classes_[predicted_codes(to_numpy(values))]
         return predicted if predicted.dtype.kind in "OUS" else as_input_type(predicted, validated)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy on the rows that have a label.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            Their classes, `unlabeled` where there is none.
+        sample_weight : array-like of shape (t,), optional
+            The weights of the rows in the mean.
+
+        Returns
+        -------
+        float
+            The share of labeled rows whose class is predicted.
+        """
+        return float(super().score(*self._labeled_rows(X, y, sample_weight)))
+
     def predict_proba(self, X: Any) -> Array:
         """Predict the probabilities of the classes by a sigmoid of f, fitted to cross-validated values of f.
 

@@ -114,6 +114,25 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
         return as_input_type(values, validated), as_input_type(spread, validated)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the coefficient of determination R2 on the rows that have a target.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,) or (t, outputs)
+            Their targets, `unlabeled` where there is none.
+        sample_weight : array-like of shape (t,), optional
+            The weights of the rows in the sums of squares.
+
+        Returns
+        -------
+        float
+            One minus the sum of squared residuals over that of deviations from the mean.
+        """
+        return float(super().score(*self._labeled_rows(X, y, sample_weight)))
+
     def predict_gradient(self, X: Any, return_std: bool = False) -> Any:
         """Predict the partial derivatives of f at the rows of X.
 
