@@ -1,6 +1,8 @@
 """Estimators of counts, preferences, survival times and ordered classes."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy.stats import kendalltau
 from sklearn.base import clone
@@ -175,6 +177,8 @@ def test_pairs_that_are_refused():
         model.fit(X, [1, 2, 3, 4], pairs=[[0, 1]])
     with pytest.raises(ValueError, match="all y are equal"):
         model.fit(X, [1, 1, 1, 1])
+    with pytest.raises(ValueError, match="y contains NaN"):
+        model.fit(X, [1, 2, 3, 4]).score(X, [1.0, np.nan, 3.0, 4.0])
 
 
 def test_survival_with_structured_and_two_column_targets():
@@ -204,6 +208,27 @@ def test_ordered_classes(loss):
     assert np.all(np.diff(model.thresholds_) > 0)
     assert model.solution_.status == "converged"
     assert hasattr(model, "predict_proba") == (loss == "logistic")
+
+
+@pytest.mark.parametrize(
+    "as_ordered",
+    [
+        lambda names, order: pd.Categorical(names, order, ordered=True),
+        lambda names, order: pd.Series(pd.Categorical(names, [*order, "never"], ordered=True)),
+        lambda names, order: pl.Series(names, dtype=pl.Enum(order)),
+    ],
+    ids=["Categorical", "Series", "Enum"],
+)
+def test_the_order_of_categories_is_that_of_the_classes(as_ordered):
+    X = np.random.default_rng(0).standard_normal((60, 1))
+    order = ["low", "mid", "high"]  # alphabetically, high would be the lowest
+    names = [order[code] for code in np.digitize(X[:, 0], [-0.5, 0.5])]
+    model = rkhs.OrdinalClassifier(C=10.0).fit(X, as_ordered(names, order))
+    assert model.classes_.tolist() == order
+    assert model.score(X, names) > 0.9
+    assert model.predict([[-1.2], [0.0], [1.2]]).tolist() == order
+    unordered = rkhs.OrdinalClassifier().fit(X, pd.Categorical(names, order))
+    assert unordered.classes_.tolist() == sorted(order)
 
 
 def test_thresholds_are_the_basis_of_a_problem():

@@ -137,3 +137,21 @@ def test_bad_input(parameters, data, message):
 def test_prediction_needs_the_same_atoms(model):
     with pytest.raises(ValueError, match="3 atoms, but the model was fitted with 4"):
         model.predict(NEW[:, :3])
+
+
+KERNEL = rkhs.Matern(2.5, scale=2.0)
+
+
+@pytest.mark.parametrize(("factor", "remedy"), [(-1.0, "wrong sign.*by -1"), (23.06, "other units.*by 0.04")])
+def test_energies_that_contradict_the_forces_are_reported(factor, remedy):
+    with pytest.warns(UserWarning, match=remedy):
+        rkhs.ForceFieldRegressor(KERNEL, symmetries=SYMMETRIES).fit(R, F, factor * E)
+
+
+def test_exchanges_of_atoms_that_are_not_equivalent_are_reported():
+    """Atom 1 is farther from its neighbor than the others are, after its spring was made stiffer."""
+    d = R[:, 1] - R[:, 0]
+    extra = 5 * (1 - 1.2 / np.linalg.norm(d, axis=1))[:, None] * d
+    forces = F + np.stack([extra, -extra, 0 * extra, 0 * extra], axis=1)
+    with pytest.warns(UserWarning, match=r"errors of held-out forces.*\[\[0, 2, 1, 3\]\]"):
+        rkhs.ForceFieldRegressor(KERNEL, symmetries=[[0, 2, 1, 3], [0, 1, 3, 2]]).fit(R, forces)

@@ -24,7 +24,9 @@ def test_score_counts_labeled_rows_only(moons):
     X, y, few = moons
     model, weight = MODEL.fit(X, few), np.arange(200.0)
     assert model.score(X, few) == np.mean(model.predict(X[:40]) == y[:40])
-    assert model.score(X, few, weight) == pytest.approx(np.average(model.predict(X[:40]) == y[:40], weights=weight[:40]))
+    assert model.score(X, few, weight) == pytest.approx(
+        np.average(model.predict(X[:40]) == y[:40], weights=weight[:40])
+    )
     assert model.score(pd.DataFrame(X).to_numpy().tolist(), few.tolist()) == model.score(X, few)
     with pytest.raises(ValueError, match="every y is -1"):
         model.score(X, np.full(200, -1))
@@ -56,7 +58,7 @@ def test_regressors(outputs):
 @pytest.mark.parametrize("scoring", [None, "accuracy"])
 def test_cross_validation(moons, model, scoring):
     """The score is near that of the truth on new rows; rows without a label were errors before."""
-    X, y, few = moons
+    X, _, few = moons
     scores = cross_val_score(model, X, few, cv=rkhs.LabeledSplit(4), scoring=scoring)
     assert scores.mean() > 0.9
     if scoring is None:  # without the splitter the models have fewer unlabeled rows, but no errors are counted on them
@@ -71,7 +73,7 @@ def test_searches(moons):
 
 
 def test_training_parts_have_all_unlabeled_rows(moons):
-    X, y, few = moons
+    X, _, few = moons
     random = np.random.default_rng(0).permutation(200)
     few = few[random]
     tested = []

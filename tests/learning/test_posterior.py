@@ -197,3 +197,19 @@ def test_covariances_that_no_memory_holds_are_refused_before_the_work(monkeypatc
             MemoryError, match=r"at 300 points take .* GB of memory, more than is free: ask for standard"
         ):
             ask()
+
+
+@pytest.mark.parametrize("objects", [False, True])
+def test_other_precisions_of_new_points_change_nothing_but_rounding(objects):
+    """Deviations at float64 points of a model that was fitted to float32 points were infinite."""
+    Z = np.random.default_rng(0).standard_normal((23, 3)).astype(np.float32)
+    gaussian = rkhs.Gaussian(scale=1.0)
+    kernel = rkhs.kernels.Precomputed(gaussian(Z.astype(np.float64))) if objects else gaussian
+    points = kernel.points if objects else Z
+    found = []
+    for old in (np.float32, np.float64):
+        model = rkhs.InvariantRegressor(kernel, loss="squared", C=100.0, invariance=None)
+        model.fit(points[:20].astype(old), Z[:20, 0])
+        found += [model.predict(points[20:].astype(new), return_std=True)[1] for new in (np.float32, np.float64)]
+    for deviation in found[:3]:
+        assert deviation == pytest.approx(found[3], rel=1e-5)

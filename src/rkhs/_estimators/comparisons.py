@@ -288,7 +288,8 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
             raise ValueError("Pass either y or pairs to PreferenceRegressor.score.")
         values, _ = self._utilities(X, "score")
         if pairs is None:
-            target = column_or_1d(as_numpy(y), warn=True).astype(np.float64)
+            target = column_or_1d(as_numpy(y), warn=True)
+            target = check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
             check_consistent_length(values, target)
             return Order.of_targets(target).concordance(values)
         rows = checked_pairs(pairs, len(values))

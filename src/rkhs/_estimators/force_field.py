@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from rkhs._backend.arrays import Matrix, Vector, as_array, double, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
+from rkhs._estimators.scoring import falls_significantly
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._gram import gram
@@ -34,6 +35,9 @@ NOISES = (1e-8, 1e-6, 1e-4)
 REFINED = (0.01, 0.1, 1.0, 10.0)  # factors on the chosen noise, of which more geometries need less
 WHOLE = 0.01  # weight of the part of all atoms beside two parts that leave out distant atoms
 LEARNED, REFINED_LEARNED, HELD_OUT = 100, 200, 50  # the most geometries of the choices of the kernel and of the noise
+CHECKED = 50  # the most geometries from which energies and symmetries are checked, with the first kernel and this noise
+CHECKED_NOISE = 1e-6
+CONTRADICTION = 0.1  # relative deviation of energies from the integral of the forces that is reported
 
 
 @dataclass(eq=False, repr=False)
@@ -135,8 +139,10 @@ class ForceFieldRegressor(BaseEstimator):
         molecule = _Molecule(X, F, E, _permutations(self.symmetries, self.n_atoms_), self.verbose)
         order = check_random_state(self.random_state).permutation(len(X))
         held_out, rows = np.split(order, [min(max(len(X) // 5, 1), HELD_OUT)])
-        results: list[dict[str, Any]] = []
         kernels = [self.kernel] if isinstance(self.kernel, Kernel) else list(_kernels(X))
+        molecule.warn_of_energies(kernels[0], rows[:CHECKED], held_out)
+        molecule.warn_of_symmetries(kernels[0], self.symmetries, rows[:CHECKED], held_out)
+        results: list[dict[str, Any]] = []
         for kernel in kernels:
             results += molecule.scores(kernel, ((),), NOISES, rows[:LEARNED], held_out)
         best = min(results, key=lambda result: result["error"])
@@ -233,6 +239,52 @@ class _Molecule:
         new, known = Gradient(self.X[held_out]), {"kernel": kernel, "left_out": left_out, "learned": len(rows)}
         errors = [float(np.abs(to_numpy(new(one.function)) + self.F[held_out]).mean()) for one in solutions]
         return [{**known, "noise": noise, "error": error} for noise, error in zip(noises, errors, strict=True)]
+
+    def warn_of_energies(self, kernel: Kernel, rows: Any, held_out: Any) -> None:
+        """Warn if energies contradict the forces, with the factor on them, such as -1, that fits best.
+
+        f is learned from forces alone, and its values at held-out geometries are those of the energies, up to a
+        constant.  There is no warning if they do not determine a factor, with half of the variance explained by it.
+        """
+        if self.E is None or len(held_out) < 3:
+            return
+        f = replace(self, E=None).problem(kernel, (), CHECKED_NOISE, rows).solve(Direct(), tol=1e-3).function
+        predicted, given = to_numpy(f(self.X[held_out])), self.E[held_out]
+        predicted, given = predicted - predicted.mean(), given - given.mean()
+        energy = float(given @ given)
+        factor = float(given @ predicted) / energy if energy > 0 else 1.0
+        left, unchanged = (float(np.sum((predicted - b * given) ** 2)) for b in (factor, 1.0))
+        explained = 2 * left < float(predicted @ predicted)
+        if explained and abs(factor - 1) > CONTRADICTION and 4 * left < unchanged:
+            what = "have the wrong sign" if abs(factor + 1) < CONTRADICTION else "are in other units or of another sign"
+            warn(
+                f"The energies contradict the forces, which are minus their slopes: the energies {what}. Multiply them "
+                f"by {factor:.3g}, or leave them out."
+            )
+
+    def warn_of_symmetries(self, kernel: Kernel, symmetries: Any, rows: Any, held_out: Any) -> None:
+        """Warn if held-out forces have significantly larger errors with the stated symmetries than without them."""
+        if len(self.group) == 1 or len(held_out) < 3:
+            return
+
+        def errors(group: Matrix) -> Vector:
+            problem = replace(self, E=None, group=group).problem(kernel, (), CHECKED_NOISE, rows)
+            predicted = to_numpy(Gradient(self.X[held_out])(problem.solve(Direct(), tol=1e-3).function))
+            return np.abs(predicted + self.F[held_out]).mean(axis=1)
+
+        without, together = errors(self.group[:1]), errors(self.group)
+        weight = np.ones(len(without))
+        if not falls_significantly(together, without, weight, sure=3.0):
+            return
+        given = np.atleast_2d(np.asarray(symmetries))
+        alone = [errors(generated(exchange[None])) for exchange in given]
+        wrong = [falls_significantly(error, without, weight) for error in alone]
+        named = given[wrong] if any(wrong) else given
+        warn(
+            f"With the given symmetries the errors of held-out forces are {together.mean():.3g}, and without them "
+            f"{without.mean():.3g}: atoms seem not to be equivalent under {named.tolist()}. Leave these permutations "
+            "out."
+        )
 
     def problem(self, kernel: Kernel, left_out: Any, noise: float, rows: Any) -> Problem:
         """Return the problem of learning the energy from some of the geometries."""

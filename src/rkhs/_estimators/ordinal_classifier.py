@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
 from rkhs._estimators.base import as_input_type, dense, transactional
 from rkhs._estimators.comparisons import LOSSES
-from rkhs._estimators.data import Sample, check_classes
+from rkhs._estimators.data import Sample, category_order, check_classes, class_codes
 from rkhs._estimators.observation_estimator import ObservationEstimator, ObservationSet
 from rkhs._estimators.options import as_loss
 from rkhs._estimators.quantile_regressor import Offsets
@@ -76,7 +76,7 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
     thresholds_ : ndarray of shape (classes - 1,)
         The thresholds, in increasing order.
     classes_ : ndarray
-        The classes, in the order of `numpy.unique`.
+        The classes that y has, in the order of its categories or of `numpy.unique`.
     C_ : float
         C as given, or as chosen.
     solution_, problem_ : Solution, Problem
@@ -120,7 +120,8 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
         X : array-like of shape (t, n)
             The points.
         y : array-like of shape (t,)
-            The classes: numbers, or names whose alphabetical order is that of the classes.
+            The classes: numbers, an ordered pandas Categorical or a polars Enum, which state their order, or names
+            whose alphabetical order is that of the classes.
         sample_weight : array-like of shape (t,), optional
             Factors on the losses.
 
@@ -129,9 +130,10 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
         OrdinalClassifier
             The fitted estimator.
         """
+        order = category_order(y)
         points, y = self._checked_points(X, y)
-        classes, codes = np.unique(y, return_inverse=True)
-        sample = Sample.of(points, sample_weight, codes.reshape(-1), np.ones(len(y), dtype=bool))
+        classes = np.unique(y) if order is None else order
+        sample = Sample.of(points, sample_weight, class_codes(y, classes), np.ones(len(y), dtype=bool))
         present, index = np.unique(sample.y, return_inverse=True)
         check_classes(classes[present], np.bincount(index, sample.weight), 0.0, None, type(self).__name__)
         classes, codes, count = classes[present], index.reshape(-1), len(present) - 1

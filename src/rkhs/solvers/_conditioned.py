@@ -245,7 +245,8 @@ class ConditionedGram:
         undetermined = self._on_basis(M) @ self.quadratic.split[2]
         # P - in_span: basis functions that vanish on all functionals of the problem
         missing = np.concatenate([to_numpy(P - in_span), to_numpy(undetermined)], axis=1)
-        rounding = 64 * float(np.finfo(to_numpy(M.prototype[:0]).dtype).eps)  # of values at the points of M
+        given = (M.prototype, self.represented.functionals.prototype)
+        rounding = 64 * max(float(np.finfo(to_numpy(array[:0]).dtype).eps) for array in given)  # of P and of Q
         return _largest(missing) > max(RANK_TOL, rounding) * _largest(to_numpy(P))
 
 
