@@ -2,6 +2,8 @@
 
 import pickle
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -69,12 +71,15 @@ def test_estimators_take_a_device_and_a_precision():
     np.testing.assert_allclose(regressor.predict(Z), rkhs.InvariantRegressor(tol=1e-6).fit(X, Y).predict(Z), atol=1e-2)
 
 
-def test_what_is_in_numpy_comes_to_where_the_function_is():
-    f = problem(rkhs.SquaredHinge(), device="cpu").solve().function
-    for functional in (rkhs.Evaluation(Z), rkhs.Gradient(Z)):
-        moved = functional(f)
-        assert isinstance(moved, torch.Tensor)
-        np.testing.assert_allclose(moved.numpy(), functional.like(torch.zeros(0, dtype=torch.float64))(f).numpy())
+@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(5), rkhs.FourierFeatures(20)], ids=repr)
+def test_what_comes_out_is_of_the_kind_of_what_goes_in(approximation):
+    f = replace(problem(rkhs.Squared(), device="cpu"), approximation=approximation).solve().function
+    for family in (rkhs.Evaluation, rkhs.Gradient):
+        values, tensors = family(Z)(f), family(torch.from_numpy(Z))(f)
+        assert isinstance(values, np.ndarray)
+        assert isinstance(tensors, torch.Tensor)
+        np.testing.assert_allclose(values, tensors.numpy(), rtol=1e-12)
+    assert isinstance(f(Z.tolist()), np.ndarray)
 
 
 def test_probabilities_and_pickles_of_a_machine_on_a_device():

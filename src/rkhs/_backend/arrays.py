@@ -214,6 +214,13 @@ def like(values: Any, array: Array) -> Array:
     return namespace(array).asarray(values, dtype=array.dtype, device=device(array))
 
 
+def moved(values: Array, array: Array) -> Array:
+    """Return the values as an array of the namespace and on the device of `array`, in their own dtype."""
+    if same_device(values, array):
+        return values
+    return namespace(array).asarray(values, device=device(array)) if is_torch_array(array) else to_numpy(values)
+
+
 def to_numpy(array: Array) -> Matrix:
     """Return a NumPy view or copy of an array of any namespace."""
     return array.numpy(force=True) if is_torch_array(array) else np.asarray(array)
@@ -251,6 +258,27 @@ def stacked_rows(first: Array, second: Array) -> Array:
     if isinstance(first, SparseVectors):
         return SparseVectors.of(scipy.sparse.vstack([first.matrix, second.matrix], dtype=first.dtype))
     return namespace(first).concat([first, like(second, first)], axis=0)
+
+
+def unique_rows(rows: Matrix) -> tuple[Matrix, Vector, Vector]:
+    """Return the distinct rows in lexicographic order, where each comes first, and which of them each row is.
+
+    `numpy.unique` with an axis returns the same by way of a structured dtype, where Ctrl-C becomes a TypeError.
+
+    Examples
+    --------
+    >>> unique_rows(np.array([[2.0, 1.0], [0.0, 3.0], [2.0, 1.0]]))
+    (array([[0., 3.],
+           [2., 1.]]), array([1, 0]), array([1, 0, 1]))
+    """
+    order = np.lexsort(rows.T[::-1]) if rows.shape[1] else np.arange(len(rows))
+    ordered = rows[order]
+    is_new = np.ones(len(rows), dtype=bool)
+    is_new[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    inverse = np.empty(len(rows), dtype=np.intp)
+    inverse[order] = np.cumsum(is_new) - 1
+    first = order[is_new]
+    return rows[first], first, inverse
 
 
 def row_keys(rows: Array) -> Vector:

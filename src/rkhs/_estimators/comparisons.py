@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from rkhs._backend.arrays import Array, Matrix, Vector
+from rkhs._backend.arrays import Array, Matrix, Vector, unique_rows
 from rkhs._estimators.base import as_input_type, transactional
 from rkhs._estimators.data import as_numpy
 from rkhs._estimators.observation_estimator import ObservationEstimator, ObservationSet
@@ -78,7 +78,7 @@ class Order:
             random = np.random.default_rng(0)
             upper = np.repeat(np.flatnonzero(self.below), most)
             lower = random.integers(0, self.below[upper])
-            upper, lower = np.unique(np.column_stack([upper, lower]), axis=0).T
+            upper, lower = unique_rows(np.column_stack([upper, lower]))[0].T
         return np.column_stack([self.rows[upper], self.rows[lower]])
 
     def concordance(self, values: Vector) -> float:

@@ -30,6 +30,7 @@ from rkhs._backend.arrays import (
     stacked_rows,
     take_rows,
     to_numpy,
+    unique_rows,
 )
 from rkhs._backend.sparse import SparseVectors
 from rkhs._warnings import warn
@@ -142,11 +143,11 @@ class Sample:
         rows = np.column_stack(columns)
         if np.all(self.weight == 1) and len(np.unique(row_keys(rows))) == len(rows):
             return self
-        _, first, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        _, first, inverse = unique_rows(rows)
         if len(first) == len(rows) and np.all(self.weight == 1):
             return self
-        weight = np.bincount(inverse.reshape(-1), weights=self.weight)
-        count = np.bincount(inverse.reshape(-1), weights=self.count).astype(np.int64)
+        weight = np.bincount(inverse, weights=self.weight)
+        count = np.bincount(inverse, weights=self.count).astype(np.int64)
         order = np.random.default_rng(0).permutation(len(first))  # blocks of a sorted set would be poor folds
         return replace(self.take(first[order]), weight=weight[order], count=count[order])
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Matrix, Vector, as_array, double, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, as_array, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
 from rkhs._estimators.scoring import falls_significantly
@@ -299,7 +299,7 @@ class _Molecule:
                 parts.append(((1.0 if atoms else WHOLE) / self._variance(part @ descriptor)) * part)
             kernel = Sum(tuple(parts))
         if len(self.group) > 1:
-            kernel = Symmetrized(kernel, np.unique(descriptor.moved(self.group), axis=0))
+            kernel = Symmetrized(kernel, unique_rows(descriptor.moved(self.group))[0])
         kernel = kernel @ descriptor
         kernel = (size / self._variance(kernel)) * kernel
         terms = [Term(Gradient(X), Squared(), -F, weight=1 / (2 * noise * size))]

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Array, as_array, as_real, double, immutable_copy, to_numpy
+from rkhs._backend.arrays import Array, as_array, as_real, double, immutable_copy, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
 from rkhs._estimators.length_scales import as_kernel
@@ -376,7 +376,7 @@ class FunctionalRegressor(BaseEstimator):
 
 def _prior_variance(measurements: Sequence[Measurement], points: np.ndarray[Any, Any]) -> float:
     """Return the variance of f that explains the mean square of the targets, under a Gaussian kernel."""
-    kernel = Gaussian(median_scale(points) if len(np.unique(points, axis=0)) > 1 else 1.0)
+    kernel = Gaussian(median_scale(points) if len(unique_rows(points)[0]) > 1 else 1.0)
     ratios = []
     for measurement in measurements:
         expected = float(np.mean(to_numpy(gram(kernel, measurement.functional).diagonal())))

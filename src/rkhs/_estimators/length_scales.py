@@ -33,7 +33,7 @@ import scipy.linalg
 from sklearn.model_selection import KFold
 
 from rkhs import kernels
-from rkhs._backend.arrays import Array, Matrix, Vector, double, like, row_keys, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, double, like, row_keys, take_rows, to_numpy, unique_rows
 from rkhs._backend.sparse import SparseVectors
 from rkhs._backend.threads import map_in_threads, single_blas
 from rkhs._calculus.function_spaces import Constant
@@ -108,7 +108,7 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
         return kernel
     if isinstance(X, SparseVectors):
         return kernel.resolved(X[np.sort(np.unique(row_keys(X), return_index=True)[1])])
-    return kernel.resolved(np.unique(to_numpy(X), axis=0))
+    return kernel.resolved(unique_rows(to_numpy(X))[0])
 
 
 def is_learned(config: ModelConfig) -> bool:
@@ -296,7 +296,7 @@ class ScaleLearner:
         It is minus infinity if the labels determine no scales.  At most `most` labels are used.
         """
         subset, X = self.labeled.take(rows), self.X[rows]
-        if len(np.unique(X, axis=0)) < 2:
+        if len(unique_rows(X)[0]) < 2:
             return -inf, ()
         spread = deviations(X)
         start = float(np.exp(np.mean(np.log(np.asarray(first.scale) / spread))))

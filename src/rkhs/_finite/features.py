@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy, unique_rows, zeros
 from rkhs._backend.memory import out_of_memory, release_memory
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._finite.term import Term
@@ -123,7 +123,7 @@ def grouped(folds: list[Vector]) -> tuple[Matrix, list[Vector]]:
     ([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]])
     """
     columns = np.stack(folds, axis=1)
-    patterns, codes = np.unique(columns, axis=0, return_inverse=True)
+    patterns, _, codes = unique_rows(columns)
     if len(patterns) > PATTERNS * len(folds):
         return columns, list(np.eye(len(folds)))
     return (codes.reshape(-1, 1) == np.arange(len(patterns))).astype(np.float64), list(patterns.T)

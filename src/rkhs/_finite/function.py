@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, as_array, immutable_copy, like, namespace, same_device, take_rows, to_numpy
+from rkhs._backend.arrays import (
+    Array,
+    as_array,
+    immutable_copy,
+    like,
+    moved,
+    namespace,
+    same_device,
+    take_rows,
+    to_numpy,
+)
 from rkhs._calculus.function_spaces import FunctionSpace, SumOfSpaces
 from rkhs._gram import gram
 from rkhs._spaces import FiniteSpace, LandmarkSpace
@@ -101,7 +111,7 @@ class Function:
         return self.apply(Evaluation(X))
 
     def apply(self, functional: Functional) -> Array:
-        """Apply a family of functionals to f, on the device of f.
+        """Apply a family of functionals to f; the computation is on the device of f.
 
         Parameters
         ----------
@@ -111,14 +121,15 @@ class Function:
         Returns
         -------
         array of shape L.shape or L.shape + (outputs,)
-            The values L(f).
+            The values L(f), of the array library and on the device of L.
         """
-        if not same_device(functional.prototype, self.functionals.prototype):
+        given = functional.prototype
+        if not same_device(given, self.functionals.prototype):
             functional = functional.like(self.functionals.prototype)
         values = gram(self.kernel, functional, self.functionals) @ self.coefficients
         if self.basis is not None:
             values = values + like(functional.assemble(self.basis.on), values) @ like(self.basis_coefficients, values)
-        return namespace(values).reshape(values, (*functional.shape, *values.shape[1:]))
+        return moved(namespace(values).reshape(values, (*functional.shape, *values.shape[1:])), given)
 
     def inner(self, other: Function) -> Any:
         """Return the inner product <f, g> in the RKHS, which ignores the basis functions.
@@ -288,12 +299,12 @@ class FeatureFunction:
         return self.apply(Evaluation(X))
 
     def apply(self, functional: Functional) -> Array:
-        """Return L(f) in the shape of L, with a last axis for several outputs, computed on the device of f."""
-        functional = self.features.on_device(functional)
+        """Return L(f) in the shape of L, with a last axis for several outputs, and on the device of L."""
+        given, functional = functional.prototype, self.features.on_device(functional)
         values = self.features.apply(functional, self.coefficients)
         if self.basis is not None:
             values = values + like(functional.assemble(self.basis.on), values) @ like(self.basis_coefficients, values)
-        return namespace(values).reshape(values, (*functional.shape, *values.shape[1:]))
+        return moved(namespace(values).reshape(values, (*functional.shape, *values.shape[1:])), given)
 
     def norm(self) -> Any:
         """Return the norm of each output in the RKHS, which ignores the basis functions."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Matrix, double, to_numpy
+from rkhs._backend.arrays import Matrix, double, to_numpy, unique_rows
 from rkhs._finite.basis import Basis
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.term import Term
@@ -97,7 +97,7 @@ class Observations:
         are left out one by one.
         """
         labels = np.stack([point_groups(self.functionals), repeats(self.functionals, self.term)], axis=1)
-        return np.unique(labels, axis=0, return_inverse=True)[1].reshape(-1)
+        return unique_rows(labels)[2]
 
     @cached_property
     def prior_rows(self) -> Matrix:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy  # imports scipy.optimize on first use
 
-from rkhs._backend.arrays import Matrix
+from rkhs._backend.arrays import Matrix, unique_rows
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
@@ -208,7 +208,7 @@ class SearchSpace:
         """Return the search space with starts and bounds that suit the observations."""
         random = np.random.default_rng(seed)
         parts = observations.functionals.parts
-        points = np.unique(np.concatenate([np.asarray(part.atoms.points) for part in parts]), axis=0)
+        points = unique_rows(np.concatenate([np.asarray(part.atoms.points) for part in parts]))[0]
         points = points if len(points) <= 1000 else random.choice(points, 1000, False)
         kernel, hyperparameters = _initialized(kernel, points)
         order = list(kernel.parameters())
@@ -313,7 +313,7 @@ def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
         return [1 / size if size > 0 else 1.0]
     if name != "scale":
         return [1.0]
-    if marker.start is None and len(np.unique(X, axis=0)) < 2:
+    if marker.start is None and len(unique_rows(X)[0]) < 2:
         raise ValueError(
             f"The scale of {kernel!r} cannot be tuned, because all functionals are at one point: pass the scale as a "
             "number, or a start, as in rkhs.Tunable(start=1.0)."

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy, unique_rows
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
@@ -79,7 +79,7 @@ def merged(f: Function, used: Matrix) -> tuple[Function, Matrix]:
     families, sums = [], []
     for beta, pairs in by_beta.items():
         points, weight = map(np.concatenate, zip(*pairs, strict=True))
-        _, first, where = np.unique(points[:, used], axis=0, return_index=True, return_inverse=True)
+        _, first, where = unique_rows(points[:, used])
         atoms = Atoms(points[first], np.eye(len(used))[np.repeat(np.arange(len(used)), beta)][None])
         families.append((-1.0) ** sum(beta) * Combination((len(first),), (Part(atoms),), f"D^{beta}"))
         sums.append([np.bincount(where.reshape(-1), terms) for terms in (weight, np.abs(weight))])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, like, take_rows, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._gram.operator import gram
 from rkhs._spaces.base import (
@@ -181,7 +181,7 @@ def _points(families: Sequence[Functional], most: int, random: np.random.Generat
         t = int(points.shape[0])
         rows = np.arange(t) if t <= most else np.sort(random.choice(t, most, replace=False))
         drawn.append(to_numpy(take_rows(points, rows)))
-    distinct = np.unique(np.concatenate(drawn), axis=0)
+    distinct = unique_rows(np.concatenate(drawn))[0]
     return distinct if len(distinct) <= most else random.choice(distinct, most, replace=False)
 
 
@@ -189,7 +189,7 @@ def _along(gradients: Array, anchors: Matrix, random: np.random.Generator) -> Ma
     """Return unit vectors (d, n) along gradients (d, n, outputs) at anchors, and random ones at repeated anchors."""
     d, n = anchors.shape
     chosen = gradients[np.arange(d), :, np.arange(d) % gradients.shape[2]]
-    first = np.unique(anchors, axis=0, return_index=True)[1]
+    first = unique_rows(anchors)[1]
     sizes = np.linalg.norm(chosen, axis=1)
     lost = np.ones(d, dtype=bool)
     lost[first] = sizes[first] <= 1e-8 * sizes.max(initial=0.0)  # rounding errors
@@ -330,7 +330,7 @@ class LandmarkSpace(DenseSpace):
             return 0
         points = np.concatenate([to_numpy(part.atoms.points) for part in parts])
         rows = np.concatenate([np.arange(part.rows.start, part.rows.stop) for part in parts])
-        points, first = np.unique(points, axis=0, return_index=True)
+        points, first, _ = unique_rows(points)
         D = 1 / np.sqrt(np.diag(self.gram)[rows[first]])
         K = D[:, None] * self.gram[np.ix_(rows[first], rows[first])] * D
         largest = float(np.max(np.sum(np.abs(K), axis=1), initial=0.0))  # Gershgorin's bound of the eigenvalues

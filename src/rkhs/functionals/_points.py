@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Vector, row_keys, to_numpy
+from rkhs._backend.arrays import Array, Vector, row_keys, to_numpy, unique_rows
 from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs.functionals._base import Functional, Part
@@ -28,7 +28,7 @@ def point_groups(family: Functional) -> Vector:
         points = [row_keys(part.atoms.points) for part in family.parts]
     else:
         points = [to_numpy(part.atoms.points) for part in family.parts]
-    number = np.unique(np.concatenate(points), axis=0, return_inverse=True)[1].reshape(-1)
+    number = unique_rows(np.concatenate(points))[2]
     ends = np.cumsum([len(array) for array in points])
     points_of_row: list[set[int]] = [set() for _ in range(family.size)]
     for part, of_point in zip(family.parts, np.split(number, ends[:-1]), strict=True):

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse import csr_array
 
-from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy, unique_rows
 from rkhs._graphs.laplacian import checked_graph, laplacian_of, normalized, without_loops
 from rkhs._graphs.neighbors import Projection, as_rows, nearest
 from rkhs.functionals import Evaluation, Functional, Gradient, LocalDeviation
@@ -145,7 +145,7 @@ def root_of_laplacian(W: csr_array, power: int) -> csr_array:
 
 def local_average(X: Array) -> Functional:
     """Return E f(x_i + z) - f(x_i), with |z| about the median distance of a point to its nearest neighbor."""
-    points = np.unique(to_numpy(as_points(X)), axis=0)
+    points = unique_rows(to_numpy(as_points(X)))[0]
     if len(points) < 2:
         raise ValueError('"local_average" derives its width from distances: it needs at least two distinct points.')
     distances, _ = nearest(points, 1)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, double, like, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, double, like, to_numpy, unique_rows
 from rkhs._finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.functionals._base import Combination, Functional
@@ -62,7 +62,7 @@ class TotalVariation:
 
     def __post_init__(self) -> None:
         if self.points is not None:
-            points = np.unique(double(as_points(self.points, "points")), axis=0)
+            points = unique_rows(double(as_points(self.points, "points")))[0]
             object.__setattr__(self, "points", points)
             _ = self._simplices
 
@@ -159,7 +159,7 @@ class TotalVariation:
         """
         points, corners = self._known, self._simplices
         pairs = np.array([(i, j) for i in range(corners.shape[1]) for j in range(i)])
-        edges = np.unique(np.sort(corners[:, pairs].reshape(-1, 2), axis=1), axis=0)
+        edges = unique_rows(np.sort(corners[:, pairs].reshape(-1, 2), axis=1))[0]
         middle = points[edges].mean(axis=1)
         values: Vector = to_numpy(Evaluation(points)(function))
         errors = np.abs(to_numpy(Evaluation(middle)(function)) - values[edges].mean(axis=1))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
-from rkhs._backend.arrays import Array, Vector, as_array, as_points, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Vector, as_array, as_points, take_rows, to_numpy, unique_rows
 from rkhs._backend.sparse import SparseVectors
 from rkhs.functionals import DirectionalDerivative
 
@@ -127,7 +127,7 @@ class WordSubstitution:
 
     def _drawn(self, X: Any, columns: Vector) -> tuple[Vector, Vector, Vector, Vector]:
         """Return documents, the word that leaves each, the word that takes its place, and the amounts, (r,) each."""
-        both = np.unique(np.concatenate([columns, columns[:, ::-1]]), axis=0)
+        both = unique_rows(np.concatenate([columns, columns[:, ::-1]]))[0]
         counts = csc_array(X)[:, both[:, 0]]
         documents, pair = counts.indices, np.repeat(np.arange(len(both)), np.diff(counts.indptr))
         amounts, present = counts.data, np.flatnonzero(counts.data)
