@@ -1,7 +1,6 @@
 """Problems on a device and in a precision: the same solution, with a true gap."""
 
 import pickle
-
 from dataclasses import replace
 
 import numpy as np
