@@ -66,9 +66,7 @@ _ARCHIVE = b"PK"  # the first bytes of a zip archive
 _MOST_BYTES, _MOST_TIMES = 2**26, 50  # the largest unpacked size: 64 MiB, or 50 times the size of the file
 
 
-def save(
-    model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None, trusted: Iterable[Any] = ()
-) -> None:
+def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None, trusted: Iterable[Any] = ()) -> None:
     """Save a fitted model to a file, which `rkhs.load` can open without executing code from the file.
 
     A model that was fitted with tensors, on any device, is saved with NumPy arrays: after `load` it takes and returns
@@ -230,7 +228,9 @@ def _trusted_names(trusted: Iterable[Any]) -> list[str]:
                 "this process can import."
             ) from error
         if not isinstance(given, str) and found is not given:
-            raise ValueError(f"{given!r} is trusted, but the name {name} belongs to another object: give it a new name.")
+            raise ValueError(
+                f"{given!r} is trusted, but the name {name} belongs to another object: give it a new name."
+            )
         names.append(name)
     return names
 
