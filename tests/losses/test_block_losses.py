@@ -70,6 +70,11 @@ def bump(t):
 HUBER = rkhs.Huber(0.5)
 BROKEN = [
     ("value is finite", of_group("of_vectors", lambda r, v, b: np.where(r > 10, np.nan, r)), {}),
+    (
+        r"conjugate is finite, at s = \[",
+        of_group("conjugates", lambda r, s, b: np.where(np.sum(s * s, axis=1) > 0.5, np.nan, r)),
+        {},
+    ),
     ("depends on one vector only", of_group("proxes", lambda r, v, b, step: r / len(r)), {}),
     ("loss\\(\\(1 - t\\) u", of_group("of_vectors", lambda r, v, b: r**0.5), {}),
     ("gradient.u. .v - u.", of_group("gradients", lambda r, v, b: 2 * r), {}),
