@@ -328,7 +328,7 @@ def test_a_process_refuses_in_the_same_way(folder):
 def test_ctrl_c_stops_at_once_and_writes_nothing(folder):
     code = (
         "import os, signal, sys, rkhs._cli.fit as fit; from rkhs._cli import main;"
-        "fit.Request.fit = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
+        "fit.Fit.of = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
         "sys.argv = ['rkhs', 'fit', 'data.csv', '--target', 'label', '--out', 'stopped.skops']; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)

@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 import rkhs
 from rkhs._cli.commands import app
+from rkhs._cli.options import Format
 from rkhs._cli.sample import ROWS, customers, unlabeled
-from rkhs._cli.tables import NOTES, Format, Kinds, features_of, read
+from rkhs._cli.tables import NOTES, Kinds, features_of, read
 from rkhs._cli.terminal import show
 from rkhs._io import notes_of
 from rkhs.plotting import GridDisplay

@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 
 from rkhs._cli.commands import app
 from rkhs._cli.fit import examples_of
-from rkhs._cli.learning import Request
+from rkhs._cli.options import Format, Request
 from rkhs._cli.outputs import write_table
-from rkhs._cli.tables import Format
 
 NAN = np.nan
 

@@ -20,7 +20,8 @@ from sklearn.svm import SVC, SVR
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs._cli.learning import AUTO, NONE, PRIORS, Examples, Fit, Request
+from rkhs._cli.learning import PRIORS, Examples, Fit
+from rkhs._cli.options import AUTO, NONE, Request
 from rkhs._estimators.regressor import likely_spread
 
 LABELED, OTHERS = 200, 600  # rows that are compared at most, drawn at random: seconds for each fold
@@ -154,13 +155,13 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
         # Held-out rows stay without their targets, unless the table has no rows without a target.
         rows = known[train] if len(known) == len(X) else np.arange(len(X))
         part, points = examples.hidden(known[test]).take(rows), X[rows]
-        again = request.fit(points, part)
+        again = Fit.of(request, points, part)
         fewer = again.refit(points, part.hidden(_every_other(part)))
         predicted[MODEL][test], predicted[HALF][test] = again.model.predict(held_out), fewer.model.predict(held_out)
         second[test] = _uncertainty(again, held_out)
         for name, (other, kind) in without.items():
             kept = part.labeled if kind == LABELED_ROWS else np.ones(len(points), dtype=bool)
-            predicted[name][test] = other.fit(points[kept], part.take(kept)).model.predict(held_out)
+            predicted[name][test] = Fit.of(other, points[kept], part.take(kept)).model.predict(held_out)
     predicted[PLAIN] = plain_svm(X[known], y, regression, [test for _, test in folds])
     each = {name: OutOfFold(y, values, classes) for name, values in predicted.items()}
     known_deviation = classes is None and not np.isnan(second).any()
