@@ -36,7 +36,7 @@ BROKEN = {
         "an integer that float64 cannot represent",
         "--text or leave",
     ),
-    "percents": ("a,label\n10%,x\n20%,y\n30%,x\n40%,y\n", [], "neither a number", "write it like these"),
+    "percents": ("a,label\n10%,x\n20%,y\n30%,x\n40%,y\n", [], "neither a number", "write it without the sign '%'"),
     "thousands": (
         "a;label\n1,234;x\n2,345;y\n1,111;x\n2,1;y\n3,222;x\n".replace("2,1;", "2,100;"),
         [],

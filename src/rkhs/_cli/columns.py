@@ -7,6 +7,7 @@ from days after the twelfth; with points it is the day (29.2.2024).  Ambiguous c
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,9 @@ DATES = {
     CLOCK: ("^", "1970-01-01 "),
 }
 GROUPED = r"[+-]?[0-9]{1,3}(,[0-9]{3})+"  # thousands separators, or one decimal comma
-LIKE_NUMBERS = r"[+-]?[$€£]? ?[.,]?[0-9][0-9.,:/'+TZUCeE -]*(%|[$€£])?"  # also dates, percentages and prices
+SEPARATED = r"[+-]?[0-9]{0,3}([.,][0-9]{3})*[.,][0-9]*"  # the sign at the end is a decimal or thousands separator
+SIGNS = "$€£¥%"  # of prices and percentages
+LIKE_NUMBERS = rf"[+-]?[{SIGNS}]? ?[.,]?[0-9][0-9.,:/'+TZUCeE -]*[{SIGNS}]?"  # also dates, percentages and prices
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +44,26 @@ class TableColumn:
 
     def refuse(self, wrong: Any, reason: str) -> None:
         """Raise an error about the first of the cells that are wrong and not missing, if there are any."""
-        found = self.cells[np.asarray(wrong, dtype=bool) & self.cells.notna().to_numpy()]
+        found = self._present(wrong)
         if len(found):
             text = str(found.iloc[0])
             shown = repr(text if len(text) <= 40 else text[:37] + "...")
             more = f" {len(found) - 1} more of its cells are like it." if len(found) > 1 else ""
             raise CommandError(f"{self.place} {found.index[0]}: column {self.name!r} has {shown}, {reason}.{more}")
+
+    def _present(self, wrong: Any) -> pd.Series:
+        return self.cells[np.asarray(wrong, dtype=bool) & self.cells.notna().to_numpy()]
+
+    def _spelling(self, wrong: Any) -> str | None:
+        """Return how to write the first of some cells so that it is a number; None if it does not look like one."""
+        cell = str(next(iter(self._present(wrong)), ""))
+        if re.fullmatch(LIKE_NUMBERS, cell) and (sign := next((sign for sign in SIGNS if sign in cell), None)):
+            return f"write it without the sign {sign!r}, which the name of the column can hold"
+        if re.fullmatch(SEPARATED, cell) is None:
+            return None
+        if self.decimal is None:
+            return "state the decimal sign with --decimal"
+        return f"write it with the decimal sign {self.decimal!r}, which --decimal has stated"
 
     def texts(self) -> Vector:
         """Return the cells as texts, "" where missing; a float without a fraction is written as an integer."""
@@ -69,7 +86,9 @@ class TableColumn:
     def numbers(self) -> Vector:
         """Return the cells in float64, NaN where missing; refuse cells that are not numbers."""
         values = self._parsed()
-        self.refuse(np.isnan(values), "which is not a number: leave unknown cells empty, or name them with --missing")
+        wrong = np.isnan(values)
+        remedy = self._spelling(wrong) or "leave unknown cells empty, or name them with --missing"
+        self.refuse(wrong, f"which is not a number: {remedy}")
         size = np.abs(np.nan_to_num(values))
         self.refuse(size > 1e100, "and the squares of numbers beyond 1e+100 overflow: use another unit")
         texts = self.texts()
@@ -92,6 +111,8 @@ class TableColumn:
             if commas.any() and pd.to_numeric(with_points, errors="coerce").notna().equals(cells.notna()):
                 if (self._matches(GROUPED) | ~commas).all():
                     self.refuse(commas, "whose comma may be a decimal or a thousands separator: state --decimal")
+                points = self._matches(r".*\..*")
+                self.refuse(points, "while other cells have a comma: state which is the decimal sign with --decimal")
                 cells = with_points
         return pd.to_numeric(cells, errors="coerce").to_numpy(float, na_value=np.nan)
 
@@ -121,15 +142,16 @@ class TableColumn:
         kind = max(counts, key=lambda one: counts[one])
         word = NUMBERS if kind == NUMBERS else f"dates ({kind})"
         remedy = f"--ignore {self.name!r} leaves the column out, --text {self.name!r} reads it as text"
+        wrong = ~readable[kind]
+        spelling = self._spelling(wrong) if kind == NUMBERS else None
         if counts[kind] < known and 2 * counts[kind] > known:
-            self.refuse(
-                ~readable[kind],
-                f"while most cells are {word}: leave the cell empty, or name it with --missing; {remedy}",
-            )
+            spelling = spelling or "leave the cell empty, or name it with --missing"
+            self.refuse(wrong, f"while most cells are {word}: {spelling}; {remedy}")
+        example = f"1234{self.decimal or '.'}5"
         self.refuse(
-            ~readable[kind],
-            "neither a number such as 1234.5 nor a date such as 2024-02-29: write it like these, or state the decimal "
-            f"sign with --decimal; {remedy}",
+            wrong,
+            f"neither a number such as {example} nor a date such as 2024-02-29: {spelling or 'write it like these'}; "
+            f"{remedy}",
         )
         if kind == "day-month-year" and counts["month-day-year"] == known:
             ambiguous = ~self._matches(r"[0-9]+\.[0-9]+\..*")

@@ -20,7 +20,7 @@ from sklearn.svm import SVC, SVR
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs._cli.learning import PRIORS, Examples, Fit
+from rkhs._cli.learning import Examples, Fit
 from rkhs._cli.options import AUTO, NONE, Request
 from rkhs._estimators.regressor import likely_spread
 
@@ -143,7 +143,7 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
     `fit` is the model to keep, whose priors are left out one by one.
     """
     request, known = fit.request, np.flatnonzero(examples.labeled)
-    without = _ablations(fit)
+    without = _ablations(fit, not examples.labeled.all())
     y, regression = examples.y[known], request.regression
     classes = None if regression else np.array(list(examples.counts()), dtype=str)
     predicted = {name: np.empty_like(y) for name in (MODEL, HALF, *without)}
@@ -172,12 +172,12 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
     return Comparison(ours, difference[PLAIN], [difference[name] for name in without], difference[HALF])
 
 
-def _ablations(fit: Fit) -> dict[str, tuple[Request, str]]:
+def _ablations(fit: Fit, unlabeled: bool) -> dict[str, tuple[Request, str]]:
     """Return the request without each prior, and the rows to which it is fitted, by what is left out."""
     found: dict[str, tuple[Request, str]] = {}
     request = fit.request
     if request.invariance == AUTO:
-        if PRIORS.get(fit.prior, ("", False))[1]:
+        if fit.uses_unlabeled and unlabeled:
             found["one without the unlabeled rows"] = request, LABELED_ROWS
     elif fit.prior != NONE:
         found[f"one without the prior {fit.prior!r}"] = replace(request, invariance=NONE), ALL_ROWS

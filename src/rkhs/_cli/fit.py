@@ -21,7 +21,6 @@ from rkhs._cli.comparison import Comparison, compare
 from rkhs._cli.effects import effects
 from rkhs._cli.learning import (
     LABELED,
-    LANDMARKS,
     MOST,
     OTHERS,
     PRIORS,
@@ -73,7 +72,7 @@ def _fit_and_write(request: Request, examples: Examples, kinds: Kinds, found: di
     seen = effects(fit.model.function_, columns, few.features, kinds)
     facts = found | _facts(request, fit, compared, learned_from) | {"rows of the choice": len(few.y)}
     facts |= {note: getattr(kinds, kind) for note, kind in NOTES.items()}
-    facts["advice"] = advise(fit, few, X, compared.labels, seen, found["table"])
+    facts["advice"] = advise(fit, few, X, compared.labels, seen, found)
     if not request.regression:
         fit.model.predict_proba(X[:1])  # fits the probabilities, so that the model file holds them
     with step("saving"):
@@ -133,7 +132,7 @@ def _targets(column: TableColumn, regression: bool) -> Vector:
 def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examples) -> dict[str, Any]:
     """Return what the report shows and the model file keeps."""
     model, params = fit.model, fit.params
-    span = f", in the span of {LANDMARKS} landmarks" if len(learned_from.y) > LABELED + OTHERS else ""
+    span = "" if model.solution_.span is None else f", in the span of {model.solution_.span}"
     return {
         "target": request.target,
         "regression": request.regression,
@@ -142,8 +141,8 @@ def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examp
         "rows learned from": len(learned_from.y),
         "rows compared": len(compared.ours.truth),
         "kernel": repr(model.function_.kernel),
-        "prior": PRIORS.get(fit.prior, (fit.prior, False))[0],
-        "chosen automatically": request.invariance == AUTO,
+        "prior": PRIORS.get(fit.prior, fit.prior),
+        "choice": fit.search.selection_report_["sentence"] if request.invariance == AUTO else None,
         "increasing": list(request.increasing),
         "decreasing": list(request.decreasing),
         "C": float(params["C"]),
@@ -151,6 +150,7 @@ def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examp
         "settings tried": len(fit.search.cv_results_["params"]),
         "solution": f"{model.solution_.status}, relative gap {model.solution_.relative_gap:.1e}{span}",
         "representers": int(model.function_.active),
+        "decision": "a linear discriminant of the scores" if getattr(model, "discriminant_", None) else None,
         "comparison": compared.plain.facts(),
         "priors": [one.facts() for one in compared.priors],
         "labels": compared.labels.facts(),

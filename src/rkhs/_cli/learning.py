@@ -15,13 +15,17 @@ import rkhs
 from rkhs._backend.arrays import Vector
 from rkhs._cli.options import AUTO, NONE, NU, Request
 from rkhs._cli.terminal import CommandError
+from rkhs._estimators import scoring
 from rkhs.invariances import Monotone, RandomSubset
 from rkhs.invariances._base import Invariance, as_invariances
 
-PRIORS = {  # what the automatic choice tries besides no prior, and whether it takes that from unlabeled rows too
-    "features": ("distances from the covariance of all rows", True),
-    "scales": ("a length scale for each column", False),
-    "graph": ("neighboring rows have similar targets", True),
+PRIORS = {  # what the automatic choice tries, by the names of the library
+    scoring.NONE: NONE,
+    scoring.FEATURES: "distances from the covariance of all rows",
+    scoring.TREND: "a linear trend",
+    scoring.SCALES: "a length scale for each column",
+    scoring.GRAPH: "neighboring rows have similar targets",
+    scoring.SUM: "neighboring rows have similar targets, and so do rows with similar columns",
 }
 UNLABELED = ""  # the label of a row that has none
 FOLDS = 5
@@ -123,10 +127,15 @@ class Fit:
 
     @property
     def prior(self) -> str:
-        """The name of the prior that was chosen or asked for: one of PRIORS, of NU, or NONE."""
+        """The name of the prior of the model: one of PRIORS, of NU, or NONE."""
         if hasattr(self.search, "selection_report_"):
             return str(self.search.selection_report_["chosen"]["prior"])
         return self.request.invariance if self.params["nu"] > 0 else NONE
+
+    @property
+    def uses_unlabeled(self) -> bool:
+        """Whether an automatic choice has taken a kernel that is computed from the unlabeled rows, if there are any."""
+        return self.request.invariance == AUTO and self.prior in scoring.OF_ALL_POINTS
 
     def refit(self, X: Vector, examples: Examples, **options: Any) -> Fit:
         """Return the same settings, with monotone features, fitted to other examples."""
@@ -143,20 +152,49 @@ class Fit:
             priors = [replace(one, functional=RandomSubset(one.functional, LABELED + OTHERS)) for one in priors]
         accepted |= {"invariance": priors or None, "nu": 1.0 if priors else 0.0}
         unlabeled = float("nan") if request.regression else UNLABELED
-        return replace(self, model=plain(**accepted, unlabeled=unlabeled, **options).fit(X, examples.y))
+        model = plain(**accepted, unlabeled=unlabeled, **options).fit(X, examples.y)
+        if not request.regression:
+            model.discriminant_ = self.search.discriminant_  # it was chosen with the settings
+        return replace(self, model=model)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What an automatic choice has compared: names of candidates, their values of a criterion, and the chosen one."""
+
+    criterion: str
+    names: list[str]
+    values: list[float]
+    chosen: int
+
+    @classmethod
+    def by(cls, search: Search) -> Tried | None:
+        """Return the candidates in the report of a search; None if it has none."""
+        report = getattr(search, "selection_report_", None)
+        if report is None:
+            return None
+        rows = report["candidates"]
+        if "evidence" in rows[0]:  # the candidates are sorted
+            criterion = "logarithm of the evidence minus the number of learned settings"
+            return cls(criterion, [repr(row["kernel"]) for row in rows], [row["score"] for row in rows], 0)
+        kinds = [row["prior"] for row in rows]
+        names, losses = [PRIORS[kind] for kind in kinds], [row["loss"] for row in rows]
+        return cls("mean squared error of left-out targets", names, losses, kinds.index(report["chosen"]["prior"]))
 
 
 def _search(request: Request, folds: Folds, X: Vector) -> Search:
     """Return the estimator that chooses settings, without monotone features."""
     options: dict[str, Any] = {"cv": folds, "invariance": None if request.invariance == NONE else request.invariance}
+    Cs, nus = (None if value is None else [value] for value in (request.C, request.nu))
     if request.invariance == AUTO:
-        options["Cs"], options["nus"] = (None if value is None else [value] for value in (request.C, request.nu))
+        options |= {"Cs": Cs, "nus": nus}
     elif request.cv:
-        options |= {"Cs": 5, "nus": [0.0] if request.invariance == NONE else 5}
+        options |= {"Cs": Cs or 5, "nus": nus or 5}
         options["scales"] = [share * rkhs.kernels.median_scale(X) for share in (0.5, 1.0, 2.0)]
     else:
-        nu = NU.get(request.invariance, 0.0) if request.nu is None or request.invariance == NONE else request.nu
-        options |= {"Cs": [10.0 if request.C is None else request.C], "nus": [nu]}
+        options |= {"Cs": Cs or [10.0], "nus": nus or [NU.get(request.invariance, 0.0)]}
+    if request.invariance == NONE:
+        options["nus"] = [0.0]
     if request.signs:
         options["kernel"] = "gaussian"  # functions of other kernels have no derivatives
     options["verbose"] = sys.stderr.isatty()
