@@ -26,10 +26,14 @@ DATES = {
     "month-day-year": ("^([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})", r"\3-\1-\2"),
     CLOCK: ("^", "1970-01-01 "),
 }
-GROUPED = r"[+-]?[0-9]{1,3}(,[0-9]{3})+"  # thousands separators, or one decimal comma
 SEPARATED = r"[+-]?[0-9]{0,3}([.,][0-9]{3})*[.,][0-9]*"  # the sign at the end is a decimal or thousands separator
 SIGNS = "$€£¥%"  # of prices and percentages
 LIKE_NUMBERS = rf"[+-]?[{SIGNS}]? ?[.,]?[0-9][0-9.,:/'+TZUCeE -]*[{SIGNS}]?"  # also dates, percentages and prices
+
+
+def _grouped(sign: str) -> str:
+    """Return the pattern of numbers with thousands separators, of which a single one may be a decimal sign."""
+    return rf"[+-]?[0-9]{{1,3}}(\{sign}[0-9]{{3}})+"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,7 @@ class TableColumn:
     place: str = "line"  # precedes that number in messages, as in "data.csv, line"
     comma: bool = False  # whether numbers may have decimal commas, because commas do not separate columns
     decimal: str | None = None  # the decimal sign if the user gave it, "." or ","
+    beside_commas: bool = False  # whether the numbers of some column of the table have commas
 
     def refuse(self, wrong: Any, reason: str) -> None:
         """Raise an error about the first of the cells that are wrong and not missing, if there are any."""
@@ -98,22 +103,31 @@ class TableColumn:
         self.refuse(inexact, f"an integer that float64 cannot represent: {remedy}")
         return values
 
+    def has_commas(self) -> bool:
+        """Return whether the cells are numbers some of which have a comma, where commas do not separate columns."""
+        if self.cells.dtype != "string" or not self.comma:
+            return False
+        numbers = pd.to_numeric(self.cells.str.replace(",", ".", regex=False), errors="coerce")
+        return bool(self._matches(".*,.*").any()) and numbers.notna().equals(self.cells.notna())
+
     def _parsed(self) -> Vector:
-        """Return the numbers in the cells, NaN where there is none."""
+        """Return the numbers in the cells, NaN where there is none; refuse signs whose meaning is not certain."""
         cells = self.cells
         if cells.dtype == "string" and self.decimal is not None:
             other = "," if self.decimal == "." else "."
-            grouped = self._matches(rf"[+-]?[0-9]{{1,3}}(\{other}[0-9]{{3}})+(\{self.decimal}[0-9]*)?")
+            grouped = self._matches(rf"{_grouped(other)}(\{self.decimal}[0-9]*)?")
             cells = cells.where(grouped | ~self._matches(rf".*\{other}.*"))
             cells = cells.str.replace(other, "", regex=False).str.replace(self.decimal, ".", regex=False)
         elif cells.dtype == "string" and self.comma:
-            with_points, commas = cells.str.replace(",", ".", regex=False), self._matches(".*,.*")
-            if commas.any() and pd.to_numeric(with_points, errors="coerce").notna().equals(cells.notna()):
-                if (self._matches(GROUPED) | ~commas).all():
+            commas, points = self._matches(".*,.*"), self._matches(r".*\..*")
+            if self.has_commas():
+                if (self._matches(_grouped(",")) | ~commas).all():
                     self.refuse(commas, "whose comma may be a decimal or a thousands separator: state --decimal")
-                points = self._matches(r".*\..*")
                 self.refuse(points, "while other cells have a comma: state which is the decimal sign with --decimal")
-                cells = with_points
+                cells = cells.str.replace(",", ".", regex=False)
+            elif self.beside_commas and (self._matches(_grouped(".") + "|[+-]?[0-9]+") | cells.isna()).all():
+                wrong = "whose point may separate thousands, since other columns have a comma: state --decimal"
+                self.refuse(points, wrong)
         return pd.to_numeric(cells, errors="coerce").to_numpy(float, na_value=np.nan)
 
     def _instants(self, form: str) -> pd.Series:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -25,8 +26,9 @@ PRIORS = {  # what the automatic choice tries, by the names of the library
     scoring.TREND: "a linear trend",
     scoring.SCALES: "a length scale for each column",
     scoring.GRAPH: "neighboring rows have similar targets",
-    scoring.SUM: "neighboring rows have similar targets, and so do rows with similar columns",
+    scoring.SUM: "neighboring rows, and rows with similar columns, have similar targets",
 }
+FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[+-]?[0-9]+)?")  # in the name of a kernel
 UNLABELED = ""  # the label of a row that has none
 FOLDS = 5
 # Settings are chosen from a sample of the rows if there are more: these take half a minute of a core.
@@ -176,7 +178,8 @@ class Tried:
         rows = report["candidates"]
         if "evidence" in rows[0]:  # the candidates are sorted
             criterion = "logarithm of the evidence minus the number of learned settings"
-            return cls(criterion, [repr(row["kernel"]) for row in rows], [row["score"] for row in rows], 0)
+            names = [FRACTION.sub(lambda found: f"{float(found[0]):.4g}", repr(row["kernel"])) for row in rows]
+            return cls(criterion, names, [float(row["score"]) for row in rows], 0)
         kinds = [row["prior"] for row in rows]
         names, losses = [PRIORS[kind] for kind in kinds], [row["loss"] for row in rows]
         return cls("mean squared error of left-out targets", names, losses, kinds.index(report["chosen"]["prior"]))
@@ -196,7 +199,8 @@ def _search(request: Request, folds: Folds, X: Vector) -> Search:
     if request.invariance == NONE:
         options["nus"] = [0.0]
     if request.signs:
-        options["kernel"] = "gaussian"  # functions of other kernels have no derivatives
+        # functions of other kernels, and of graphs, which nus=[0] leaves out, have no derivatives
+        options |= {"kernel": "gaussian"} | ({"nus": [0.0]} if request.invariance == AUTO else {})
     options["verbose"] = sys.stderr.isatty()
     if request.regression:
         return rkhs.InvariantRegressorCV(unlabeled=float("nan"), **options)

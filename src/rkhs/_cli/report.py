@@ -71,6 +71,7 @@ def sections(facts: Facts) -> list[Section]:
     if learned < facts["rows"]:
         rows += f" The model learned from {learned} of them, drawn at random."
     more = len(facts["table"]) - SHOWN
+    shown = facts if facts["choice"] is None else facts | {"nu": None}  # an automatic choice has no such weight
     found = [
         Section(
             "compared",
@@ -92,7 +93,7 @@ def sections(facts: Facts) -> list[Section]:
             "The model",
             [],
             ["setting", "value"],
-            [[key, short(as_text(facts[key]), 200)] for key in DETAILS if facts[key] not in (None, [], ())],
+            [[key, short(as_text(shown[key]), 200)] for key in DETAILS if shown[key] not in (None, [], ())],
         ),
         Section("better", "What would make it better", facts["advice"]),
     ]

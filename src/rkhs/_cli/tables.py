@@ -14,7 +14,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,8 @@ def read(path: Path, form: Format) -> Table:
     for name, count in Counter(names).items():
         problems.refuse(count > 1 and name != "", f"{path} has two columns {name!r}: rename one of them.")
     problems.check()
+    if any(column.has_commas() for column in columns.values()):
+        columns = {name: replace(column, beside_commas=True) for name, column in columns.items()}
     return Table(path, len(frame), columns)
 
 

@@ -25,6 +25,7 @@ from rkhs._estimators.data import Sample
 from rkhs._estimators.length_scales import as_kernel, is_learned
 from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import ModelConfig
+from rkhs._estimators.scoring import NONE, SCALES
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._learning.tuning import Tuning
@@ -153,6 +154,7 @@ class EvidenceChoice:
         """Return `selection_report_`."""
         used, total = tuning_of(self.problems[0]).functionals
         what = "targets" if self.sample.slopes is None else "values and slopes"
+        each = self.sample.X.shape[1] > 1 and any("scale" in name for name in tuning_of(self.best).parameters)
         return {
             "sentence": (
                 f"Of {len(self.problems)} kernels, {self.best.kernel!r} has the largest logarithm of the evidence "
@@ -161,7 +163,7 @@ class EvidenceChoice:
             "candidates": [
                 {"evidence": tuning_of(p).value, "score": score_of(p), **self.params(p)} for p in self.problems
             ],
-            "chosen": {"prior": "none", **self.params(self.best)},
+            "chosen": {"prior": SCALES if each else NONE, **self.params(self.best)},
             "score": score_of(self.problems[0]),
         }
 
