@@ -37,6 +37,43 @@ BROKEN = {
         "--text or leave",
     ),
     "percents": ("a,label\n10%,x\n20%,y\n30%,x\n40%,y\n", [], "neither a number", "write it without the sign '%'"),
+    "prices": (
+        "a,label\n" + "$63.93,x\n$5,y\n" * 3,
+        [],
+        "'$63.93', neither a number such as 1234.5",
+        "write it without the sign '$', which the name of the column can hold; --ignore",
+    ),
+    "a price among numbers": (GOOD + "€5,2,x\n", [], "while most cells are numbers", "without the sign '€'"),
+    "thousands among numbers": (
+        GOOD + '"1,234.5",2,x\n',
+        [],
+        "while most cells are numbers",
+        "state the decimal sign with --decimal; --ignore",
+    ),
+    "points with a decimal comma": (
+        "a;label\n" + "1.5;x\n2.5;y\n" * 3,
+        ["--decimal", ","],
+        "neither a number such as 1234,5",
+        "write it with the decimal sign ','",
+    ),
+    "points and commas": (
+        "a;label\n" + "1.234;x\n2,5;y\n" * 3,
+        [],
+        "'1.234', while other cells have a comma",
+        "state which is the decimal sign with --decimal",
+    ),
+    "points beside commas": (
+        "a;b;label\n" + "1.234;0,5;x\n999;2,5;y\n" * 3,
+        [],
+        "'1.234', whose point may separate thousands",
+        "state --decimal",
+    ),
+    "a price to predict": (
+        "a,label\n" + "1,$5\n2,$6\n" * 6,
+        ["--regression"],
+        "'$5', which is not a number",
+        "write it without the sign '$'",
+    ),
     "thousands": (
         "a;label\n1,234;x\n2,345;y\n1,111;x\n2,1;y\n3,222;x\n".replace("2,1;", "2,100;"),
         [],

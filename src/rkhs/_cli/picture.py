@@ -59,6 +59,6 @@ def _draw_tried(ax: Any, tried: Tried) -> None:
     """Draw the values by which an automatic choice was made, with the chosen one in another color."""
     places = range(len(tried.names))
     ax.scatter(tried.values, places, color=["tab:blue" if k == tried.chosen else "0.7" for k in places])
-    ax.set_yticks(places, [fill(short(name, 66), 24) for name in tried.names], fontsize="small")
+    ax.set_yticks(places, [fill(short(name, 72), 24) for name in tried.names], fontsize="small")
     ax.set(xlabel=fill(tried.criterion, 48), title="candidates (blue: chosen)")
     ax.invert_yaxis()
