@@ -126,6 +126,7 @@ BROKEN = {
     ),
     "negative C": (GOOD, ["--C", "-1"], "--C must be a finite number > 0", "10 is a good start"),
     "infinite nu": (GOOD, ["--nu", "inf"], "--nu must be a finite number >= 0", "1 is a good start"),
+    "weight of no prior": (GOOD, ["--nu", "1"], "--nu is the weight of a prior", "name one, such as gradient"),
     "long separator": (GOOD, ["--separator", "::"], "--separator must be one character", "such as ;"),
     "odd decimal sign": (GOOD, ["--decimal", "'"], "--decimal must be . or ,", "'"),
     "same signs": (GOOD, ["--decimal", ",", "--separator", ","], "are both ','", "they must differ"),

@@ -158,7 +158,7 @@ def test_fit_with_a_grid_over_parquet(folder):
 def test_fit_a_number(folder):
     frame = table(rows=60, labeled=0.8).drop(columns="label")
     frame.to_csv(folder / "numbers.csv", index=False)
-    arguments = ("--target", "amount", "--regression", "--C", "100", "--nu", "0.001", "--out", "numbers.skops")
+    arguments = ("--target", "amount", "--regression", "--C", "100", "--out", "numbers.skops")
     facts = facts_of("fit", "numbers.csv", *arguments, cwd=folder)
     assert facts["rows with a target"] == frame["amount"].notna().sum()
     assert facts["comparison"]["error"] < frame["amount"].std()

@@ -54,7 +54,7 @@ def fit(
     ] = "auto",
     cv: Annotated[bool, typer.Option("--cv", help="Choose C, nu and scale of a named invariance too.")] = False,
     C: Annotated[float | None, typer.Option("--C", help="Weight of the labels, instead of a chosen one.")] = None,
-    nu: Annotated[float | None, typer.Option(help="Weight of the invariance, instead of a chosen one.")] = None,
+    nu: Annotated[float | None, typer.Option(help="Weight of a named invariance, instead of a chosen one.")] = None,
     increasing: Annotated[Several, typer.Option(help="A column with which the prediction can only rise.")] = None,
     decreasing: Annotated[Several, typer.Option(help="A column with which the prediction can only fall.")] = None,
     monotone: Annotated[Several, typer.Option(hidden=True)] = None,

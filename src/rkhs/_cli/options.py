@@ -129,6 +129,11 @@ class Request:
             self.nu is not None and not 0 <= self.nu < inf,
             f"--nu must be a finite number >= 0, got {self.nu}: 1 is a good start.",
         )
+        problems.refuse(
+            self.nu is not None and 0 < self.nu < inf and self.invariance in (AUTO, NONE),
+            f"--nu is the weight of a prior, and --invariance {self.invariance} names none: name one, such as "
+            "gradient, or leave out --nu.",
+        )
         for name in set(self.increasing) & set(self.decreasing):
             problems.refuse(True, f"Column {name!r} is both --increasing and --decreasing: keep one of them.")
         with problems.gathered():
