@@ -62,7 +62,7 @@ KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measur
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
-MAPS = " Maps of many points in up to three dimensions are more accurate with pip install 'rkhs[maps]'."
+MAPS = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
 
