@@ -189,13 +189,6 @@ def test_residuals_and_intervals_of_numbers(reports):
     assert "rate [/h]" in page.text
 
 
-def test_the_framed_cell_is_the_chosen_one(reports):
-    content = (reports / "unlabeled.html").read_text()
-    model = rkhs.load(reports / "unlabeled.skops")[-1]
-    (cell,) = re.findall(r'<td class="chosen"[^>]*><data value="([^"]+)"', content)
-    assert float(cell) == pytest.approx(1 - model.best_score_)
-
-
 def test_nothing_is_fetched_and_cells_cannot_end_elements(reports):
     for name in TABLES:
         content = (reports / f"{name}.html").read_text()

@@ -62,7 +62,7 @@ KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measur
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
-MAPS = " Maps of many points in up to three dimensions are more accurate with pip install 'rkhs[maps]'."
+MAPS = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
 
@@ -250,7 +250,7 @@ class CrossValidated(BaseKernelEstimator):
         return sample.size >= FEWEST_OF_MAP and vary
 
     def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
-        """Return the settings of largest evidence, of a map or of a model with measured slopes."""
+        """Return the settings of largest penalized evidence, of a map or of a model with measured slopes."""
         grid = sample.slopes is None and sample.size > MOST_EXACT
         approximation, start = FourierGrid() if grid else self.approximation, perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
@@ -543,9 +543,10 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     of held-out targets: the squared error for squared losses, the pinball loss for quantiles, the absolute error
     for other losses and for lists of different kinds.
 
-    With 30 or more targets of at most three features, all of them given, f is a curve or a map: kernels of different
-    smoothness, and a sum of two with different length scales, are compared by evidence.  Above 10,000 targets the
-    evidence is that of a sample, and f is learned on a `FourierGrid`, if `rkhs[maps]` is installed.
+    With 30 or more targets of at most three features, all of them given, as those of a curve or a map, kernels of
+    different smoothness, and a sum of two with different length scales, are compared by the logarithm of the evidence
+    minus the number of learned settings.  Above 10,000 targets the evidence is that of a sample, and f is learned on a
+    `FourierGrid`, if `rkhs[maps]` is installed.
 
     With measured slopes (`gradients`) the length scales, C and the weight of slopes are those of maximum evidence, and
     so is the choice between the Gaussian kernel and the Matern kernel.

@@ -25,6 +25,7 @@ from rkhs._estimators.data import Sample
 from rkhs._estimators.length_scales import as_kernel, is_learned
 from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import ModelConfig
+from rkhs._estimators.scoring import NONE, SCALES
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._learning.tuning import Tuning
@@ -90,7 +91,7 @@ def tuning_of(problem: Problem) -> Tuning:
 
 
 def score_of(problem: Problem) -> float:
-    """Return the logarithm of the evidence minus the number of settings, by Akaike's criterion."""
+    """Return the logarithm of the evidence minus the number of learned settings, by Akaike's criterion."""
     return tuning_of(problem).value - len(tuning_of(problem).parameters)
 
 
@@ -151,15 +152,18 @@ class EvidenceChoice:
 
     def report(self) -> dict[str, Any]:
         """Return `selection_report_`."""
-        used, total = tuning_of(self.best).functionals
-        what = "A map of" if self.sample.slopes is None else "Values and slopes,"
+        used, total = tuning_of(self.problems[0]).functionals
+        what = "targets" if self.sample.slopes is None else "values and slopes"
+        each = self.sample.X.shape[1] > 1 and any("scale" in name for name in tuning_of(self.best).parameters)
         return {
             "sentence": (
-                f"{what} {total} numbers: {self.best.kernel!r} has the largest evidence of {len(self.problems)} "
-                f"kernels, by {used} of them."
+                f"Of {len(self.problems)} kernels, {self.best.kernel!r} has the largest logarithm of the evidence "
+                f"minus the number of learned settings, by {used} of {total} {what}."
             ),
-            "candidates": [{"evidence": tuning_of(p).value, **self.params(p)} for p in self.problems],
-            "chosen": {"prior": "none", **self.params(self.best)},
+            "candidates": [
+                {"evidence": tuning_of(p).value, "score": score_of(p), **self.params(p)} for p in self.problems
+            ],
+            "chosen": {"prior": SCALES if each else NONE, **self.params(self.best)},
             "score": score_of(self.problems[0]),
         }
 
