@@ -207,8 +207,9 @@ def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, kind="plain"):
         for name in names:
             yield name, lambda name=name: problem.solve(SOLVERS[name], tol=tol, time_limit=time_limit), judged
     factors = [1.0, float(10 ** rng.uniform(-3, 3))]
-    n = problem.terms[0].size
-    held = {0: [np.arange(n // 2), np.arange(n // 2, n)]} if n >= 2 and size <= 150 else None
+    n, m = problem.terms[0].size, getattr(problem.terms[0].loss, "size", 1)  # vectors are left out as a whole
+    half = n // (2 * m) * m
+    held = {0: [np.arange(half), np.arange(half, n)]} if half and size <= 150 else None
 
     def grid():
         return problem.grid({0: factors}, held_out=held, tol=tol, time_limit=2 * time_limit).reshape(-1)
@@ -221,8 +222,8 @@ def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, kind="plain"):
             first = problem.terms[0].changed(weight=weight)
             cells.append(judge.Judge(replace(problem, terms=[first, *problem.terms[1:]])))
     yield "grid", grid, cells
-    own = rkhs.stack([t.functional for t in problem.terms])
-    yield "Landmarks, own", lambda: replace(problem, approximation=rkhs.Landmarks(own)).solve(tol=tol), judged
+    inside = replace(problem, approximation=rkhs.Landmarks(rkhs.stack([t.functional for t in problem.terms])))
+    yield "Landmarks, own", lambda: inside.solve(tol=tol, time_limit=2 * time_limit), judged
     if not problem.kernel.order and size <= 150:
         count = int(rng.integers(1, 30))
         X = np.asarray(problem.terms[0].functional.prototype)
@@ -232,7 +233,7 @@ def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, kind="plain"):
             C = C + (rng.random((count, 1)) < 0.7) * 10 ** rng.uniform(-12, -5, size=(count, 1)) * np.std(X, axis=0)
         other = rkhs.Evaluation(C)
         span = replace(problem, approximation=rkhs.Landmarks(other))
-        yield "Landmarks, other", lambda: span.solve(tol=tol), judge.Judge(problem, other)
+        yield "Landmarks, other", lambda: span.solve(tol=tol, time_limit=2 * time_limit), judge.Judge(problem, other)
     if kind == "wide" and size <= 150 and _stationary(problem.kernel):
         features = rkhs.FourierFeatures(int(rng.integers(1, 60)))
         grid = rkhs.FourierGrid(float(10 ** rng.uniform(-6, -1)), modes=MODES)
@@ -243,7 +244,11 @@ def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, kind="plain"):
             except MemoryError:  # the kernel needs more frequencies
                 continue
             name = type(approximation).__name__
-            yield name, lambda waves=waves: waves.solve(tol=tol), judge.Judge(problem, waves=space)
+            yield (
+                name,
+                lambda waves=waves: waves.solve(tol=tol, time_limit=2 * time_limit),
+                judge.Judge(problem, waves=space),
+            )
 
 
 def _stationary(kernel):

@@ -10,13 +10,13 @@ the function it returned, and computes in `np.longdouble` (113 bits on ARM, 64 o
   losses are squared).  `upper` is J of a function, so it proves what exceeds it wrong however good the method was;
   `upper - lower` says how good it was.
 
-Losses are all but Logistic and Poisson the distance of u from an interval [low, high], measured by a slope on each side
-that bends over a width; see `_interval`.  The dual is  min 1/2 a'Ga + sum_i w_i loss_i*(-a_i / w_i)  subject to Q'a = 0.
-With losses of vectors `upper` is J of the function that Clarabel finds, and `lower` is 0.
+Losses are all but Logistic and Poisson the distance of u from an interval [low, high], measured by a slope on each
+side that bends over a width; see `_interval`.  The dual is  min 1/2 a'Ga + sum_i w_i loss_i*(-a_i / w_i)  subject to
+Q'a = 0.  With losses of vectors `upper` is J of the function that Clarabel finds, and `lower` is 0.
 
-In a space of waves amplitude cos(<w, x> + phase), with orthonormal coefficients, the Gram matrix is E E' with the values
-E of the functionals on the waves.  On a Fourier grid squared losses have the noise of the frequencies that are missing,
-as `rkhs.FourierGrid` states.
+In a space of waves amplitude cos(<w, x> + phase), with orthonormal coefficients, the Gram matrix is E E' with the
+values E of the functionals on the waves.  If all losses are squared, they have the noise of the frequencies that
+a Fourier grid misses, as `rkhs.FourierGrid` states.
 """
 
 from dataclasses import dataclass
@@ -61,12 +61,9 @@ class Judge:
         self.degree = degree
         self.Q = _orthonormal(_monomials(self.atoms, self.family.size, degree, self.center))
         self.span, self.waves, self.least = span, waves, Real(inf)
-        if isinstance(waves, FourierGridSpace):
-            alone = [len(t.functional.parts) == 1 and t.functional.parts[0].matrix is None for t in terms]
-            squared = [one and t.loss.quadratic for t, one in zip(terms, alone, strict=True)]
-            k = gram(self.kernel, self.atoms, self.family.size, self.atoms, self.family.size).diagonal()
-            missing = np.maximum(k - (self.on_waves**2).sum(axis=1), 0) * np.repeat(squared, list(map(len, targets)))
-            self.weight = self.weight / (1 + 2 * self.weight * missing)
+        if isinstance(waves, FourierGridSpace) and all(t.loss.quadratic for t in terms):
+            noise = [waves.missing(t.functional.take(r)) for t, r in zip(terms, rows, strict=True)]
+            self.weight = self.weight / (1 + 2 * self.weight * np.concatenate(noise))
 
     @cached_property
     def on_waves(self):
@@ -367,10 +364,12 @@ def _by_clarabel(judge):
 
     values, vectors = np.linalg.eigh(judge.projected.astype(np.float64))
     kept = values > 1e-13 * np.max(values, initial=0.0)
-    root = vectors[:, kept] * np.sqrt(values[kept])
-    y, c = cp.Variable(root.shape[1]), cp.Variable(judge.Q.shape[1])
-    u = root @ y + judge.Q.astype(np.float64) @ c
-    J = cp.sum_squares(y) / 2
+    root = np.concatenate([vectors[:, kept] * np.sqrt(values[kept]), judge.Q.astype(np.float64)], axis=1)
+    if not root.shape[1]:
+        return Real(inf)
+    y, count = cp.Variable(root.shape[1]), int(kept.sum())
+    u = root @ y
+    J = cp.sum_squares(np.eye(count, len(root.T)) @ y) / 2 if count else 0.0
     for term, b, start in zip(judge.terms, judge.targets, judge.starts, strict=False):
         part, w = u[start : start + len(b)], judge.weight[start : start + len(b)].astype(np.float64)
         if isinstance(term.loss, rkhs.extend.BlockLoss):
@@ -387,9 +386,9 @@ def _by_clarabel(judge):
         return Real(inf)
     if y.value is None:
         return Real(inf)
-    a = (vectors[:, kept] / np.sqrt(values[kept])).astype(Real) @ y.value
+    a = (vectors[:, kept] / np.sqrt(values[kept])).astype(Real) @ y.value[:count]
     Ga = judge.projected @ a
-    return a @ Ga / 2 + judge.risk(Ga + judge.Q @ np.asarray(c.value, Real))
+    return a @ Ga / 2 + judge.risk(Ga + judge.Q @ y.value[count:].astype(Real))
 
 
 def _cone_losses(loss, V, B):

@@ -186,7 +186,9 @@ class QuadraticSolver:
         losses = sums.bb + dots(tau, image) - 2 * dots(tau, sums.Eb) + linear
         rounding = 10 * space.transform_error * sums.bb
         if self.rows:
-            losses, rounding = _losses(space, self.rows, c, tau), 1e3 * EPS * sums.bb
+            losses = _losses(space, self.rows, c, tau)
+            missed = space.transform_error * (np.sqrt(losses) + np.sqrt(sums.bb))  # of the values, weighted
+            rounding = 1e3 * EPS * sums.bb + missed * (2 * np.sqrt(losses) + missed)
         primal = dots(tau, tau) / 2 + np.clip(losses, 0.0, None)
         sizes = [np.sqrt(dots(grids, grids)) for grids in (gradient, tau, image, sums.Eb)]
         error = space.transform_error * (sizes[1] + 2 * sizes[2] + 2 * sizes[3])  # of the gradient
@@ -342,7 +344,9 @@ class NewtonSolver:
         norms = [float(np.linalg.norm(grids)) for grids in (force, self.tau, force - self.tau)]
         error = self.space.transform_error * (norms[1] + norms[2])  # of the gradient
         rounding = np.array([error * (norms[0] + error / 2)])
-        shift, nothing = np.array([1e3 * EPS * self.at_zero]), np.array([NOTHING * EPS * self.at_zero])
+        missed = self.space.transform_error * float(np.linalg.norm(self.u))  # of the values
+        change = missed * (float(np.linalg.norm(slopes)) + float(np.max(bends, initial=0.0)) * missed / 2)
+        shift, nothing = np.array([1e3 * EPS * self.at_zero + change]), np.array([NOTHING * EPS * self.at_zero])
         return Certificate(primal, np.array([gap]), rounding, shift, nothing, EPS)
 
 
