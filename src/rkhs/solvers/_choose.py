@@ -147,7 +147,7 @@ class Fallback(Solver):
         monitor.taken_over(self.then.name)
         continued = _ContinuedMonitor(monitor.tol, outer=monitor, whole=whole, reached=reached)
         found = self.then.run(inside, iterate, continued)
-        return whole(found if continued.last <= reached else iterate)
+        return whole(found if continued.improved else iterate)
 
 
 class _IterationsUsed(Exception):
@@ -180,8 +180,8 @@ class _ContinuedMonitor(InnerMonitor):
     """A monitor that keeps the iterate at which a solver starts as the best one until J is as small again."""
 
     reached: float = inf
-    last: float = -inf  # the last reported J
+    improved: bool = True  # whether the last iterate has converged, or has no larger J
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
-        self.last = primal
-        super().report(iterate if primal <= self.reached else None, primal, gap)
+        self.improved = gap <= self.tol or primal <= self.reached
+        super().report(iterate if self.improved else None, primal, gap)
