@@ -320,7 +320,9 @@ def test_intervals_of_a_part_of_the_folds_are_not_kept(monkeypatch):
     model = rkhs.InvariantRegressorCV("gaussian", invariance=None, Cs=[1.0], nus=[0.0], loss="absolute").fit(X, Y)
     with monkeypatch.context() as patch:
         patch.setattr(model, "time_limit", 1e-9)
-        with pytest.raises(TimeoutError, match=r"InvariantRegressorCV.predict_interval .* time_limit=1e-09: pass fewer"):
+        with pytest.raises(
+            TimeoutError, match=r"InvariantRegressorCV.predict_interval .* time_limit=1e-09: pass fewer"
+        ):
             model.predict_interval(X[:2])
     assert np.all(np.isfinite(model.predict_interval(X[:2])))
 

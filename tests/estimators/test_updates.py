@@ -219,5 +219,7 @@ def test_no_rows_change_nothing(nothing):
 
 def test_indices_that_are_no_integers_are_refused():
     model = rkhs.InvariantRegressor(scale=1.0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
-    with pytest.raises(TypeError, match=r"integer indices of rows, or a mask of all 3 rows, got values of type float64"):
+    with pytest.raises(
+        TypeError, match=r"integer indices of rows, or a mask of all 3 rows, got values of type float64"
+    ):
         model.forget([1.0])

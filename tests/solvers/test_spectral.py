@@ -340,6 +340,16 @@ def test_the_posterior(basis):
     assert found.sample(slopes, 5, 0).shape == (5, 4, 2)
 
 
+def test_a_matrix_that_rounding_makes_indefinite_leaves_no_nan(monkeypatch):
+    X = POINTS[1]
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), X[:, 0], 1.0)
+    problem = rkhs.Problem(rkhs.Gaussian(0.5), [term], approximation=rkhs.FourierGrid())
+    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", lambda self, tau: -tau)
+    found = problem.solve()
+    assert found.status == "no further progress"
+    assert np.all(np.isfinite(found.function(X)))
+
+
 def test_variances_take_fewer_iterations_than_solutions(monkeypatch):
     """Of accurate data with a trend, whose equations are ill-conditioned: an error of variances is quadratic."""
     monkeypatch.setattr(_spectral_equations, "PLAIN", 10**6)  # no leading block, which would contain the whole grid

@@ -180,8 +180,8 @@ def group_order(generators: Any) -> int:
                     moves[g[x]] = _product(g, moves[x])
                     orbit.append(g[x])
         order *= len(orbit)
-        # The products of Schreier's lemma generate the next subgroup.  Sims's filter keeps one for each first point that
-        # is moved and its image, so that there are at most n^2 / 2 of them.
+        # The products of Schreier's lemma generate the next subgroup.  Sims's filter keeps one for each first point
+        # that is moved and its image, so that there are at most n^2 / 2 of them.
         back = {x: _inverse(move) for x, move in moves.items()}
         kept: dict[tuple[int, int], tuple[int, ...]] = {}
         for x in orbit:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,8 @@ class SpectralCovariance:
     """The covariance of any functionals given squared losses on a Fourier grid.
 
     It is  L (diag(0, I) + 2 [P E]'W[P E])^-1 L'.  For up to `EXACT` functionals the equations are solved until the
-    variances have the relative accuracy `VARIANCE_TOL`; for more, the variances are means of squares over samples z of f, which take one solution each:
+    variances have the relative accuracy `VARIANCE_TOL`.  For more, the variances are means of squares over samples z of
+    f, which take one solution each:
 
         (diag(0, I) + 2 [P E]'W[P E]) z = (0, g) + 2 [P E]'W e,        g ~ N(0, I),  e_i ~ N(0, 1 / (2 w_i))
 
@@ -58,7 +58,7 @@ class SpectralCovariance:
         """Return the variances (m,), infinite where M depends on a basis function that no row determines."""
         P = on_basis(M, self.basis)
         if M.size <= EXACT:
-            parts = self._in_blocks(M, P, lambda *b: self.curvature.quadratic_forms(*b, VARIANCE_TOL))
+            parts = self._in_blocks(M, P, lambda Pb, Eb: self.curvature.quadratic_forms(Pb, Eb, VARIANCE_TOL))
             variances = np.concatenate([np.zeros(0), *parts]) + self.space.missing(M)
         else:
             space, c, tau = self.samples
@@ -71,8 +71,8 @@ class SpectralCovariance:
         """Return the covariances (m, m)."""
         P = on_basis(M, self.basis)
 
-        def columns(*b: Any) -> Matrix:
-            c, tau = self.curvature.solve(*b, EXACT_TOL)
+        def columns(Pb: Matrix, Eb: Grid) -> Matrix:
+            c, tau = self.curvature.solve(Pb, Eb, EXACT_TOL)
             return self.space.apply(M, self.space.columns(tau)) + P @ c
 
         result = np.concatenate([np.zeros((M.size, 0)), *self._in_blocks(M, P, columns)], axis=1)

@@ -146,8 +146,8 @@ class NormalEquations:
         """Return b'A^-1 b (k,) for the matrix A and b of columns (r, k) and (k, ..), to an estimated relative error.
 
         An approximate solution x with the residual r has x'(b + r) = b'A^-1 b - r'A^-1 r.  The error is at most |r|^2,
-        because all eigenvalues are at least one, and it is estimated with the preconditioner in place of A.  Since it is
-        quadratic in r, it takes far fewer iterations than an accurate solution.
+        because all eigenvalues are at least one, and it is estimated with the preconditioner in place of A.  It is
+        quadratic in r, so that it takes far fewer iterations than an accurate solution.
         """
         b = self._eliminated(Pb, Eb)
         x, r = self._conjugate_gradients(b, tol, ITERATIONS, of_forms=True)
@@ -162,9 +162,7 @@ class NormalEquations:
         """The block of the matrix on the frequencies with the largest entries on the diagonal."""
         return LeadingBlock.of(self)
 
-    def _conjugate_gradients(
-        self, b: Grid, tol: float, iterations: int, of_forms: bool = False
-    ) -> tuple[Grid, Grid]:
+    def _conjugate_gradients(self, b: Grid, tol: float, iterations: int, of_forms: bool = False) -> tuple[Grid, Grid]:
         """Return x and r = b - product(x) for grids b (k, ..), each to a relative residual, or error of b'x."""
         x, r = np.zeros_like(b), b.copy()
         z = self._preconditioned(r, 0)
@@ -181,7 +179,10 @@ class NormalEquations:
                 break
             report_progress(_fraction(first, error, enough))
             image = self.product(p)
-            length = _spread(np.where(active, size / np.maximum(dots(p, image), TINY), 0.0), b)
+            curvature = dots(p, image)
+            if not np.any(active & (curvature > 0)):  # rounding errors of the transforms make the matrix indefinite
+                break
+            length = _spread(np.where(active & (curvature > 0), size / np.maximum(curvature, TINY), 0.0), b)
             x += length * p
             r -= length * image
             z = self._preconditioned(r, k + 1)
@@ -245,7 +246,7 @@ def _spread(values: Vector, grids: Grid) -> Grid:
 
 def _fraction(first: Vector, error: Vector, enough: Vector) -> float:
     """Return the least completed fraction of equations (k,), on the scale of the logarithm of their errors."""
-    if np.any((error > enough) & ~((0 < enough) & (enough < first))):
+    if np.any((error > enough) & ~((enough > 0) & (enough < first))):
         return 0.0
     active = error > enough
     done = np.log(first[active] / error[active]) / np.log(first[active] / enough[active])
