@@ -133,3 +133,41 @@ def test_weights_of_a_sum_of_kernels_are_those_of_the_evidence():
     tuned = opened(config, sample, 3.0 * rkhs.Matern(1.5, rkhs.Tunable())).tune()
     problem = formulate(replace(config, **settings_of(config, sample, tuned)), sample).problem
     np.testing.assert_allclose(problem.terms[0].weights(), tuned.terms[0].weights())
+
+
+@pytest.fixture
+def small_maps(monkeypatch):
+    """Maps from 200 points on, whose kernels are compared by 60 of them."""
+    for place, name, value in ((cv, "MOST_EXACT", 200), (evidence, "FIRST", 60), (evidence, "SAMPLE", 90)):
+        monkeypatch.setattr(place, name, value)
+
+
+def test_a_kernel_that_no_grid_represents_is_no_candidate(small_maps, monkeypatch):
+    """The grid of a sum has the spacing of the longest length scale and the limits of the shortest one."""
+    choose = rkhs.FourierGrid.choose
+
+    def refusing(self, kernel, families, pilot=None):
+        if isinstance(kernel, rkhs.kernels.Sum):
+            raise MemoryError("2e11 frequencies")
+        return choose(self, kernel, families, pilot)
+
+    monkeypatch.setattr(rkhs.FourierGrid, "choose", refusing)
+    model = rkhs.InvariantRegressorCV().fit(X[:300], Y[:300])
+    assert model.solution_.span.startswith("FourierGrid")
+    assert len(model.cv_results_["params"]) == 4
+    assert not isinstance(model.best_params_["kernel"], rkhs.kernels.Sum)
+
+
+def test_a_map_that_no_grid_represents_is_a_table(small_maps, monkeypatch):
+    for name in ("FEWEST_MODES", "MODES"):
+        monkeypatch.setattr(f"rkhs._spaces.fourier_grid.{name}", 4)
+    model = rkhs.InvariantRegressorCV().fit(X[:300], Y[:300])
+    assert model.selection_report_["sentence"].startswith("Leave-one-out")
+    assert model.score(Z, truth(Z)) > 0.9
+
+
+def test_constants_are_no_maps(small_maps):
+    model = rkhs.InvariantRegressorCV().fit(X[:250], np.full(250, 3.0))
+    np.testing.assert_allclose(model.predict(Z), 3.0)
+    with pytest.raises(ValueError, match="fewer than two of them are distinct"):
+        rkhs.InvariantRegressorCV().fit(np.ones((250, 2)), Y[:250])

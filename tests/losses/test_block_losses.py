@@ -181,6 +181,16 @@ def test_values_on_paper():
     np.testing.assert_allclose(robust.project_dual(np.array([0.0, 0.0, 2.5]), y), [-1, 0, 2], rtol=1e-15)
 
 
+def test_steps_of_values_and_gradients():
+    """In units of the gradient in which both steps are equal, the prox is that of another radius."""
+    u, y = 2 * RNG.standard_normal((20, 3)), RNG.choice([-1.0, 1.0], 20)
+    b, unit = np.stack([y, 0 * y, 0 * y], axis=1), np.array([1.0, 1e3, 1e3])
+    given = rkhs.RobustHinge(0.5, 3).prox(u.ravel(), b.ravel(), 0.7).reshape(-1, 3)
+    steps = np.tile(0.7 * unit**2, 20)
+    other = rkhs.RobustHinge(0.5e-3, 3).prox((unit * u).ravel(), b.ravel(), steps).reshape(-1, 3)
+    np.testing.assert_allclose(other / unit, given, atol=1e-12)
+
+
 def test_steps_of_each_vector():
     u, b, steps = RNG.standard_normal(6), RNG.standard_normal(6), np.repeat([0.1, 0.5, 2.0], 2)
     together = rkhs.GroupNorm(size=2).prox(u, b, steps)

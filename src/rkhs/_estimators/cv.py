@@ -141,8 +141,10 @@ class CrossValidated(BaseKernelEstimator):
             )
         by_evidence = sample.slopes is not None or (automatic and self._is_map(sample))
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
-            if by_evidence:
-                formulated: FormulatedProblem | None = formulate(self._choose_by_evidence(sample), sample)
+            evident = self._choose_by_evidence(sample) if by_evidence else None
+            by_evidence = evident is not None
+            if evident is not None:
+                formulated: FormulatedProblem | None = formulate(evident, sample)
             else:
                 config = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
                 formulated = None if self.approximation is not None and not automatic else formulate(config, sample)
@@ -244,13 +246,17 @@ class CrossValidated(BaseKernelEstimator):
         defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
         if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= DIMENSIONS):
             return False
+        if not all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y)):
+            return False  # a constant has no length scale
         if sample.size > MOST_EXACT:
             return self.loss == "squared" and can_map(int(sample.X.shape[1]))
-        vary = all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y))
-        return sample.size >= FEWEST_OF_MAP and vary
+        return sample.size >= FEWEST_OF_MAP
 
-    def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
-        """Return the settings of largest penalized evidence, of a map or of a model with measured slopes."""
+    def _choose_by_evidence(self, sample: Sample) -> ModelConfig | None:
+        """Return the settings of largest penalized evidence, of a map or of a model with measured slopes.
+
+        None is returned if a Fourier grid cannot represent the map.
+        """
         grid = sample.slopes is None and sample.size > MOST_EXACT
         approximation, start = FourierGrid() if grid else self.approximation, perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
@@ -258,6 +264,8 @@ class CrossValidated(BaseKernelEstimator):
             choice = EvidenceChoice.of_map(config, sample)
         else:
             choice = EvidenceChoice.of_slopes(config, sample, self._kernels_of_slopes(sample))
+        if choice is None:
+            return None
         self.selection_report_, self.search_status_ = choice.report(), choice.status
         self.best_params_ = choice.params(choice.best)
         loss = config.label_loss

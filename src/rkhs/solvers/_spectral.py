@@ -29,7 +29,7 @@ from rkhs._backend.arrays import EPS, Matrix, Vector
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import orthonormal
 from rkhs._finite.certificate import FEASIBLE, NOTHING, Certificate, excess, project_dual
-from rkhs._finite.monitor import SUMMING, Monitor, Stopped
+from rkhs._finite.monitor import SOLVING, SUMMING, Monitor, Stopped
 from rkhs._finite.problem import LossBlock, consecutive
 from rkhs._finite.solution import Record
 from rkhs._finite.term import Term
@@ -153,7 +153,8 @@ class QuadraticSolver:
         right, accuracy = 2 * self.sums.Eb, 1e-2 * max(tol, 1e-12) ** 0.5
         basis = 2 * self.sums.Pb
         while True:
-            self.tau = self.tau + self.curvature.solve(basis, right, accuracy, self.monitor.check)[1]
+            with self.monitor.showing(SOLVING):
+                self.tau = self.tau + self.curvature.solve(basis, right, accuracy)[1]
             solution, gradient = self._state()
             relative = solution.certificate.relative
             self.monitor.report(None, float(solution.certificate.primal.sum()), relative)
@@ -251,7 +252,8 @@ class NewtonSolver:
         before = self.c, self.tau, self.u
         curvature = NormalEquations(self.space, QuadraticSums.of(self.space, squared), 2.0)
         right = 2 * curvature.sums.Pb, 2 * curvature.sums.Eb
-        self.c, self.tau = curvature.solve(*right, 1e-3, self.monitor.check, INNER)
+        with self.monitor.showing(SOLVING):
+            self.c, self.tau = curvature.solve(*right, 1e-3, INNER)
         self.u = self._values(self.c, self.tau)
         if not self._objective(self.original) < self.at_zero:
             self.c, self.tau, self.u = before
@@ -286,7 +288,8 @@ class NewtonSolver:
             if self.enveloped and gap + float(decrement[0, 0]) / 2 <= 0.05 * allowed:
                 break  # the rest of the gap is that of the envelopes
             accuracy = min(0.1, max(1e-3, 0.1 * (allowed / max(gap, allowed, np.finfo(float).tiny)) ** 0.5))
-            dc, dtau = solution.curvature.solve(-basis_gradient, -gradient, accuracy, self.monitor.check, INNER)
+            with self.monitor.showing(SOLVING):
+                dc, dtau = solution.curvature.solve(-basis_gradient, -gradient, accuracy, INNER)
             du = self._values(dc, dtau)
             step = self._line_search(dtau, du)
             previous = objective if step > 0 else -inf
