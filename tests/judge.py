@@ -14,9 +14,9 @@ Losses are all but Logistic and Poisson the distance of u from an interval [low,
 side that bends over a width; see `_interval`.  The dual is  min 1/2 a'Ga + sum_i w_i loss_i*(-a_i / w_i)  subject to
 Q'a = 0.  With losses of vectors `upper` is J of the function that Clarabel finds, and `lower` is 0.
 
-In a space of waves amplitude cos(<w, x> + phase), with orthonormal coefficients, the Gram matrix is E E' with the
-values E of the functionals on the waves.  If all losses are squared, they have the noise of the frequencies that
-a Fourier grid misses, as `rkhs.FourierGrid` states.
+In a space of waves amplitude cos(<w, x - center> + phase), with orthonormal coefficients, the Gram matrix is E E' with
+the values E of the functionals on the waves.  If all losses are squared, they have the noise of the frequencies that a
+Fourier grid misses, as `rkhs.FourierGrid` states.
 """
 
 from dataclasses import dataclass
@@ -541,7 +541,8 @@ def _on_waves(space, blocks, rows):
         W = 2 * PI * np.stack([h * j.reshape(-1) for h, j in zip(space.spacing.astype(Real), steps)], axis=1)
         center, phase, size = space.center.astype(Real), -PI / 4, np.sqrt(Real(2)) * space.amplitudes.reshape(-1)
     else:
-        W, center, phase, size = space.W.astype(Real), Real(0), space.b.astype(Real), space.amplitudes.astype(Real)
+        W, phase, size = space.W.astype(Real), space.b.astype(Real), space.amplitudes.astype(Real)
+        center = space.center.astype(Real)
     found = np.zeros((rows, len(W)), Real)
     for block in blocks:
         order = block.directions.shape[1]

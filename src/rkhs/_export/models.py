@@ -208,7 +208,8 @@ def _features(space: Any, x: Symbol) -> Array:
         return _cross(space.kernel, space.functionals, x)
     if not isinstance(space, FourierSpace):
         refuse(type(space).__name__, "there are too many functions in it", "use rkhs.Landmarks or rkhs.FourierFeatures")
-    return x.graph.cos(x[0] @ space.W.T + space.b) * space.amplitudes
+    point = x[0] if space.center is None else x[0] - space.center
+    return x.graph.cos(point @ space.W.T + space.b) * space.amplitudes
 
 
 def _deviation(model: Any, x: Symbol) -> Array:

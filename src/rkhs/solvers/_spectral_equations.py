@@ -12,6 +12,7 @@ preconditioner (`LeadingBlock`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -33,6 +34,7 @@ from rkhs.functionals._base import Functional
 ITERATIONS = 5_000  # of conjugate gradients
 PLAIN = 100  # iterations after which the preconditioner gets a leading block
 BLOCK = 2_000  # frequencies of the leading block: 32 MB, and half a second on one core
+REGULARIZATION = 1e-12, 1e-9, 1e-6  # of the leading block, relative to its mean diagonal entry
 STAGNATION = 500  # iterations without a smaller residual after which conjugate gradients stop
 RANK_TOL = 1e-13  # relative size of eigenvalues of P'WP that belong to undetermined basis functions
 TINY = np.finfo(float).tiny
@@ -216,9 +218,13 @@ class LeadingBlock:
         if len(curvature.basis_inverse) and not curvature.sums.others:  # otherwise it might be indefinite
             EP = curvature.sums.EP.reshape(len(curvature.sums.EP), -1)[:, indices]
             block -= curvature.factor * EP.T @ (curvature.basis_inverse @ EP)
-        diagonal = np.arange(len(indices))
-        block[diagonal, diagonal] += 1e-12 * np.trace(block) / max(len(indices), 1)  # transforms have errors
-        return cls(indices, scipy.linalg.cholesky(block, lower=True, overwrite_a=True, check_finite=False))
+        # Transforms have errors, so that the smallest eigenvalues may be negative if the weights are far apart.
+        size, diagonal = float(np.trace(block)) / max(len(indices), 1), np.arange(len(indices))
+        for share in REGULARIZATION:
+            block[diagonal, diagonal] += share * size
+            with suppress(np.linalg.LinAlgError):
+                return cls(indices, scipy.linalg.cholesky(block, lower=True, check_finite=False))
+        return cls(indices, np.diag(np.sqrt(np.diag(block))))
 
     def solve(self, r: Grid, z: Grid) -> Grid:
         """Return z with the solutions for the residuals r in place of its values at the frequencies of the block."""
