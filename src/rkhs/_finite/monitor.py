@@ -268,6 +268,8 @@ class Monitor:
                 yield
         finally:
             self._blocks -= 1
+            if not self._blocks:
+                self._enclosing = None  # it cannot be pickled
 
     def close(self) -> None:
         """Remove the display."""

@@ -219,9 +219,9 @@ class LeadingBlock:
             EP = curvature.sums.EP.reshape(len(curvature.sums.EP), -1)[:, indices]
             block -= curvature.factor * EP.T @ (curvature.basis_inverse @ EP)
         # Transforms have errors, so that the smallest eigenvalues may be negative if the weights are far apart.
-        size, diagonal = float(np.trace(block)) / max(len(indices), 1), np.arange(len(indices))
+        mean, diagonal = float(np.trace(block)) / max(len(indices), 1), np.arange(len(indices))
         for share in REGULARIZATION:
-            block[diagonal, diagonal] += share * size
+            block[diagonal, diagonal] += share * mean
             with suppress(np.linalg.LinAlgError):
                 return cls(indices, scipy.linalg.cholesky(block, lower=True, check_finite=False))
         return cls(indices, np.diag(np.sqrt(np.diag(block))))
