@@ -194,7 +194,10 @@ class QuadraticSolver:
         sizes = [np.sqrt(dots(grids, grids)) for grids in (gradient, tau, image, sums.Eb)]
         error = space.transform_error * (sizes[1] + 2 * sizes[2] + 2 * sizes[3])  # of the gradient
         gaps, nothing = sizes[0] ** 2 / 2, NOTHING * EPS * sums.bb
-        certificate = Certificate(primal, gaps, error * (sizes[0] + error / 2), rounding, nothing, EPS)
+        # With c~ of the minimizer, P'alpha = g instead of 0 makes the dual value too large by g'c~, which is about g'c.
+        infeasible = 2 * np.sum(np.abs((sums.PP @ c + inner(sums.EP, tau) - sums.Pb) * c), axis=0)
+        uncertain = error * (sizes[0] + error / 2) + infeasible
+        certificate = Certificate(primal, gaps, uncertain, rounding, nothing, EPS)
         return SpectralSolution(c, space.columns(tau), certificate, self.curvature), gradient
 
 

@@ -137,7 +137,9 @@ class NormalEquations:
 
     def basis_given(self, Pb: Matrix, tau: Grid) -> Matrix:
         """Return the c of the equations with the right-hand side Pb (r, k), given tau."""
-        return self.basis_inverse @ (Pb / self.factor - inner(self.sums.EP, tau))
+        right = Pb / self.factor - inner(self.sums.EP, tau)
+        c = self.basis_inverse @ right
+        return c + self.basis_inverse @ (right - self.sums.PP @ c)  # one step of iterative refinement
 
     def solve(self, Pb: Matrix, Eb: Grid, tol: float, iterations: int = ITERATIONS) -> tuple[Matrix, Grid]:
         """Return the solution (c, tau) for right-hand sides (r, k) and (k, ..), to a relative residual."""
