@@ -57,6 +57,7 @@ def test_mesh_is_closed_and_near():
     np.testing.assert_allclose(np.linalg.norm(corners, axis=1), 1.0, atol=0.02)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("points", "normals", "sentence"),
     [

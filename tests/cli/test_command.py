@@ -224,6 +224,7 @@ BAD_TABLES = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("name", "arguments", "complaint"),
     [
@@ -271,6 +272,7 @@ def test_fit_refuses_with_one_sentence(folder, name, arguments, complaint, monke
     assert not (folder / "never.skops").exists()
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("model", "data", "complaint"),
     [
@@ -344,6 +346,7 @@ def test_errors_in_json(folder):
     assert json.loads(done.stdout) == {"error": "There is no file nothing.skops."}
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("arguments", [["fit"], ["fit", "a.csv"], ["conjure"], ["predict", "a.skops", "b.csv", "-x"]])
 def test_wrong_usage_exits_with_two(arguments):
     done = CliRunner().invoke(app, arguments)

@@ -106,6 +106,7 @@ READ = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("content", "columns", "labels"), READ.values(), ids=READ)
 def test_read_right(content, columns, labels, tmp_path):
     path = tmp_path / "odd.csv"
@@ -231,6 +232,7 @@ def refused(*arguments):
     return done.stderr
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("content", "complaint"), REFUSED.values(), ids=REFUSED)
 def test_refused_with_the_place_and_the_remedy(content, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -249,6 +251,7 @@ UNDECODABLE = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("content", "complaint"), UNDECODABLE.values(), ids=UNDECODABLE)
 def test_what_is_not_text_is_refused(content, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -331,6 +334,7 @@ def test_a_folder_named_like_a_partition_adds_no_column(tmp_path):
     same(seen(tmp_path / "year=2024" / "odd.parquet")[0], {"a": X})
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("columns", "complaint"),
     [

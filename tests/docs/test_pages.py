@@ -83,6 +83,7 @@ def test_commands_of_rkhs_on_a_page_run(page, readme):
         assert within.exit_code == 0, f"{command}\n{within.stdout}\n{within.stderr}"
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("page", PAGES)
 def test_other_commands_of_a_page_are_known(page):
     for command in commands_of(page):
@@ -90,6 +91,7 @@ def test_other_commands_of_a_page_are_known(page):
             check_named(command)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("page", READ_BY_USERS)
 def test_nothing_in_what_users_read_is_unchecked(page):
     text = (ROOT / page).read_text()
@@ -98,6 +100,7 @@ def test_nothing_in_what_users_read_is_unchecked(page):
     assert not INDENTED.search(prose), "an indented block is not run: write ```python or ```console"
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_words_are_those_that_people_use(page):
     text = re.sub(r"`[^`]*`", "", FENCE.sub("", page.read_text()))
@@ -151,6 +154,7 @@ def assert_same(printed, expected):
         assert abs(float(ours) - float(shown)) <= 1.01 * 10.0 ** (exponent - places), (printed, expected)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/extend/")])
 def test_extensions_import_the_public_modules_for_them_only(page):
     imported = set(re.findall(r"^(?:from|import) (rkhs[\w.]*)", (ROOT / page).read_text(), re.MULTILINE))

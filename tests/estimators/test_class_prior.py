@@ -53,6 +53,7 @@ def test_of_rows_in_blocks():
         rkhs.InvariantClassifier(**common).partial_fit(X, y)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("given", "words"),
     [

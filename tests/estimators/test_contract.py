@@ -79,6 +79,7 @@ def _all_checks():
             yield pytest.param(estimator, check, id=f"{label}: {name}({told})", marks=marks)
 
 
+@pytest.mark.every("check")
 @pytest.mark.parametrize(("estimator", "check"), list(_all_checks()))
 def test_contract(estimator, check):
     check(estimator)

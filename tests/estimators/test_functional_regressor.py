@@ -114,6 +114,7 @@ def test_saved_and_opened(tmp_path):
     np.testing.assert_array_equal(rkhs.load(tmp_path / "model").predict(NEW), model.predict(NEW))
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [

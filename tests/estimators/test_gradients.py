@@ -94,6 +94,7 @@ def test_several_outputs_are_as_one_by_one(approximation):
         np.testing.assert_allclose(with_slopes.predict(NEW)[:, k], one.predict(NEW), atol=1e-3)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("gradients", "sentence"),
     [

@@ -323,6 +323,7 @@ def test_a_conditional_kernel_is_refused_with_the_remedy():
         rkhs.InvariantRegressorCV(rkhs.ThinPlate(2)).fit(X, X[:, 0])
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("unit", [1e200, 1e-200, 1e160, 1e-160])
 def test_units_that_no_computer_has_are_refused(unit):
     X, y = make_moons(40, noise=0.2, random_state=0)

@@ -48,6 +48,7 @@ def test_separate_ones_do_cross_here():
     assert np.all(np.diff(model.predict(np.linspace(X.min(), X.max(), 5000)[:, None]), axis=1) >= 0)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("levels", [[0.5], [0.9, 0.1], [0.0, 0.5], [0.5, 0.5]])
 def test_levels_that_are_none(levels):
     with pytest.raises(ValueError, match="quantiles must be"):

@@ -40,6 +40,7 @@ def test_targets_are_in_the_dtype_and_library_of_the_points():
     assert tuple(term.weights().shape) == (4, 1)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("shape", [(3,), (12,), (4, 2), (3, 4), (4, 3, 2, 2), (0,)])
 def test_targets_of_another_shape_are_refused(shape):
     with pytest.raises(ValueError, match=r"target has shape .* needs \(4, 3\)"):

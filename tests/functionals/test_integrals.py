@@ -205,6 +205,7 @@ def test_a_function_from_its_means_over_bins():
     np.testing.assert_allclose(model.predict(x), np.sin(x[:, 0]), atol=0.01)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [

@@ -90,6 +90,7 @@ def _kinds():
 PAIRS = {tuple(one.values) for one in _pairs() if not one.marks}
 
 
+@pytest.mark.every("name")
 @pytest.mark.parametrize(("name", "d", "dtype", "library"), list(_kinds()))
 def test_every_kind_in_every_library_and_precision(name, d, dtype, library):
     kernel = KERNELS[name].make(d)
@@ -162,6 +163,7 @@ def test_families_one_by_one(d):
                 assert np.abs(found - exact).max() <= 1e-12 * np.abs(exact).max(), f"{f} x {g}"
 
 
+@pytest.mark.every("name")
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_unbounded_families_are_refused(name, d):
@@ -179,6 +181,7 @@ def test_unbounded_families_are_refused(name, d):
                 rkhs.gram(kernel, *pair)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("kernel", "bounds"),
     [(rkhs.Matern(nu), n) for nu, n in [(0.5, 0), (1.5, 1), (2.5, 2), (3.5, 3)]]

@@ -284,6 +284,7 @@ def test_progress_is_reported_and_callbacks_cancel(monkeypatch):
             work(rkhs.gram(kernel, rkhs.Evaluation(X)))
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("family", [rkhs.Gradient, rkhs.Laplacian], ids=["Gradient", "Laplacian"])
 @pytest.mark.parametrize("name", ["GraphKernel", "with a Gaussian"])
 def test_derivatives_are_refused(name, family):

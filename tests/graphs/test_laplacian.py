@@ -104,6 +104,7 @@ def changed(value, mirrored=True):
     return csr_array(W)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -258,6 +258,7 @@ def test_keys_tell_rows_apart():
     assert len(np.unique(row_keys(np.arange(20000.0).reshape(-1, 2)))) == 10000
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -159,6 +159,7 @@ def test_it_says_what_it_is():
     assert repr(kernel_of(X[:2])) == "GraphKernel(NeighborGraph(2 nodes, 1 edges), power=2, cutoff=0.1)"
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [

@@ -140,6 +140,7 @@ OPEN = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("kernel", OPEN, ids=repr)
 def test_open_settings_are_seen_and_refused(kernel):
     assert "Tunable(" in repr(kernel)

@@ -169,6 +169,7 @@ def test_settings_are_learned_behind_a_map():
     np.testing.assert_allclose(f(far), f(X), atol=1e-9)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [

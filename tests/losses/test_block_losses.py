@@ -100,6 +100,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("message", "wrong", "settings"), BROKEN, ids=[case[0] for case in BROKEN])
 def test_broken_losses_are_caught(message, wrong, settings):
     loss = broken(rkhs.GroupNorm, **wrong)(**{"size": 2, **settings})

@@ -44,6 +44,7 @@ def target(loss, size=1.0):
     return np.sign(size) if loss.classification else size
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_every_loss_obeys(loss):
     check_loss(loss)
@@ -169,6 +170,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("message", "base", "wrong", "settings"), BROKEN, ids=[case[0] for case in BROKEN])
 def test_broken_losses_are_caught(message, base, wrong, settings):
     with pytest.raises(AssertionError, match=message):
@@ -284,6 +286,7 @@ def test_prox_of_the_logistic_loss_takes_few_steps(monkeypatch):
 # Extremes, for which warnings are errors.
 
 
+@pytest.mark.every("loss")
 @pytest.mark.parametrize("width", [None, 1e-12, 1e12])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_nothing_overflows(loss, width):
@@ -302,6 +305,7 @@ def test_nothing_overflows(loss, width):
         assert np.all(loss.conjugate(end[finite] + sign, b[finite]) == np.inf)
 
 
+@pytest.mark.every("loss")
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_single_precision_stays(loss):
     """With settings, steps and weights that are NumPy scalars, too."""
@@ -346,6 +350,7 @@ def test_not_a_number_stays():
         assert np.isnan(loss.prox(nan, np.ones(1), 1.0))
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     "make",
     [

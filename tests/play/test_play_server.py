@@ -75,6 +75,7 @@ def test_examples_scenes_and_code(server):
     compile(json.loads(content)["code"], "play", "exec")
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("wrong", ["", "/", "/index.html", "/x/", "/x/solve", "/{}x/", "/{}/../app.js", "/%00/"])
 def test_a_token_is_needed(server, wrong):
     token = server.token[:-1]
@@ -84,6 +85,7 @@ def test_a_token_is_needed(server, wrong):
         assert server.token.encode() not in answer
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "http://127.0.0.1", "https://127.0.0.1:{}", "http://127.0.0.1:{}.evil"]
 )
@@ -95,6 +97,7 @@ def test_other_origins_are_refused(server, origin):
     assert "Access-Control-Allow-Origin" not in headers
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "evil.example:{}", "0.0.0.0:{}"])
 def test_other_names_are_refused(server, host):
     """A name of somebody else's that leads to this computer."""
@@ -106,11 +109,13 @@ def test_its_own_names_and_origin_are_not(server):
         assert ask(server, "GET", path(server), Host=name, Origin=f"http://{name}")[0] == 200
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("rest", ["nothing", "../app.js", "..%2fserver.py", "static/app.js", "solve", "app.js/"])
 def test_only_its_own_files_are_read(server, rest):
     assert ask(server, "GET", path(server, rest))[0] == 404
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("content", "status"),
     [

@@ -117,6 +117,7 @@ BAD = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("given", BAD, ids=lambda given: str(given)[:40])
 def test_odd_scenes_are_refused(given):
     whole = {"points": points(), **PLAIN, **given} if isinstance(given, dict) and given else given

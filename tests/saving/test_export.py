@@ -298,6 +298,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_exported_is_refused_by_name(name):
     make, options = REFUSED[name]

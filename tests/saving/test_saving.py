@@ -131,6 +131,7 @@ MACHINES = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("estimator", MACHINES.values(), ids=MACHINES)
 def test_round_trip_of_each_estimator(estimator, tmp_path):
     y = Y if getattr(estimator, "unlabeled", None) == -1 else np.arange(24) % 3
@@ -244,6 +245,7 @@ def holds_itself():
     return found
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [

@@ -137,6 +137,7 @@ def test_even_points():
     np.testing.assert_allclose(points.mean(axis=0), 0.5, atol=0.02)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("shape", "sentence"),
     [

@@ -205,6 +205,7 @@ def test_other_losses_are_refused():
         )
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("wrong", [-1, 2.5, "many", True])
 def test_a_wrong_number_of_landmarks_is_refused(wrong):
     with pytest.raises(ValueError, match="nonnegative integer or None, got"):

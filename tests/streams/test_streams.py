@@ -207,6 +207,7 @@ def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
     )
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -283,6 +284,7 @@ CHANGED = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("change", CHANGED, ids=lambda change: next(iter(change)))
 def test_parameters_that_change_between_blocks_are_refused(change):
     model = regressor().partial_fit(X[:500], TARGET[:500])
