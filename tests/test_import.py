@@ -31,6 +31,7 @@ def test_nothing_heavy_is_imported(use, heavy):
     assert done.stdout.split() == []
 
 
+@pytest.mark.slow
 def test_whatever_is_imported_first():
     """Nothing depends on an order, and `rkhs.gram` is the function, not the package of that name."""
     code = """

@@ -83,7 +83,7 @@ def folder(tmp_path_factory):
     home = tmp_path_factory.mktemp("tables")
     table(labeled=0.5).drop(columns="amount").to_csv(home / "data.csv", index=False)
     table(seed=1).drop(columns="amount").to_csv(home / "new.csv", index=False)
-    facts = facts_of_process("fit", "data.csv", "--target", "label", "--out", "model.skops", cwd=home)
+    facts = facts_of("fit", "data.csv", "--target", "label", "--out", "model.skops", cwd=home)
     (home / "facts.json").write_text(json.dumps(facts))
     return home
 
@@ -106,7 +106,7 @@ def test_facts_of_fit(folder):
 
 
 def test_predict_writes_the_target_of_each_row(folder):
-    facts = facts_of_process("predict", "model.skops", "new.csv", "--out", "out/predictions.csv", cwd=folder)
+    facts = facts_of("predict", "model.skops", "new.csv", "--out", "out/predictions.csv", cwd=folder)
     predictions = pd.read_csv(folder / "out" / "predictions.csv")
     truth = pd.read_csv(folder / "new.csv")["label"]
     assert list(predictions.columns) == ["label", "decision", "P(no)", "P(yes)"]
@@ -142,6 +142,7 @@ def test_text_output_has_the_same_facts(folder):
         assert word in done.stdout
 
 
+@pytest.mark.slow
 def test_fit_with_a_grid_over_parquet(folder):
     table(rows=60).drop(columns="label").to_parquet(folder / "data.parquet")
     arguments = ("--target", "amount", "--regression", "--invariance", "graph", "--cv", "--out", "grid/model.skops")
@@ -322,6 +323,7 @@ def test_inspect_reads_files_of_other_versions_and_refuses_others(folder, monkey
     assert "There is no file" in refused("inspect", "nothing.skops")
 
 
+@pytest.mark.slow
 def test_a_process_refuses_in_the_same_way(folder):
     done = rkhs_command("fit", "data.csv", "--target", "lable", "--out", "other.skops", cwd=folder)
     assert sentence(done.returncode, done.stdout, done.stderr)

@@ -203,6 +203,7 @@ def test_names_of_rows_are_left_out_and_kept(tmp_path, monkeypatch):
     assert list(found["P(x)"]) == list(frame["P(x)"])
 
 
+@pytest.mark.slow
 def test_units_in_names_are_no_markup(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng, column, kind, target, text = np.random.default_rng(0), "rate [/h]", "class [/c]", "price [/kg]", "text [/t]"

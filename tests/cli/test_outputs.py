@@ -158,6 +158,7 @@ def test_what_stood_for_missing_cells_is_kept_in_the_model(folder):
     assert command("predict", "m.skops", "new.csv", "--out", "q.csv", "--missing", "-").exit_code == 0
 
 
+@pytest.mark.slow
 def test_the_demo_replaces_no_picture(folder, monkeypatch):
     monkeypatch.setattr("rkhs._cli.demo.POINTS", 60)
     monkeypatch.setattr("rkhs._cli.demo.SPLITS", 1)

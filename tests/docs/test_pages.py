@@ -32,6 +32,7 @@ PAGES = sorted(
 PLAIN = [
     page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "auto_examples" not in page.parts
 ]
+QUICK = ("README.md", "docs/extend/loss.md")  # `make test-all` runs the blocks of all pages
 READ_BY_USERS = ["README.md", *(page for page in PAGES if page.startswith("docs/guide/"))]
 
 
@@ -45,7 +46,9 @@ def rkhs_commands(page):
     return [command for command in commands_of(page) if command.startswith("rkhs ")]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [page if page in QUICK else pytest.param(page, marks=pytest.mark.slow) for page in PAGES]
+)
 def test_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / page).read_text()
@@ -73,6 +76,7 @@ def readme(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if rkhs_commands(page)])
 def test_commands_of_rkhs_on_a_page_run(page, readme):
     first, commands = rkhs_commands("README.md"), rkhs_commands(page)
@@ -127,7 +131,7 @@ def run(command, folder):
     door = f'rkhs() {{ "{sys.executable}" -m rkhs_command "$@"; }}'
     environment = os.environ | {"MPLBACKEND": "agg", "COLUMNS": "120"}
     return subprocess.run(
-        ["sh", "-c", f"{door}\n{command}"], cwd=folder, capture_output=True, text=True, env=environment, timeout=300
+        ["sh", "-c", f"{door}\n{command}"], cwd=folder, capture_output=True, text=True, env=environment, timeout=3000
     )
 
 

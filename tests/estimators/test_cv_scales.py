@@ -181,6 +181,7 @@ def test_C_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
     assert C_for_loss(loss, 1e20, np.eye(1000), labeled) <= C_for_loss(loss, 2e4, np.eye(1000), labeled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [2, 5])
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_other_losses_do_not_depend_on_units(features, unit):
@@ -190,6 +191,7 @@ def test_other_losses_do_not_depend_on_units(features, unit):
     np.testing.assert_allclose(other.predict(X) / unit, one.predict(X), rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_many_labels_leave_the_best_sixth_of_kernels():
     X, y = make_friedman1(1000, 5, noise=1.0, random_state=0)
     many, few = (rkhs.InvariantRegressorCV(scales="median", Cs=3).fit(X[:t], y[:t]) for t in (601, 600))

@@ -41,6 +41,7 @@ def test_cv_is_better_than_the_median_where_units_differ():
     assert searched.score(X[150:], y[150:]) > max(0.9, median.score(X[150:], y[150:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_cv_of_classes_with_unlabeled_points(loss):
     few = np.where(np.arange(300) < 120, (WAVES > 0).astype(int), -1)

@@ -182,6 +182,7 @@ def test_mixture(name, n):
         assert abs(found.item() - exact) <= 1e-12  # of k(x, x) = 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Matern 7/2", "RationalQuadratic 0.3"])
 def test_mixture_with_derivatives(name):
     """The gradient of E phi(|x + z - y|) in y is its derivative in the distance, along the difference."""

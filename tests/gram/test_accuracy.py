@@ -149,6 +149,7 @@ def test_near_points(name):
                 assert error <= 1e-12 * np.abs(exact).max() + 1e-30, f"orders {m}, {n} at points {i}, {j}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [d if d == 2 else pytest.param(d, marks=pytest.mark.slow) for d in DIMENSIONS])
 def test_families_one_by_one(d):
     """Families meet in pairs as they do in a stack, also through blocks and transposes."""

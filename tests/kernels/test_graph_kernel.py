@@ -255,6 +255,7 @@ def test_problems_whose_matrix_is_not_stored(way, monkeypatch, loss):
         assert found.status == "converged"
 
 
+@pytest.mark.slow
 def test_a_graph_of_three_thousand_nodes():
     """By polynomials, against a solution with the dense inverse matrix."""
     rng = np.random.default_rng(0)

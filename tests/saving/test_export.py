@@ -198,6 +198,7 @@ def test_a_thousand_random_models(tmp_path):
     check_random_models(600, 400, 1, tmp_path)
 
 
+@pytest.mark.slow
 def test_other_estimators(tmp_path):
     rng = np.random.default_rng(2)
     X, Z = rng.standard_normal((40, 2)), rng.standard_normal((9, 2))

@@ -109,6 +109,7 @@ def test_round_trip_of_a_pipeline_with_a_frame(tmp_path):
     assert notes_of(tmp_path / "model.skops")["notes"] == {"target": "y"}
 
 
+@pytest.mark.slow
 def test_another_process_opens_it(tmp_path):
     fitted = machine().fit(X, Y)
     rkhs.save(fitted, tmp_path / "model.skops")

@@ -50,6 +50,7 @@ def test_outputs_share_one_inverse(monkeypatch):
     assert made == [1]
 
 
+@pytest.mark.slow
 def test_a_grid_of_kinks_beside_curves_is_split_together(monkeypatch):
     """Weights and folds: each cell is what it is alone, and its certificate is of that cell."""
     runs = []

@@ -215,6 +215,7 @@ def test_logistic_losses_beside_kinks_without_a_basis(other):
     assert found.primal == pytest.approx(best.primal, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "basis"), [(rkhs.EpsilonInsensitive(0.05), rkhs.Constant()), (rkhs.Absolute(), None)], ids=repr
 )

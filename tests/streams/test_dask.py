@@ -96,6 +96,7 @@ def _limit(value):
     rkhs._finite.features.KEPT_BYTES = value
 
 
+@pytest.mark.slow
 def test_a_worker_dies(client, tmp_path):
     """Its blocks are read again elsewhere."""
     mark = str(tmp_path / "died")
