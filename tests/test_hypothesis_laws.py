@@ -17,8 +17,7 @@ from rkhs._gram.operator import magnitudes
 from rkhs.functionals._base import Combination
 from rkhs.testing._laws import demand, demand_equal, largest, restricted, rounding
 
-settings.register_profile("laws", derandomize=True, deadline=None, max_examples=25, database=None)
-laws = settings.get_profile("laws")
+laws = settings()  # of the quick run or of all tests, see conftest.py
 
 dimensions = st.integers(1, 3)
 factors = st.sampled_from([0.25, 0.5, 1.5, 2.0, 3.0])

@@ -297,11 +297,14 @@ def bent(kernel, consistent, weight=1.0):
     return rkhs.Problem(kernel, terms, rkhs.Polynomials(2))
 
 
-SMOOTH = pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.ThinPlate(4)], ids=repr)
+SMOOTH = pytest.mark.parametrize(
+    "kernel", [rkhs.Gaussian(1.0), pytest.param(rkhs.ThinPlate(4), marks=pytest.mark.slow)], ids=repr
+)
+CONSISTENT = pytest.mark.parametrize("consistent", [pytest.param(True, marks=pytest.mark.slow), False])
 
 
 @SMOOTH
-@pytest.mark.parametrize("consistent", [True, False])
+@CONSISTENT
 def test_a_grid_is_no_worse_than_nothing(kernel, consistent):
     problem = bent(kernel, consistent)
     factors = 10.0 ** np.arange(-6, 7, 2)
@@ -315,7 +318,7 @@ def test_a_grid_is_no_worse_than_nothing(kernel, consistent):
 
 
 @SMOOTH
-@pytest.mark.parametrize("consistent", [True, False])
+@CONSISTENT
 @pytest.mark.parametrize("solver", ["auto", "GreedyCoordinate"])
 def test_no_solver_is_worse_than_nothing(kernel, consistent, solver):
     for weight in (1e-4, 1.0, 1e6):

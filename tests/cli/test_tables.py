@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
@@ -450,7 +450,6 @@ cells = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_siz
 
 
 @given(rows=st.lists(st.tuples(cells, cells), min_size=1, max_size=8))
-@settings(max_examples=50, deadline=None)
 def test_whatever_pandas_writes_is_read_as_it_was(rows, tmp_path_factory):
     """Any texts, with quotes, separators and newlines in them: all cells as they were, but for spaces around them."""
     path = tmp_path_factory.mktemp("any") / "any.csv"

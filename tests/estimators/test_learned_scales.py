@@ -15,7 +15,7 @@ WAVES = np.sin(8 * X[:, 0]) + 0.1 * RNG.standard_normal(300)
 OWN = {"C": 10.0, "invariance": None}
 
 
-@pytest.mark.parametrize("loss", ["squared", "absolute"])
+@pytest.mark.parametrize("loss", ["squared", pytest.param("absolute", marks=pytest.mark.slow)])
 def test_cv_is_the_scale_of_the_least_loss_left_out(loss, monkeypatch):
     """By fitting again without each fold, for each candidate."""
     monkeypatch.setattr(cross_validation, "FOLD_TOL", 1e-8)

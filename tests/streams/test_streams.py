@@ -160,7 +160,7 @@ def test_a_block_that_cannot_be_read():
         regressor().fit(rkhs.streams.blocks(stream))
 
 
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("loss", [pytest.param("hinge", marks=pytest.mark.slow), "logistic"])
 def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
     """E is never held: Newton's method reads the stream anew, and comes to the same."""
     stream = rkhs.streams.blocks(X[:60], LABELS[:60], rows=30)
