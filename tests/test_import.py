@@ -61,6 +61,7 @@ def test_every_name_is_there_and_known_to_dir():
     assert set(rkhs.__all__) <= set(dir(rkhs))
 
 
+@pytest.mark.slow
 def test_saving_imports_neither_torch_nor_dask_and_trusts_the_same_types():
     """skops walks over all packages of scikit-learn, those for other array libraries included, unless they are shut."""
     code = (

@@ -28,6 +28,7 @@ def test_a_ball_in_several_pieces(unit):
     assert np.isnan(f([[100 * unit, 0.0, 0.0]])[0])
 
 
+@pytest.mark.slow
 def test_noisy_points_are_smoothed():
     points, normals = sphere(400)
     noisy = points + 0.02 * rng.standard_normal((400, 3))

@@ -156,6 +156,7 @@ def test_fit_with_a_grid_over_parquet(folder):
     assert len(pd.read_parquet(folder / "grid" / "out.parquet")) == 60
 
 
+@pytest.mark.slow
 def test_fit_a_number(folder):
     frame = table(rows=60, labeled=0.8).drop(columns="label")
     frame.to_csv(folder / "numbers.csv", index=False)
@@ -329,6 +330,7 @@ def test_a_process_refuses_in_the_same_way(folder):
     assert sentence(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_at_once_and_writes_nothing(folder):
     code = (
         "import os, signal, sys, rkhs._cli.fit as fit; from rkhs._cli import main;"
@@ -386,6 +388,7 @@ def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(t
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * 2**20
 
 
+@pytest.mark.slow
 def test_demo_shows_that_priors_help(tmp_path):
     facts = facts_of("demo", "--out", tmp_path, cwd=tmp_path)
     errors = [row["error"] for row in facts["few labels"]]

@@ -48,6 +48,7 @@ def test_exposures_are_weights():
     assert once.predict(X) == pytest.approx(twice.predict(X), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_cross_validation_chooses_c_and_scale():
     X, y, exposure, rate = counts(200)
     model = rkhs.KernelPoissonRegressor(C="cv", scale="cv").fit(X, y / exposure, sample_weight=exposure)

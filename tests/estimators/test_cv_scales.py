@@ -103,6 +103,7 @@ def test_targets_without_information_and_bad_words():
         rkhs.InvariantRegressorCV(scales="full").fit(X, X[:, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_units_of_features_and_targets_change_nothing(unit):
     X, y = make_friedman1(80, noise=0.5, random_state=0)
@@ -168,6 +169,7 @@ def test_one_kernel_with_the_largest_evidence_is_scored():
     assert one.candidate(starts, best).loss == one.candidate([best], best).loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [rkhs.Quantile(0.3), rkhs.Absolute(), rkhs.Huber(0.2), rkhs.Squared()], ids=str)
 def test_C_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
     """For noise of density exp(-loss / b), drawn by the inverse of its distribution, and a process f that is zero."""

@@ -50,6 +50,7 @@ def test_cv_of_classes_with_unlabeled_points(loss):
     assert model.score(X[120:], (WAVES > 0)[120:].astype(int)) > 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["evidence", "loo", "cv"])
 def test_with_an_approximation_and_in_blocks(scale):
     """A sample of few rows is all of them: scales as in memory."""

@@ -132,6 +132,7 @@ def test_unlabeled_points_help_where_classes_are_clusters():
     assert report["agreement"] > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_unlabeled_points_do_no_harm_where_classes_are_no_clusters(seed):
     X = np.random.default_rng(seed).uniform(-1, 1, (300, 2))
@@ -460,6 +461,7 @@ def test_a_time_limit_between_graphs(monkeypatch):
     assert _progress._settings.get().callback is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [15, 4])
 def test_models_with_graphs_are_saved(labels, tmp_path):
     X, y = make_moons(150, noise=0.1, random_state=0)
@@ -622,6 +624,7 @@ def test_the_least_C_of_equals_is_taken():
     assert choice_of(third, other, one).best is other
 
 
+@pytest.mark.slow
 def test_directions_in_which_points_differ_help_where_classes_are_clusters():
     X, y = clusters(500, 100)
     few = labels_of(y, np.arange(40))

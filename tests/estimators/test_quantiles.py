@@ -55,6 +55,7 @@ def test_levels_that_are_none(levels):
         rkhs.QuantileRegressor(levels).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_defaults_are_learned_and_do_not_depend_on_units(unit):
     """They are nearly as good as the best of many settings, and the same in other units."""

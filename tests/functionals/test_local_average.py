@@ -64,6 +64,7 @@ def test_two_deviations_of_the_paper():
     assert found == pytest.approx(kappa(2 * th**2) - 2 * kappa(th**2) + kappa(0.0), rel=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widths", [(0.4, 0.4), (0.4, 0.9)])
 def test_gaussian_with_scales_and_widths(widths):
     """In 30 digits: an integral for each feature, two-sided a double one."""

@@ -52,6 +52,7 @@ def test_tangents_are_derivatives(name, d):
     check(kernel, rkhs.stack([FAMILIES[f].make(points(d)) for f in bounded(kernel, d) if f in KINDS]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel",
     [

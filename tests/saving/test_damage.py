@@ -318,6 +318,7 @@ def test_two_members_of_one_name_are_refused(model, tmp_path):
         rkhs.load(path)
 
 
+@pytest.mark.slow
 def test_a_model_of_zeros_is_stored_so_that_it_can_be_loaded(tmp_path):
     """70 MiB of zeros would be packed a thousandfold, which load refuses."""
     path = tmp_path / "zeros.skops"

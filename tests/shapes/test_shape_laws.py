@@ -124,6 +124,7 @@ def fit_quietly(model, X, y):
         return model.fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [{0: "increasing"}, {0: "convex"}])
 def test_weights_from_nothing_to_everything(shape):
     """At C = 1e4 the factorization of what the data leave used to fail, in the choice of points."""

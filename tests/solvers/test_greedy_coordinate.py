@@ -118,6 +118,7 @@ def test_compress_drops_what_is_zero():
     np.testing.assert_allclose(small(points), f(points), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Absolute()], ids=repr)
 def test_conditionally_positive_definite(loss):
     """f is in the space of the kernel: its coefficients vanish on the polynomials, and count among the allowed."""

@@ -160,6 +160,7 @@ def test_losses_without_a_derivative_are_refused():
         two_terms(rkhs.Hinge()).solve(rkhs.solvers.Newton())
 
 
+@pytest.mark.slow
 def test_weights_far_apart_are_certified_for_every_output():
     """-w loss'(u) of a row that weighs 1e7 times more than others is too coarse a dual; the iterate itself is not."""
     X, y = sklearn.datasets.make_blobs(n_samples=50, centers=3, cluster_std=20, random_state=0)

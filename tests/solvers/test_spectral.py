@@ -463,6 +463,7 @@ def test_far_away_there_is_only_the_basis(d):
 # Tuning.
 
 
+@pytest.mark.slow
 def test_tuning_finds_the_process():
     """A sample of a known process, by waves of a grid."""
     rng = np.random.default_rng(3)
