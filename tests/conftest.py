@@ -16,17 +16,16 @@ import os
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # scikit-learn's dispatch to tensors needs it
 
 from functools import partial
-from itertools import groupby
 from math import gcd
 from zlib import crc32
 
 import pytest
 from hypothesis import settings
 
-CASES = 3  # of a parametrized test, in the quick run
+CASES = 2  # of a parametrized test, in the quick run
 
 settings.register_profile("quick", max_examples=8, derandomize=True, deadline=None, database=None)
-settings.register_profile("all", parent=settings.get_profile("quick"), max_examples=40)
+settings.register_profile("all", parent=settings.get_profile("quick"), max_examples=25)
 
 
 def pytest_configure(config):
@@ -35,13 +34,15 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)  # before pytest applies -m "not slow"
 def pytest_collection_modifyitems(items):
-    cases = (item for item in items if hasattr(item, "callspec") and item.get_closest_marker("slow") is None)
-    for _, group in groupby(cases, key=_test):
-        group = list(group)
-        chosen = {item.nodeid for item in _quick(group)}
-        for item in group:
-            if item.nodeid not in chosen:
-                item.add_marker(pytest.mark.slow)
+    laws = {}
+    for item in items:
+        if hasattr(item, "callspec") and item.get_closest_marker("slow") is None:
+            laws.setdefault(_test(item), []).append(item)
+    for cases in laws.values():
+        chosen = {case.nodeid for case in _quick(cases)}
+        for case in cases:
+            if case.nodeid not in chosen:
+                case.add_marker(pytest.mark.slow)
 
 
 def _test(item):
@@ -71,7 +72,7 @@ def _spread(cases, start):
     count = len(cases)
     if count <= CASES:
         return cases
-    step = next(step for step in range(max(count // CASES, 1), count) if gcd(step, count) == 1)
+    step = min((step for step in range(1, count) if gcd(step, count) == 1), key=lambda step: abs(step - count / CASES))
     return [cases[(start + i * step) % count] for i in range(CASES)]
 
 

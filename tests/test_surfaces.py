@@ -37,6 +37,7 @@ def test_noisy_points_are_smoothed():
     assert np.abs(smooth(new)).mean() < 0.7 * np.abs(through(new)).mean()
 
 
+@pytest.mark.slow
 def test_corners_are_moved_onto_the_zeros():
     """From within a cell of the surface, whichever way the normals of marching cubes point."""
     points, normals = sphere(600)

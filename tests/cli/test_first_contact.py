@@ -162,6 +162,7 @@ def test_monotone_columns_are_monotone(table):
     assert inside.mean() > 0.8  # intervals of held-out rows, without a standard deviation
 
 
+@pytest.mark.slow
 def test_a_nu_of_zero_is_no_prior(table):
     out = command("fit table.csv --target y --regression --invariance gradient --nu 0 --out m.skops")
     assert "The model uses no prior." in out

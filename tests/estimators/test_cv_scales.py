@@ -75,6 +75,7 @@ def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
     assert found.loss == pytest.approx(np.average(np.concatenate(errors), weights=np.concatenate(weights)), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_regressor_finds_the_features_that_matter():
     X, y = make_friedman1(150, noise=0.5, random_state=0)
     fitted, plain = rkhs.InvariantRegressorCV().fit(X, y), rkhs.InvariantRegressorCV(scales="median").fit(X, y)

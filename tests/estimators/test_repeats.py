@@ -182,6 +182,7 @@ def test_rows_are_dealt_to_folds():
     assert found.max(axis=1)[1] < 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows", [200, *(pytest.param(more, marks=pytest.mark.slow) for more in (300, 500, 1000, 2000))]
 )

@@ -173,6 +173,7 @@ def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
         classifier(loss=loss).fit(rkhs.streams.blocks(pieces(X, LABELS)))
 
 
+@pytest.mark.slow
 def test_a_block_without_labels_among_rows_that_are_read_again(monkeypatch):
     y = LABELS.copy()
     y[250:500] = -1
