@@ -1,6 +1,6 @@
 """Cases in which a release was seen to be wrong or slow; each states what must hold.
 
-Limits of time are generous: about three times what the right code takes on two slow cores.
+What was slow is counted in products.  Where a solver has a limit of time, what is stated holds whenever it stops.
 """
 
 import inspect
@@ -224,7 +224,7 @@ def test_local_deviations_and_a_squared_hinge(solver, swapped):
     problem = rkhs.Problem(rkhs.Gaussian(1.0), terms[::-1] if swapped else terms, rkhs.Polynomials(1))
     chosen = solver if solver == "auto" else campaign.SOLVERS[solver]
     try:
-        solution = problem.solve(chosen, tol=1e-8, time_limit=3 if solver == "auto" else 1)
+        solution = problem.solve(chosen, tol=1e-8, time_limit=300 if solver == "auto" else 1)
     except rkhs.exceptions.NotApplicableError:
         return
     if solver == "auto":
