@@ -185,6 +185,7 @@ def test_labels_that_look_like_numbers_stay_as_written(folder):
     assert facts["rows with a target"] == 30
 
 
+@pytest.mark.slow
 def test_several_classes_without_invariance(folder):
     frame = table(rows=60)
     frame["label"] = np.digitize(frame["amount"], [-0.7, 0.7])

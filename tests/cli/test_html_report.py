@@ -74,7 +74,7 @@ def fit_once(home, name):
         return
     TABLES[name].to_csv(home / f"{name}.csv", index=False)
     plain = ["--invariance", "none"]  # faster than what is tried by default for the other three
-    options = {"units": ["--regression"], "ten_classes": plain, "missing": plain}.get(name, [])
+    options = {"units": [*plain, "--regression"], "ten_classes": plain, "missing": plain}.get(name, [])
     files = [f"{home}/{name}.csv", "--target", "label", "--out", f"{home}/{name}.skops"]
     arguments = ["fit", *files, *options, "--json"]
     done = CliRunner().invoke(app, arguments)

@@ -144,6 +144,7 @@ def test_texts_that_a_model_has_not_seen_are_reported(fitted):
     assert "  b: 2" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_stood_for_missing_cells_is_kept_in_the_model(folder):
     frame = pd.read_csv("data.csv")
     frame.loc[3, "b"] = "?"

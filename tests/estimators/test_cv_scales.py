@@ -204,6 +204,7 @@ def test_many_labels_leave_the_best_sixth_of_kernels():
     assert many.score(X[601:], y[601:]) >= few.score(X[601:], y[601:]) - 0.01
 
 
+@pytest.mark.slow
 def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_evidence():
     """Letters in six places, of which four decide, as in genes: the evidence of classes prefers the worse kernel."""
     X = np.random.default_rng(3).integers(0, 4, (90, 6)).astype(float)

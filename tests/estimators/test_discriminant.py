@@ -55,6 +55,7 @@ def ordered(seed, classes, rows=400):
     return X, np.digitize(along, np.quantile(along, np.arange(1, classes) / classes))
 
 
+@pytest.mark.slow
 def test_classes_in_an_order(tmp_path):
     X, y = ordered(1, 5)
     names = np.array(["a", "b", "c", "d", "e"])[y]

@@ -105,6 +105,7 @@ def test_values(name):
     compare(REGRESSORS[name].fit, said_by_regressor, VALUES)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:With C=.* InvariantRegressor misses its training")
 @pytest.mark.filterwarnings("ignore:Between neighbors")  # values differ by noise there, not by their slopes
 @pytest.mark.parametrize("scale", [1.5, "loo"])

@@ -58,6 +58,7 @@ def test_a_piecewise_quadratic_problem_is_solved_exactly():
     assert solution.iterations <= 12
 
 
+@pytest.mark.slow
 def test_only_curved_rows_are_factorized(monkeypatch):
     """2,000 points, of which few violate the margin: the equations are of these alone."""
     X, y = moons(2000)
