@@ -15,6 +15,7 @@ import os
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # scikit-learn's dispatch to tensors needs it
 
+import signal
 from functools import partial
 from math import gcd
 from zlib import crc32
@@ -30,6 +31,8 @@ settings.register_profile("all", parent=settings.get_profile("quick"), max_examp
 
 def pytest_configure(config):
     settings.load_profile("quick" if "not slow" in config.option.markexpr else "all")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest applies -m "not slow"

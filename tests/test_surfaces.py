@@ -14,7 +14,8 @@ def sphere(t, radius=1.0):
     return radius * directions, directions
 
 
-@pytest.mark.parametrize("unit", [pytest.param(1e-6, marks=pytest.mark.slow), 1e6])
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_a_ball_in_several_pieces(unit):
     points, normals = sphere(600)
     f = rkhs.reconstruct_surface(unit * points, 3 * normals, piece=60)

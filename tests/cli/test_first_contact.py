@@ -39,6 +39,7 @@ def churn(tmp_path_factory):
     return home
 
 
+@pytest.mark.slow
 def test_sample_fit_predict(churn):
     new, found = pd.read_csv(churn / "new.csv"), pd.read_csv(churn / "predictions.csv")
     assert list(found.columns) == ["customer", "churn", "decision", "P(no)", "P(yes)"]
@@ -52,6 +53,7 @@ def test_sample_fit_predict(churn):
     assert "fee [EUR/month]" in table.columns
 
 
+@pytest.mark.slow
 def test_the_sample_shows_the_gain_and_prints_nothing_twice(churn):
     notes, printed = notes_of(churn / "churn.skops")["notes"], (churn / "printed.txt").read_text()
     assert notes["comparison"]["verdict"] == "better"
@@ -107,8 +109,9 @@ def test_the_model_of_the_sample_beats_a_tuned_svm_over_ten_seeds(tmp_path, monk
     assert np.mean(gains) > 2 * np.std(gains, ddof=1) / 10**0.5
 
 
-def test_sample_replaces_nothing_and_can_write_parquet(churn, monkeypatch):
-    monkeypatch.chdir(churn)
+def test_sample_replaces_nothing_and_can_write_parquet(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command("sample churn.csv")
     done = CliRunner().invoke(app, ["sample", "churn.csv"])
     assert "churn.csv is there already" in done.stderr
     command("sample c.parquet --new later.parquet")
@@ -121,6 +124,7 @@ def test_python_dash_m_is_the_command():
     assert done.stdout.strip() == f"rkhs {rkhs.__version__}"
 
 
+@pytest.mark.slow
 def test_texts_that_are_new_are_counted_and_named(churn, monkeypatch):
     monkeypatch.chdir(churn)
     new = pd.read_csv("new.csv").head(6)
@@ -187,6 +191,7 @@ def test_separators_and_decimal_signs(tmp_path, monkeypatch):
     assert len(pd.read_csv("predictions.csv")) == 30
 
 
+@pytest.mark.slow
 def test_names_of_rows_are_left_out_and_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)

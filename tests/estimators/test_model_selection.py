@@ -206,6 +206,7 @@ def test_features_of_other_units_are_brought_to_one():
     assert model.score(X[80:], y[80:]) > 0.85
 
 
+@pytest.mark.slow
 def test_several_classes_and_regression():
     X = np.random.default_rng(3).standard_normal((90, 2))
     y = np.argmax(X @ np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]]), axis=1)

@@ -61,11 +61,13 @@ def gram(kernel, X, families):
 def _pairs():
     """Families are taken apart in the same way in every space: all pairs in R^2; in R^1 and R^5 all kinds, below.
 
-    Automatic differentiation takes 10 ms for every two parts of families: all of them once, and not in the quick run.
+    Automatic differentiation takes 10 ms for every two parts of families: all of them once, and not in the quick run;
+    nor are the nine blocks of fields in space.
     """
+    slow = ("Autodiff", "DivergenceFree, space")
     for name, d in product(KERNELS, DIMENSIONS):
         if name != "Autodiff" or d == 2:
-            yield pytest.param(name, d, marks=pytest.mark.slow if d != 2 or name == "Autodiff" else ())
+            yield pytest.param(name, d, marks=pytest.mark.slow if d != 2 or name in slow else ())
 
 
 @pytest.mark.parametrize(("name", "d"), list(_pairs()))

@@ -116,6 +116,7 @@ def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
     assert results(tmp_path, "table1") == results(folder, "table1")
 
 
+@pytest.mark.slow
 def test_two_processes_find_what_one_does(few_theorems, tmp_path):
     quick("theorems", tmp_path / "one")
     assert quick("theorems", tmp_path / "two", jobs=2)["cells"] > 2
