@@ -1,9 +1,11 @@
 """Random problems at all scales, solved in every way, and judged in 30 digits: does a certificate ever lie?
 
-    PYTHONPATH=src python tests/campaign.py [seeds] [first seed] [largest size] [seconds] [near]
+    PYTHONPATH=src python tests/campaign.py [seeds] [first seed] [largest size] [seconds] [kind]
 
-With `near` (any number but 0) points come in pairs at distances from 1e-12 to 1e-5, bases are redundant, landmarks
-repeat themselves or nearly so, and kernels are rational quadratic and periodic too, the latter up to 1e12 periods away.
+The kinds are "plain", "near" and "wide".  With "near" points come in pairs at distances from 1e-12 to 1e-5, bases are
+redundant, landmarks repeat themselves or nearly so, and kernels are rational quadratic and periodic too, the latter up
+to 1e12 periods away.  With "wide" losses are of counts and of vectors too, and stationary kernels are also approximated
+by Fourier features and on Fourier grids.
 
 The law, of every solution, with slack = (stated rounding) + 1e-9 value + 1e-25 J(0):
 
@@ -33,6 +35,8 @@ from rkhs._calculus.function_spaces import SumOfSpaces
 
 SLACK = 1e-9
 ZERO = 1e-25  # of J(0), what counts as zero
+MODES = 4000  # frequencies of Fourier grids
+LENGTHS = (rkhs.Squared(), rkhs.Huber(0.5), rkhs.Absolute(), rkhs.EpsilonInsensitive(0.3))
 SOLVERS = {
     n: getattr(rkhs.solvers, n)()
     for n in sorted(rkhs.solvers.__all__)
@@ -66,9 +70,9 @@ class Verdict:
         return f"{self.seed:5d} {self.solver:24s} {broken:17s} {self.claim} | {self.truth} | {self.about}"
 
 
-def draw(seed, largest=400, near=False):
+def draw(seed, largest=400, kind="plain"):
     """The random problem of a seed; most are small, and the large ones are squared (the judge is slow)."""
-    rng = np.random.default_rng([seed, 79 if near else 77])
+    rng, near = np.random.default_rng([seed, {"plain": 77, "near": 79, "wide": 80}[kind]]), kind == "near"
     d = int(rng.integers(1, 4))
     unit = float(rng.choice([1.0, 1.0, 1.0, 1e-6, 1e6]))
     shift = float(rng.choice([0.0, 0.0, 0.0, 1e3, 1e6]))
@@ -79,7 +83,10 @@ def draw(seed, largest=400, near=False):
         shift = 1e12
     squared = rng.random() < 0.3
     most = largest if squared else min(largest, 90)
-    losses = [rkhs.Squared() if squared else problems.LOSSES[rng.integers(12)] for _ in range(rng.integers(1, 4))]
+    pool = [*problems.LOSSES, *[rkhs.Poisson(), "vectors"] * 4 * (kind == "wide")]
+    losses = [rkhs.Squared() if squared else pool[rng.integers(len(pool))] for _ in range(rng.integers(1, 4))]
+    if "vectors" in losses and kernel.smoothness(d) <= 1:
+        losses = [rkhs.Poisson() if loss == "vectors" else loss for loss in losses]
     count = max(1, int(np.exp(rng.uniform(0, np.log(most)))) // len(losses))
     basis = REDUNDANT[rng.integers(6)] if near else BASES[rng.integers(3)]
     points = _Points(rng, d, unit, shift, near)
@@ -130,8 +137,10 @@ class _Points:
 
 def _term(rng, kernel, loss, count, points, first):
     d, unit = points.dimension, points.unit
+    if loss == "vectors":
+        return _term_of_vectors(rng, points(max(1, count // (d + 1))), unit)
     X, kinds = points(count), ["values"]
-    if not (first or loss.classification):
+    if not (first or loss.classification or isinstance(loss, rkhs.Poisson)):
         kinds += ["difference", "nothing"] + ["deviation"] * (2 * isinstance(kernel, rkhs.Gaussian))
         kinds += ["gradient"] * 2 * (kernel.smoothness(d) > 1) + ["laplacian"] * (
             kernel.smoothness(d) > 2 and not isinstance(kernel, rkhs.Polynomial)
@@ -154,6 +163,8 @@ def _term(rng, kernel, loss, count, points, first):
     noise = rng.normal(size=family.shape)
     if loss.classification:
         target = np.where(noise > 0, 1.0, -1.0)
+    elif isinstance(loss, rkhs.Poisson):
+        target = np.floor(np.exp(noise))
     else:
         target = (
             size * (noise if rng.random() < 0.8 else np.ones(family.shape)) * (kind != "gradient" or rng.random() < 0.5)
@@ -164,6 +175,19 @@ def _term(rng, kernel, loss, count, points, first):
     return rkhs.Term(family, loss, target, weight)
 
 
+def _term_of_vectors(rng, X, unit):
+    """Gradients near those of a field, or classes that hold in balls around the points."""
+    weight = float(10 ** rng.uniform(-8, 8))
+    if rng.random() < 0.4:
+        target = np.zeros((len(X), 1 + X.shape[1]))
+        target[:, 0] = np.where(rng.normal(size=len(X)) > 0, 1.0, -1.0)
+        radius = unit * float(rng.choice([0.0, 0.1, 1.0]))
+        return rkhs.Term(rkhs.functionals.Jet(X), rkhs.RobustHinge(radius), target, weight)
+    loss = LENGTHS[rng.integers(len(LENGTHS))]
+    target = rng.normal(size=X.shape) * (rng.random() < 0.7) / unit
+    return rkhs.Term(rkhs.Gradient(X), rkhs.GroupNorm(loss), target, weight * (unit**2 if loss.quadratic else unit))
+
+
 def about(problem):
     """A problem in one line."""
     terms = "; ".join(
@@ -172,7 +196,7 @@ def about(problem):
     return f"{problem.kernel!r}, basis {problem.basis!r}: {terms}"
 
 
-def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, near=False):
+def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, kind="plain"):
     """(who, the function that solves, the judge of it), lazily."""
     rng = np.random.default_rng([seed, 78])
     judged = judge.Judge(problem)
@@ -183,8 +207,9 @@ def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, near=False):
         for name in names:
             yield name, lambda name=name: problem.solve(SOLVERS[name], tol=tol, time_limit=time_limit), judged
     factors = [1.0, float(10 ** rng.uniform(-3, 3))]
-    n = problem.terms[0].size
-    held = {0: [np.arange(n // 2), np.arange(n // 2, n)]} if n >= 2 and size <= 150 else None
+    n, m = problem.terms[0].size, getattr(problem.terms[0].loss, "size", 1)  # vectors are left out as a whole
+    half = n // (2 * m) * m
+    held = {0: [np.arange(half), np.arange(half, n)]} if half and size <= 150 else None
 
     def grid():
         return problem.grid({0: factors}, held_out=held, tol=tol, time_limit=2 * time_limit).reshape(-1)
@@ -197,23 +222,42 @@ def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, near=False):
             first = problem.terms[0].changed(weight=weight)
             cells.append(judge.Judge(replace(problem, terms=[first, *problem.terms[1:]])))
     yield "grid", grid, cells
-    own = rkhs.stack([t.functional for t in problem.terms])
-    yield "Landmarks, own", lambda: replace(problem, approximation=rkhs.Landmarks(own)).solve(tol=tol), judged
+    inside = replace(problem, approximation=rkhs.Landmarks(rkhs.stack([t.functional for t in problem.terms])))
+    yield "Landmarks, own", lambda: inside.solve(tol=tol, time_limit=2 * time_limit), judged
     if not problem.kernel.order and size <= 150:
         count = int(rng.integers(1, 30))
         X = np.asarray(problem.terms[0].functional.prototype)
         C = X[rng.integers(len(X), size=count)] + 0.1 * np.std(X, axis=0) * rng.normal(size=(count, X.shape[1]))
-        if near:  # landmarks repeat themselves, exactly or nearly
+        if kind == "near":  # landmarks repeat themselves, exactly or nearly
             C = C[rng.integers(max(1, count // 2), size=count)]
             C = C + (rng.random((count, 1)) < 0.7) * 10 ** rng.uniform(-12, -5, size=(count, 1)) * np.std(X, axis=0)
         other = rkhs.Evaluation(C)
         span = replace(problem, approximation=rkhs.Landmarks(other))
-        yield "Landmarks, other", lambda: span.solve(tol=tol), judge.Judge(problem, other)
+        yield "Landmarks, other", lambda: span.solve(tol=tol, time_limit=2 * time_limit), judge.Judge(problem, other)
+    if kind == "wide" and size <= 150 and _stationary(problem.kernel):
+        features = rkhs.FourierFeatures(int(rng.integers(1, 60)))
+        grid = rkhs.FourierGrid(float(10 ** rng.uniform(-6, -1)), modes=MODES)
+        for approximation in (features, grid):
+            waves = replace(problem, approximation=approximation)
+            try:
+                space = approximation.choose(problem.kernel, [t.functional for t in problem.terms], None)
+            except MemoryError:  # the kernel needs more frequencies
+                continue
+            name = type(approximation).__name__
+            yield (
+                name,
+                lambda waves=waves: waves.solve(tol=tol, time_limit=2 * time_limit),
+                judge.Judge(problem, waves=space),
+            )
+
+
+def _stationary(kernel):
+    return all(isinstance(part, rkhs.Gaussian | rkhs.Matern) for _, part in kernel.summands())
 
 
 def verdicts(problem, seed, **options):
     """Every solve of a problem, judged."""
-    line = about(problem)
+    line, solved = about(problem), []
     for who, solve, judges in solves(problem, seed, **options):
         try:
             with warnings.catch_warnings():
@@ -227,16 +271,16 @@ def verdicts(problem, seed, **options):
             yield Verdict(seed, who, text, "", ("error",), False, True, True, line)
             continue
         pairs = [(found, judges)] if isinstance(judges, judge.Judge) else zip(found, judges, strict=True)
-        for solution, judged in pairs:
-            yield verdict(seed, who, solution, judged, line)
+        solved += [(who, solution, judged, judged.value(solution.function)) for solution, judged in pairs]
+    for who, solution, judged, true in solved:  # when the smallest J that any of them has found is known
+        yield verdict(seed, who, solution, judged, true, line)
 
 
-def verdict(seed, who, solution, judged, line):
-    """What is wrong with a solution."""
+def verdict(seed, who, solution, judged, true, line):
+    """What is wrong with a solution, whose J is `true`."""
     with np.errstate(all="ignore"):
-        true = judged.value(solution.function)
         lower, upper = judged.bounds
-        upper = max(min(upper, true) if judged.span is None else upper, 0.0)  # J >= 0, and the judge rounds as well
+        upper = max(min(upper, judged.least), 0.0)  # J >= 0, and the judge rounds as well
         primal, dual, relative = solution.primal, solution.dual, solution.relative_gap
         rounding = float(np.sum(getattr(solution.certificate, "rounding", 0.0)))
         nothing = ZERO * float(judged.risk(np.zeros(judged.family.size, judge.Real)))
@@ -264,13 +308,13 @@ def verdict(seed, who, solution, judged, line):
     return Verdict(seed, who, claim, truth, tuple(broken), solution.status == "converged", decided, bool(severe), line)
 
 
-def run(seeds, largest=400, seconds=inf, show=print, near=False, **options):
+def run(seeds, largest=400, seconds=inf, show=print, kind="plain", **options):
     """The campaign; returns all verdicts."""
     found, started, done = [], time.perf_counter(), 0
     for seed in seeds:
         if time.perf_counter() - started > seconds:
             break
-        for one in verdicts(draw(seed, largest, near), seed, near=near, **options):
+        for one in verdicts(draw(seed, largest, kind), seed, kind=kind, **options):
             found.append(one)
             if one.broken:
                 show(one)
@@ -289,7 +333,8 @@ def run(seeds, largest=400, seconds=inf, show=print, near=False, **options):
 
 
 if __name__ == "__main__":
-    numbers = [float(a) for a in sys.argv[1:]] + [None] * 5
+    numbers = [float(a) for a in sys.argv[1:5]] + [None] * 4
     count, first = int(numbers[0] or 1000), int(numbers[1] or 0)
-    result = run(range(first, first + count), int(numbers[2] or 400), numbers[3] or inf, near=bool(numbers[4]))
+    kind = sys.argv[5] if len(sys.argv) > 5 else "plain"
+    result = run(range(first, first + count), int(numbers[2] or 400), numbers[3] or inf, kind=kind)
     sys.exit(any(v.broken for v in result))

@@ -10,8 +10,13 @@ the function it returned, and computes in `np.longdouble` (113 bits on ARM, 64 o
   losses are squared).  `upper` is J of a function, so it proves what exceeds it wrong however good the method was;
   `upper - lower` says how good it was.
 
-Losses are all but Logistic the distance of u from an interval [low, high], measured by a slope on each side that bends
-over a width; see `_interval`.  The dual is  min 1/2 a'Ga + sum_i w_i loss_i*(-a_i / w_i)  subject to Q'a = 0.
+Losses are all but Logistic and Poisson the distance of u from an interval [low, high], measured by a slope on each
+side that bends over a width; see `_interval`.  The dual is  min 1/2 a'Ga + sum_i w_i loss_i*(-a_i / w_i)  subject to
+Q'a = 0.  With losses of vectors `upper` is J of the function that Clarabel finds, and `lower` is 0.
+
+In a space of waves amplitude cos(<w, x - center> + phase), with orthonormal coefficients, the Gram matrix is E E' with
+the values E of the functionals on the waves.  If all losses are squared, they have the noise of the frequencies that a
+Fourier grid misses, as `rkhs.FourierGrid` states.
 """
 
 from dataclasses import dataclass
@@ -24,6 +29,7 @@ import scipy.sparse
 
 import rkhs
 from rkhs._calculus.function_spaces import SumOfSpaces
+from rkhs._spaces.fourier_grid import FourierGridSpace
 
 Real = np.longdouble
 EPS = float(np.finfo(Real).eps)
@@ -32,9 +38,9 @@ PI = Real("3.14159265358979323846264338327950288419717")
 
 
 class Judge:
-    """The minimum of a problem (one output), or of the problem in the span of other functionals."""
+    """The minimum of a problem (one output), or of the problem in the span of other functionals or of waves."""
 
-    def __init__(self, problem, span=None):
+    def __init__(self, problem, span=None, waves=None):
         terms = [t for t in problem.terms if np.any(np.asarray(t.weights()) > 0)]
         rows = [np.flatnonzero(np.asarray(t.weights())[:, 0] > 0) for t in terms]
         self.kernel, self.dimension = problem.kernel, problem.terms[0].functional.dimension
@@ -44,19 +50,31 @@ class Judge:
         assert all(t.ndim == 1 for t in targets), "one output at a time"
         columns = [_interval(t.loss, b) for t, b in zip(terms, targets, strict=True)]
         self.low, self.high, self.below, self.above, self.width, self.logit = map(np.concatenate, zip(*columns))
-        starts = np.cumsum([0, *map(len, targets)])
-        self.vectors = [v for v in zip(terms, targets, starts) if isinstance(v[0].loss, rkhs.extend.BlockLoss)]
+        counted = [np.full(len(b), isinstance(t.loss, rkhs.Poisson)) for t, b in zip(terms, targets, strict=True)]
+        self.counted, self.target = np.concatenate(counted), np.concatenate(targets)
+        self.terms, self.targets, self.starts = terms, targets, np.cumsum([0, *map(len, targets)])
+        self.vectors = [v for v in zip(terms, targets, self.starts) if isinstance(v[0].loss, rkhs.extend.BlockLoss)]
         degree = max(*(getattr(space, "degree", -1) for space in _spaces(problem.basis)), problem.kernel.order - 1)
         self.atoms = _flat(self.family)
         points = np.concatenate([p.points for p in self.atoms])
         self.center = points.mean(axis=0) if len(points) else np.zeros(self.dimension, Real)
         self.degree = degree
         self.Q = _orthonormal(_monomials(self.atoms, self.family.size, degree, self.center))
-        self.span = span
+        self.span, self.waves, self.least = span, waves, Real(inf)
+        if isinstance(waves, FourierGridSpace) and all(t.loss.quadratic for t in terms):
+            noise = [waves.missing(t.functional.take(r)) for t, r in zip(terms, rows, strict=True)]
+            self.weight = self.weight / (1 + 2 * self.weight * np.concatenate(noise))
+
+    @cached_property
+    def on_waves(self):
+        """E: the functionals on the functions of the space."""
+        return _on_waves(self.waves, self.atoms, self.family.size)
 
     @cached_property
     def gram(self):
         """<z_i, z_j> of all functionals."""
+        if self.waves is not None:
+            return self.on_waves @ self.on_waves.T
         return gram(self.kernel, self.atoms, self.family.size, self.atoms, self.family.size)
 
     @cached_property
@@ -90,7 +108,16 @@ class Judge:
         return gram(self.kernel, self.atoms, self.family.size, _flat(family), family.size)
 
     def value(self, f):
-        """The true J of a function that the library returned."""
+        """The true J of a function that the library returned, which is at least the minimum."""
+        found = self._value_on_waves(f) if self.waves is not None else self._value(f)
+        self.least = min(self.least, found if self.span is None else self.least)
+        return found
+
+    def _value_on_waves(self, f):
+        tau = np.asarray(f.coefficients, Real).reshape(-1)
+        return tau @ tau / 2 + self.risk(self.on_waves @ tau + self._on_basis(f))
+
+    def _value(self, f):
         a = np.asarray(f.coefficients, Real).reshape(f.functionals.size)
         theirs = _flat(f.functionals)
         same = f.functionals.size == self.family.size and _same(theirs, self.atoms)
@@ -98,11 +125,15 @@ class Judge:
         if self.kernel.order and len(a):
             Q = _orthonormal(_monomials(theirs, len(a), self.kernel.order - 1, self.center))
             a = a - Q @ (Q.T @ a)  # what is outside is not in the space, and is missed in J if it matters
-        u = (G if same else self._cross(f.functionals)) @ a
-        if f.basis is not None:
-            c = np.asarray(f.basis_coefficients, Real).reshape(-1)
-            u = u + np.concatenate([self._on(space) for space in _spaces(f.basis)], axis=1) @ c
+        u = (G if same else self._cross(f.functionals)) @ a + self._on_basis(f)
         return a @ (G @ a) / 2 + self.risk(u)
+
+    def _on_basis(self, f):
+        """L_i of the part of a function in its basis."""
+        if f.basis is None:
+            return Real(0)
+        c = np.asarray(f.basis_coefficients, Real).reshape(-1)
+        return np.concatenate([self._on(space) for space in _spaces(f.basis)], axis=1) @ c
 
     def _on(self, space):
         """L_i of the functions of a space."""
@@ -123,7 +154,11 @@ class Judge:
             loss = np.where(e == 0, 0, np.where((self.width > 0) & (e <= slope * self.width), bent, straight))
         m = -self.logit * u
         logistic = np.log1p(np.exp(-abs(m))) + np.maximum(m, 0)
-        return np.sum(self.weight * np.where(self.logit != 0, logistic, loss))
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            rates = np.exp(np.minimum(u, 64)) * (1 + np.maximum(u - 64, 0) + np.maximum(u - 64, 0) ** 2 / 2)
+            own = np.where(self.target > 0, self.target * np.log(self.target) - self.target, 0)
+            poisson = rates - self.target * u + own
+        return np.sum(self.weight * np.where(self.counted, poisson, np.where(self.logit != 0, logistic, loss)))
 
     def _scalars(self, u):
         """u, but for losses of vectors the length or the margin in the first row of each vector and 0 in the others."""
@@ -141,7 +176,7 @@ class Judge:
     def bounds(self):
         """(lower, upper) of the minimum."""
         if self.vectors:
-            raise NotImplementedError("the minimum with losses of vectors")
+            return Real(0), _by_clarabel(self)
         with np.errstate(all="ignore"):
             return _minimize(self)
 
@@ -187,7 +222,7 @@ def _interval(loss, b):
         case rkhs.RobustHinge():  # of the smallest margin; no loss in the other rows of a vector
             first = np.arange(len(b)) % loss.size == 0
             found = np.where(first, 1, -far), far, 1, 1, 0
-        case rkhs.Logistic():
+        case rkhs.Logistic() | rkhs.Poisson():
             found = -far, far, 1, 1, 0
         case _:
             raise NotImplementedError(loss)
@@ -204,28 +239,34 @@ def _minimize(judge):
     at = np.arange(N)
     point = (judge.low == judge.high) & (judge.logit == 0)
     up, down = ~point & np.isfinite(judge.low), ~point & np.isfinite(judge.high)
-    log = judge.logit != 0
-    # One variable where the interval is a point, one for each finite end of others, one in (0, w) for Logistic.
-    row = np.concatenate([at[point], at[up], at[down], at[log]])
-    kind = np.repeat(np.arange(4), [point.sum(), up.sum(), down.sum(), log.sum()])
-    sign = np.where(kind == 2, -1, np.where(kind == 3, judge.logit[row], 1)).astype(Real)
+    log, counted = judge.logit != 0, judge.counted
+    # One variable where the interval is a point, one for each finite end of others, one in (0, w) for Logistic, and
+    # w exp(u) for Poisson, where a = w (b - exp(u)).
+    row = np.concatenate([at[point], at[up], at[down], at[log], at[counted]])
+    kind = np.repeat(np.arange(5), [point.sum(), up.sum(), down.sum(), log.sum(), counted.sum()])
+    sign = np.where((kind == 2) | (kind == 4), -1, np.where(kind == 3, judge.logit[row], 1)).astype(Real)
     lo = np.where(kind == 0, -w[row] * judge.above[row], 0)
     hi = np.where(kind == 2, w[row] * judge.above[row], np.where(kind == 3, w[row], w[row] * judge.below[row]))
-    q = np.where(kind == 3, 0, judge.width[row] / w[row])
+    hi = np.where(kind == 4, inf, hi)
+    q = np.where(kind >= 3, 0, judge.width[row] / w[row])
     with np.errstate(invalid="ignore"):
-        l = np.select([kind == 2, kind == 3], [judge.high[row], np.zeros(len(row), Real)], -judge.low[row])
-    entropic, has_lo, has_hi = kind == 3, np.isfinite(lo), np.isfinite(hi)
+        l = np.select([kind == 2, kind >= 3], [judge.high[row], np.zeros(len(row), Real)], -judge.low[row])
+    entropic, poisson, has_lo, has_hi = kind == 3, kind == 4, np.isfinite(lo), np.isfinite(hi)
+    b = judge.target[row]
+    own = np.where(poisson & (b > 0), b * np.log(np.where(b > 0, b, 1)) - b, 0)
 
     def combine(x):
-        a = np.zeros(N, Real)
+        a = np.where(counted, w * judge.target, 0).astype(Real)
         np.add.at(a, row, sign * x)
         return a
 
     def cost(x):
         with np.errstate(invalid="ignore", divide="ignore"):
             t, v = x / w[row], 1 - x / w[row]
-            entropy = w[row] * (np.where(t > 0, t * np.log(t), 0) + np.where(v > 0, v * np.log(v), 0))
-        return np.sum(np.where(entropic, entropy, q * x**2 / 2 + l * x))
+            half = np.where(t > 0, t * np.log(t), 0)
+            entropy = w[row] * (half + np.where(v > 0, v * np.log(v), 0))
+            divergence = w[row] * (half - t - own)
+        return np.sum(np.where(poisson, divergence, np.where(entropic, entropy, q * x**2 / 2 + l * x)))
 
     size = np.maximum(np.diag(G), EPS * np.max(np.diag(G), initial=1e-300)) if N else np.zeros(0, Real)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -237,6 +278,7 @@ def _minimize(judge):
         )
         inner = np.minimum(lo + typical, lo + (hi - lo) / 4)
         x = np.where(has_lo & has_hi & (kind != 0) & ~entropic, inner, x)
+        x = np.where(poisson, w[row] * (b + 1), x)
     c = np.zeros(Q.shape[1], Real)
     zl, zu = (1 + abs(l)) * has_lo, (1 + abs(l)) * has_hi
     count = max(1, int(has_lo.sum() + has_hi.sum()))
@@ -267,6 +309,7 @@ def _minimize(judge):
         with np.errstate(invalid="ignore", divide="ignore"):
             slope = np.where(entropic, np.log(x) - np.log(w[row] - x), q * x + l)
             bend = np.where(entropic, w[row] / (x * (w[row] - x)), q)
+            slope, bend = np.where(poisson, np.log(x / w[row]), slope), np.where(poisson, 1 / x, bend)
         H = bend + zl / left + zu / right
         E = np.full(N, Real(0))
         np.add.at(E, row, 1 / H)
@@ -313,6 +356,80 @@ def _minimize(judge):
         if not (np.all(np.isfinite(x)) and np.all(np.isfinite(c))):
             break
     return best[0], best[1]
+
+
+def _by_clarabel(judge):
+    """J of the function that an interior-point method for second-order cones finds, infinite where it fails."""
+    import cvxpy as cp
+
+    values, vectors = np.linalg.eigh(judge.projected.astype(np.float64))
+    kept = values > 1e-13 * np.max(values, initial=0.0)
+    root = np.concatenate([vectors[:, kept] * np.sqrt(values[kept]), judge.Q.astype(np.float64)], axis=1)
+    if not root.shape[1]:
+        return Real(inf)
+    y, count = cp.Variable(root.shape[1]), int(kept.sum())
+    u = root @ y
+    J = cp.sum_squares(np.eye(count, len(root.T)) @ y) / 2 if count else 0.0
+    for term, b, start in zip(judge.terms, judge.targets, judge.starts, strict=False):
+        part, w = u[start : start + len(b)], judge.weight[start : start + len(b)].astype(np.float64)
+        if isinstance(term.loss, rkhs.extend.BlockLoss):
+            m = term.loss.size
+            V, B = cp.reshape(part, (len(b) // m, m), order="C"), b.reshape(-1, m).astype(np.float64)
+            w = w.reshape(-1, m)[:, 0]
+            losses = _cone_losses(term.loss, V, B)
+        else:
+            losses = _scalar_losses(term.loss, part, b.astype(np.float64))
+        J = J + cp.sum(cp.multiply(w, losses))
+    try:
+        cp.Problem(cp.Minimize(J)).solve(solver="CLARABEL")
+    except cp.SolverError:
+        return Real(inf)
+    if y.value is None:
+        return Real(inf)
+    a = (vectors[:, kept] / np.sqrt(values[kept])).astype(Real) @ y.value[:count]
+    Ga = judge.projected @ a
+    return a @ Ga / 2 + judge.risk(Ga + judge.Q @ y.value[count:].astype(Real))
+
+
+def _cone_losses(loss, V, B):
+    """The losses of vectors (t, m) in cvxpy."""
+    import cvxpy as cp
+
+    if isinstance(loss, rkhs.RobustHinge):
+        return cp.pos(1 - cp.multiply(B[:, 0], V[:, 0]) + loss.radius * cp.norm(V[:, 1:], axis=1))
+    return _scalar_losses(loss.loss, cp.norm(V - B, axis=1), np.zeros(len(B)))
+
+
+def _scalar_losses(loss, u, b):
+    """The losses of numbers (t,) in cvxpy."""
+    import cvxpy as cp
+
+    match loss:
+        case rkhs.Squared():
+            return cp.square(u - b)
+        case rkhs.Huber():
+            return cp.huber(u - b, loss.delta)
+        case rkhs.EpsilonInsensitive():
+            return cp.pos(cp.abs(u - b) - loss.epsilon)
+        case rkhs.losses.SquaredEpsilonInsensitive():
+            return cp.square(cp.pos(cp.abs(u - b) - loss.epsilon))
+        case rkhs.Quantile():
+            return cp.maximum(loss.tau * (b - u), (1 - loss.tau) * (u - b))
+        case rkhs.OneSided():
+            return cp.pos(b - u)
+        case rkhs.SquaredOneSided():
+            return cp.square(cp.pos(b - u))
+        case rkhs.Logistic():
+            return cp.logistic(cp.multiply(-b, u))
+        case rkhs.Hinge():
+            return cp.pos(1 - cp.multiply(b, u))
+        case rkhs.SquaredHinge():
+            return cp.square(cp.pos(1 - cp.multiply(b, u)))
+        case rkhs.losses.SmoothedHinge():
+            return cp.huber(cp.pos(1 - cp.multiply(b, u)), loss.width) / (2 * loss.width)
+        case rkhs.Poisson():
+            return cp.exp(u) - cp.multiply(b, u) + np.where(b > 0, b * np.log(np.where(b > 0, b, 1)) - b, 0)
+    raise NotImplementedError(loss)
 
 
 def _saddle(M, Q, t):
@@ -414,6 +531,26 @@ def gram(kernel, left, rows, right, columns):
             half = np.zeros((len(values), columns), Real)
             np.add.at(half.T, other.rows, other.entries[:, None] * values.T[other.columns])
             np.add.at(found, one.rows, one.entries[:, None] * half[one.columns])
+    return found
+
+
+def _on_waves(space, blocks, rows):
+    """The values (rows, p) of a family on the waves of a space: cos, or cos + sin on a grid, which is a cosine too."""
+    if isinstance(space, FourierGridSpace):
+        steps = np.meshgrid(*(np.arange(-m, m + 1) for m in space.limits), indexing="ij")
+        W = 2 * PI * np.stack([h * j.reshape(-1) for h, j in zip(space.spacing.astype(Real), steps)], axis=1)
+        center, phase, size = space.center.astype(Real), -PI / 4, np.sqrt(Real(2)) * space.amplitudes.reshape(-1)
+    else:
+        W, phase, size = space.W.astype(Real), space.b.astype(Real), space.amplitudes.astype(Real)
+        center = space.center.astype(Real)
+    found = np.zeros((rows, len(W)), Real)
+    for block in blocks:
+        order = block.directions.shape[1]
+        values = size * np.exp(-block.blur * (W**2).sum(axis=1) / 2)
+        values = values * np.cos((block.points - center) @ W.T + phase + order * PI / 2)
+        for i in range(order):
+            values = values * (block.directions[:, i] @ W.T)
+        np.add.at(found, block.rows, block.entries[:, None] * values[block.columns])
     return found
 
 

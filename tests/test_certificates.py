@@ -27,7 +27,15 @@ def test_certificates(seed):
 )
 def test_certificates_of_problems_near_a_singular_one(seed):
     """Near-coincident points, redundant bases, landmarks that repeat, periodic kernels many periods away."""
-    found = campaign.verdicts(campaign.draw(seed, 60, near=True), seed, every=False, time_limit=0.2, near=True)
+    found = campaign.verdicts(campaign.draw(seed, 60, "near"), seed, every=False, time_limit=0.2, kind="near")
+    wrong = [str(v) for v in found if v.broken]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(s, marks=pytest.mark.slow) for s in range(12, 60))])
+def test_certificates_of_counts_vectors_and_waves(seed):
+    """Poisson losses, losses of vectors, Fourier features and Fourier grids."""
+    found = campaign.verdicts(campaign.draw(seed, LARGEST, "wide"), seed, every=False, time_limit=0.2, kind="wide")
     wrong = [str(v) for v in found if v.broken]
     assert not wrong, "\n".join(wrong)
 

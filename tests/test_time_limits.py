@@ -298,6 +298,43 @@ def test_variances_keep_a_time_limit(limit, small_pieces, ticking):
         ConditionedGram.of(problem(), time_limit=limit).variance(rkhs.Evaluation(X[:5]))
 
 
+APPROXIMATIONS = [None, rkhs.Landmarks(20), rkhs.FourierGrid()]
+
+
+def searched(approximation):
+    settings = {"invariance": None, "Cs": [10.0], "nus": [0.0], "scales": 0.5, "approximation": approximation}
+    return rkhs.InvariantRegressorCV("gaussian", **settings).fit(X, Y)
+
+
+@pytest.mark.parametrize("approximation", APPROXIMATIONS, ids=repr)
+def test_predictions_keep_the_time_limit_of_an_estimator(approximation, request, small_pieces, small_tiles):
+    model = searched(approximation).set_params(time_limit=1.0)
+    request.getfixturevalue("ticking")
+    with pytest.raises(TimeoutError, match="could not be computed"):
+        model.predict(X, return_std=True)
+    model.set_params(time_limit=None)
+    assert np.all(np.isfinite(model.predict(X, return_std=True)[1])), "and asked for again it is found"
+
+
+def test_intervals_of_a_part_of_the_folds_are_not_kept(monkeypatch):
+    model = rkhs.InvariantRegressorCV("gaussian", invariance=None, Cs=[1.0], nus=[0.0], loss="absolute").fit(X, Y)
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "time_limit", 1e-9)
+        with pytest.raises(
+            TimeoutError, match=r"InvariantRegressorCV.predict_interval .* time_limit=1e-09: pass fewer"
+        ):
+            model.predict_interval(X[:2])
+    assert np.all(np.isfinite(model.predict_interval(X[:2])))
+
+
+@pytest.mark.parametrize("approximation", APPROXIMATIONS, ids=repr)
+def test_predictions_show_how_far_they_are(approximation, small_pieces, small_tiles, lines):
+    model = searched(approximation).set_params(verbose=True)
+    del lines[:]
+    model.predict(X, return_std=True)
+    assert [line for line in lines if line.startswith("InvariantRegressorCV.predict: ")]
+
+
 @pytest.mark.parametrize(("place", "name"), [(tables, "_tile"), (scipy.linalg.blas, "dtrsm")])
 def test_ctrl_c_in_variances_is_raised(place, name, small_pieces, monkeypatch):
     solution = problem().solve()

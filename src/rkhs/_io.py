@@ -2,7 +2,8 @@
 
 A model file is a zip archive in the format of skops: the names of types, their attributes, and arrays.  The member
 `rkhs.json` has notes and a checksum of all members.  Only objects of trusted types are constructed (those of rkhs and
-scikit-learn); a file with any other type is rejected before anything is constructed.
+scikit-learn, and those that the user names); a file with any other type is rejected before anything is constructed,
+and before the module of the type is imported.
 
 Nothing in a file is trusted: neither sizes, nor compression methods, nor JSON, nor the headers of arrays.  Members are
 arrays in NumPy's format, or archives of such arrays (sparse matrices).  Before any array is allocated, the total size
@@ -22,7 +23,7 @@ import os
 import pickle
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
@@ -65,7 +66,7 @@ _ARCHIVE = b"PK"  # the first bytes of a zip archive
 _MOST_BYTES, _MOST_TIMES = 2**26, 50  # the largest unpacked size: 64 MiB, or 50 times the size of the file
 
 
-def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None) -> None:
+def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None, trusted: Iterable[Any] = ()) -> None:
     """Save a fitted model to a file, which `rkhs.load` can open without executing code from the file.
 
     A model that was fitted with tensors, on any device, is saved with NumPy arrays: after `load` it takes and returns
@@ -79,6 +80,15 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
         The file to write.
     notes : dict, optional
         Additional information that can be written as JSON; `rkhs._io.notes_of` returns it.
+    trusted : list of class, function or str, optional
+        Classes and functions of your own that the model contains, or their full names, such as "my_module.MyKernel".
+        They are stored by name: `load` needs the same list, and imports them.
+
+    Raises
+    ------
+    ModelFileError
+        If the model contains other types than those of rkhs and scikit-learn and the trusted ones, or an object that
+        cannot be saved.
 
     Examples
     --------
@@ -89,7 +99,7 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     >>> rkhs.load(path)([[0.0]])
     array([2.])
     """
-    skops = _import_skops()
+    skops, names = _import_skops(), _trusted_names(trusted)
     try:
         data = skops.dumps(_in_numpy(model))
     except (TypeError, RuntimeError) as error:  # open files, generators, tensors, and lists that contain themselves
@@ -97,11 +107,12 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
             f"{type(model).__name__} contains an object that cannot be saved ({error}): a model file can contain NumPy "
             "arrays, numbers, text, and objects of rkhs and scikit-learn."
         ) from error
-    untrusted = _untrusted_types(skops, data)
+    untrusted = _untrusted_types(skops, data, names)
     if untrusted:
         raise ModelFileError(
-            f"{type(model).__name__} contains {', '.join(untrusted)}, which a model file must not contain: use classes "
-            "of rkhs and scikit-learn only, or pickle, for your own use."
+            f"{type(model).__name__} contains {', '.join(untrusted)}, which a model file must not contain unless it is "
+            f"trusted: pass trusted={untrusted + names!r} to rkhs.save and to rkhs.load, use classes of rkhs and "
+            "scikit-learn only, or use pickle."
         )
     note = {
         "rkhs": version("rkhs"),
@@ -115,17 +126,21 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
         file.write_bytes(packed)
 
 
-def load(path: str | Path) -> Any:
+def load(path: str | Path, *, trusted: Iterable[Any] = ()) -> Any:
     """Load a model from a file that was written by `rkhs.save`.
 
     A `ModelFileError` is raised if the file was written by another version or not by `rkhs.save`, if it is damaged, if
-    it contains types other than those of rkhs and scikit-learn, or if it unpacks to more than 64 MiB and more than 50
-    times its size.
+    it contains types other than those of rkhs and scikit-learn and the trusted ones, or if it unpacks to more than
+    64 MiB and more than 50 times its size.  Nothing is imported for, and nothing is constructed from, a file with a
+    type that is not trusted.
 
     Parameters
     ----------
     path : str or Path
         The file.
+    trusted : list of class, function or str, optional
+        Classes and functions of your own that the file may contain, or their full names, as in `save`.  The file
+        decides how they are constructed and called: name those only that are safe with any arguments.
 
     Returns
     -------
@@ -144,10 +159,10 @@ def load(path: str | Path) -> Any:
     array([1])
     """
     note, data = _unpack(path)
-    skops = _import_skops()
+    skops, names = _import_skops(), _trusted_names(trusted)
     try:
-        untrusted = _untrusted_types(skops, data)
-        model = None if untrusted else skops.loads(data, trusted=trusted_types())
+        untrusted = _untrusted_types(skops, data, names)
+        model = None if untrusted else skops.loads(data, trusted=trusted_types() + names)
     except Exception as error:  # constructors run with arbitrary arguments from the file and may raise anything
         writer = f"scikit-learn {note.get('scikit-learn')} and NumPy {note.get('numpy')}"
         raise ModelFileError(
@@ -158,7 +173,8 @@ def load(path: str | Path) -> Any:
     if untrusted:
         raise ModelFileError(
             f"{path} contains {', '.join(untrusted)}, which is not a type of rkhs or scikit-learn: it was not opened, "
-            "because that could execute code from the file."
+            f"because that could execute code from the file. If you know and trust it, pass "
+            f"trusted={untrusted + names!r} to rkhs.load."
         )
     return model
 
@@ -191,8 +207,32 @@ def trusted_types() -> list[str]:
     return sorted({f"{value.__module__}.{value.__qualname__}" for value in types}) + list(_TRUSTED_TYPES)
 
 
-def _untrusted_types(skops: Any, data: bytes) -> list[str]:
-    return sorted(set(skops.get_untrusted_types(data=data)) - set(trusted_types()))
+def _untrusted_types(skops: Any, data: bytes, trusted: list[str]) -> list[str]:
+    return sorted(set(skops.get_untrusted_types(data=data)) - set(trusted_types()) - set(trusted))
+
+
+def _trusted_names(trusted: Iterable[Any]) -> list[str]:
+    """Return the full names of the user's types; raise an error if one is not found by its name, as `load` finds it."""
+    if isinstance(trusted, str):
+        raise TypeError(f"trusted must be a list of classes, functions or their names: pass [{trusted!r}].")
+    names = []
+    for given in trusted:
+        if not isinstance(given, str) and not hasattr(given, "__qualname__"):
+            raise TypeError(f"trusted must contain classes, functions or their names, got {given!r}.")
+        name = given if isinstance(given, str) else f"{given.__module__}.{given.__qualname__}"
+        try:
+            found = pkgutil.resolve_name(name)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ValueError(
+                f"{name} is trusted, but cannot be imported ({error}): define it at the top level of a module that "
+                "this process can import."
+            ) from error
+        if not isinstance(given, str) and found is not given:
+            raise ValueError(
+                f"{given!r} is trusted, but the name {name} belongs to another object: give it a new name."
+            )
+        names.append(name)
+    return names
 
 
 def _import_skops() -> Any:

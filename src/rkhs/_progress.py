@@ -38,9 +38,14 @@ def _changed(**changes: Any) -> Iterator[None]:
         _settings.reset(token)
 
 
+def progress_callback() -> ProgressCallback | None:
+    """Return the progress callback of the enclosing block."""
+    return _settings.get().callback
+
+
 def report_progress(fraction: float) -> None:
     """Pass the completed fraction of the current work to the progress callback, which may raise to cancel."""
-    callback = _settings.get().callback
+    callback = progress_callback()
     if callback is not None:
         callback(fraction)
 
@@ -62,7 +67,7 @@ def subtask(k: int, count: int) -> Iterator[None]:
     ...     report_progress(0.5)
     0.375
     """
-    outer = _settings.get().callback
+    outer = progress_callback()
     with with_progress_callback(None if outer is None else lambda fraction: outer((k + fraction) / count)):
         yield
 

@@ -160,7 +160,7 @@ def test_fit_with_a_grid_over_parquet(folder):
 def test_fit_a_number(folder):
     frame = table(rows=60, labeled=0.8).drop(columns="label")
     frame.to_csv(folder / "numbers.csv", index=False)
-    arguments = ("--target", "amount", "--regression", "--C", "100", "--nu", "0.001", "--out", "numbers.skops")
+    arguments = ("--target", "amount", "--regression", "--C", "100", "--out", "numbers.skops")
     facts = facts_of("fit", "numbers.csv", *arguments, cwd=folder)
     assert facts["rows with a target"] == frame["amount"].notna().sum()
     assert facts["comparison"]["error"] < frame["amount"].std()
@@ -335,7 +335,7 @@ def test_a_process_refuses_in_the_same_way(folder):
 def test_ctrl_c_stops_at_once_and_writes_nothing(folder):
     code = (
         "import os, signal, sys, rkhs._cli.fit as fit; from rkhs._cli import main;"
-        "fit.Request.fit = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
+        "fit.Fit.of = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
         "sys.argv = ['rkhs', 'fit', 'data.csv', '--target', 'label', '--out', 'stopped.skops']; main()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
@@ -359,6 +359,28 @@ def test_wrong_usage_exits_with_two(arguments):
     assert "Usage" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["fit", "nothere.csv", "--target", "y"], "There is no file nothere.csv"),
+        (["fit", "nothere.csv", "--target", "y", "--C", "0"], "--C must be a finite number > 0"),
+        (["fit", "nothere.csv", "--target", "y", "--decimal", ":"], "--decimal must be . or ,"),
+        (["predict", "nothere.skops", "nothere.csv"], "There is no file nothere.skops"),
+        (["inspect", "nothere.skops"], "There is no file nothere.skops"),
+    ],
+)
+def test_wrong_files_and_options_are_reported_before_heavy_imports(arguments, complaint, tmp_path):
+    heavy = {"matplotlib", "numpy", "pandas", "pyarrow", "scipy", "sklearn", "skops", "torch"}
+    code = (
+        f"import sys; sys.argv = ['rkhs', *{arguments!r}]; from rkhs_command import main\n"
+        f"try: main()\nfinally: print(*{heavy!r} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert done.stdout.split() == []
+
+
 def test_help_and_version():
     assert rkhs_command("--version").stdout.strip() == f"rkhs {rkhs.__version__}"
     helped = CliRunner().invoke(app, ["--help"])
@@ -379,7 +401,7 @@ def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(t
     facts = facts_of_process(*command, cwd=tmp_path)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * 2**20  # in KiB, of the largest child so far
     assert 20_000 <= facts["rows learned from"] < 20_100
-    assert facts["solution"].endswith("in the span of 1000 landmarks")
+    assert facts["solution"].endswith("in the span of Landmarks: 1000 functions")
     (column,) = [row for row in facts["table"] if row["column"] == "city"]
     assert column["values"] == len(set(city.tolist()))
     assert f"the {column['values'] - 49} rarest" in column["cells"]

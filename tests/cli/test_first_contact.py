@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 
 import rkhs
 from rkhs._cli.commands import app
+from rkhs._cli.options import Format
 from rkhs._cli.sample import ROWS, customers, unlabeled
-from rkhs._cli.tables import NOTES, Format, Kinds, features_of, read
+from rkhs._cli.tables import NOTES, Kinds, features_of, read
 from rkhs._cli.terminal import show
 from rkhs._io import notes_of
 from rkhs.plotting import GridDisplay
@@ -170,6 +171,7 @@ def test_monotone_columns_are_monotone(table):
 def test_a_nu_of_zero_is_no_prior(table):
     out = command("fit table.csv --target y --regression --invariance gradient --nu 0 --out m.skops")
     assert "The model uses no prior." in out
+    assert "only the plain SVM is tuned" in " ".join(out.split())
     notes = notes_of("m.skops")["notes"]
     assert (notes["prior"], notes["priors"]) == ("none", [])
 
@@ -189,6 +191,43 @@ def test_separators_and_decimal_signs(tmp_path, monkeypatch):
     assert [row["cells"] for row in table[:2]] == ["0.05 to 29.95", "2000 to 2006"]
     command("predict m.skops t.csv --separator % --decimal ,")
     assert len(pd.read_csv("predictions.csv")) == 30
+
+
+def refused(text):
+    done = CliRunner().invoke(app, shlex.split(text))
+    assert done.exit_code == 1
+    return " ".join(done.stderr.split())
+
+
+def test_tables_are_predicted_as_they_were_read(tmp_path, monkeypatch):
+    """1.234 is a thousand and more with --decimal , which the model file keeps, as it keeps all options of reading."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    a = rng.integers(1000, 9999, 40)
+    lines = [f"{v // 1000}.{v % 1000:03}%{'NA' if k % 9 == 0 else k % 3}%{2 * v}" for k, v in enumerate(a.tolist())]
+    (tmp_path / "t.csv").write_text("\n".join(["a%b%y", *lines]))
+    fit = "fit t.csv --target y --regression --invariance none --C 1e6 --separator % --decimal , --missing NA"
+    command(f"{fit} --out m.skops")
+    notes = notes_of("m.skops")["notes"]
+    assert (notes["missing"], notes["separator"], notes["decimal"]) == (["NA"], "%", ",")
+    error = json.loads(command("predict m.skops t.csv --json"))["root mean squared error"]
+    assert error < 0.05 * (2 * a).std()
+    command("predict m.skops t.csv --force --missing ?,NA --separator %")  # which contradict nothing
+    message = refused("predict m.skops t.csv --force --decimal . --separator ;")
+    assert "--decimal is '.' here and was ',' when m.skops was fitted" in message
+    assert "--separator is ';' here and was '%' when m.skops was fitted" in message
+
+
+def test_a_text_that_was_learned_is_not_missing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{k},{('red', 'NA', 'blue')[k % 3]},{'xy'[k % 2]}" for k in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,color,label", *rows]))
+    command("fit t.csv --target label --invariance none --out m.skops")
+    message = refused("predict m.skops t.csv --missing NA,x")
+    assert "--missing names 'NA' here, and was not given when m.skops was fitted" in message
+    assert "learned 'NA' as a text of column 'color'" in message
+    assert "learned 'x' as a text of column 'label'" in message
+    command("predict m.skops t.csv --missing -999")
 
 
 @pytest.mark.slow
@@ -228,6 +267,14 @@ def test_no_text_of_a_fact_is_markup(capsys):
     out = capsys.readouterr().out
     for text in ("[/bold]", "[/x]", "[/a]", "[/b]", "[/c]", "[/d]"):
         assert text in out
+
+
+def test_the_framed_cell_has_the_score_of_the_chosen_candidate():
+    """Another candidate of the same cell has a better score."""
+    results = {"param_C": [1, 1, 10], "param_nu": [0, 0, 0], "mean_test_score": [0.9, 0.8, 0.7]}
+    search = type("Search", (), {"cv_results_": results, "best_index_": 1})()
+    display = GridDisplay.from_estimator(search)
+    assert display.scores[display.chosen] == 0.8
 
 
 def test_the_grid_frames_the_cell_that_was_chosen():

@@ -200,15 +200,6 @@ def test_residuals_and_intervals_of_numbers(reports):
     assert "rate [/h]" in page.text
 
 
-@pytest.mark.slow
-def test_the_framed_cell_is_the_chosen_one(reports):
-    fit_once(reports, "unlabeled")
-    content = (reports / "unlabeled.html").read_text()
-    model = rkhs.load(reports / "unlabeled.skops")[-1]
-    (cell,) = re.findall(r'<td class="chosen"[^>]*><data value="([^"]+)"', content)
-    assert float(cell) == pytest.approx(1 - model.best_score_)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_fetched_and_cells_cannot_end_elements(reports, name):
     fit_once(reports, name)

@@ -12,4 +12,5 @@ def test_kernels_are_listed_by_evidence_and_no_errors_are_shown():
     page = candidates_table(search, regression=True)
     assert "logarithm of the evidence" in page
     assert page.count("Matern") >= 3
+    assert page.count("<td>chosen</td>") == 1
     assert grid_chart(search, regression=True) == ""

@@ -14,9 +14,8 @@ from typer.testing import CliRunner
 
 from rkhs._cli.commands import app
 from rkhs._cli.fit import examples_of
-from rkhs._cli.learning import Request
+from rkhs._cli.options import Format, Request
 from rkhs._cli.outputs import write_table
-from rkhs._cli.tables import Format
 
 NAN = np.nan
 
@@ -70,6 +69,12 @@ READ = {
     "bars": ("a|label\n1.5|x\n-2|y\n3|x\n", {"a": X}, Y),
     "semicolon_in_a_quoted_name": ('"a;b",label\n1.5,x\n-2,y\n3,x\n', {"a;b": X}, Y),
     "decimal_commas": ("a;b;label\n1,5;1;x\n-2;,25;y\n3,0;1,5e3;x\n", {"a": X, "b": [1.0, 0.25, 1500.0]}, Y),
+    "points_that_are_decimal_signs": ("a;b;label\n1.5;1,5;x\n-2;-2;y\n3.0;3;x\n", {"a": X, "b": X}, Y),
+    "points_in_texts_beside_commas": (
+        "a;b;label\n1.234;1,5;x\nu;-2;y\nv;3;x\n",
+        {"b": X, "a": ["1.234", "u", "v"]},
+        Y,
+    ),
     "long_fraction_after_a_comma": ("a;label\n1,234;x\n-2,5;y\n3;x\n", {"a": [1.234, -2.5, 3.0]}, Y),
     "forms_of_numbers": (
         "a,b,label\n+1.5,.5,x\n-2.,1E3,y\n3e0,-1.e-2,x\n",

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -52,7 +53,9 @@ def rkhs_commands(page):
 def test_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / page).read_text()
-    names = {"__name__": "page"}
+    page_module = ModuleType("page")  # importable, as __main__ is: model files refer to classes by name
+    monkeypatch.setitem(sys.modules, "page", page_module)
+    names = vars(page_module)
     printed, end = "", -1
     for found in FENCE.finditer(text):
         language, body = found.groups()

@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import rkhs
+from rkhs._estimators.force_field import _permutations
 
 REST = np.array([[0.0, 0.0, 0.0], [1.1, 0.0, 0.0], [-0.5, 1.0, 0.0], [-0.5, -0.5, 0.9]])  # one atom with three others
 SYMMETRIES = [[0, 2, 1, 3]]  # exchange two of the three
@@ -133,6 +134,14 @@ def test_parameters_and_clone(model):
 def test_bad_input(parameters, data, message):
     with pytest.raises(ValueError, match=message):
         rkhs.ForceFieldRegressor(**parameters).fit(*data)
+
+
+def test_many_permutations_are_named():
+    nine = np.random.default_rng(0).normal(size=(4, 9, 3))
+    with pytest.raises(ValueError, match="362,880 elements"):
+        rkhs.ForceFieldRegressor(symmetries=[[*range(1, 9), 0], [1, 0, *range(2, 9)]]).fit(nine, nine)
+    with pytest.warns(UserWarning, match="generate 120 permutations"):
+        assert len(_permutations([[1, 2, 3, 4, 0], [1, 0, 2, 3, 4]], 5)) == 120
 
 
 def test_prediction_needs_the_same_atoms(model):

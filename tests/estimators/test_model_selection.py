@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 
@@ -244,6 +245,20 @@ def test_the_least_error_is_chosen():
     assert report["chosen"]["prior"] == "sum"
 
 
+def test_sentences_compare_what_uses_unlabeled_points_with_what_does_not():
+    def kind(name, loss, error):
+        return replace(scored([loss] * 4, name), error=error)
+
+    plain, scales, features = kind("none", 1.0, 0.5), kind("scales", 0.8, 0.3), kind("features", 0.9, 0.4)
+    total = kind("sum", 0.7, 0.25)
+    assert choice_of(plain, scales, total).sentence == "Unlabeled rows helped: 25.0 % errors instead of 30.0 %."
+    assert choice_of(plain, scales, features).sentence.startswith("Unlabeled rows did not help: 30.0 % errors without")
+    fewer = kind("graph", 0.9, 0.2)
+    assert choice_of(plain, scales, fewer).sentence == (
+        "Unlabeled rows did not lower the squared error: 30.0 % errors without them, 20.0 % with them."
+    )
+
+
 def test_of_equal_kinds_the_simplest():
     candidates = [scored([1.0] * 3, kind) for kind in ("sum", "graph", "scales", "features", "none")]
     for k in range(5):
@@ -409,7 +424,7 @@ def test_graphs_are_tried_with_kernels_by_name(name):
 def test_graphs_of_too_many_rows_are_not_tried(largest, tried, monkeypatch):
     monkeypatch.setattr("rkhs._estimators.cv.LARGEST", largest)
     X, y = MOONS
-    model = rkhs.InvariantClassifierCV(scales="median").fit(X, labels_of(y, np.arange(15)))
+    model = rkhs.InvariantClassifierCV("laplace", scales="median").fit(X, labels_of(y, np.arange(15)))
     assert bool(candidates_of(model)) == tried
     assert ("Unlabeled rows were not tried" in model.selection_report_["sentence"]) == (not tried)
 

@@ -154,13 +154,12 @@ def test_a_failed_call_changes_nothing():
         lambda: model.partial_fit(X[:2], [np.nan, 1.0]),
         lambda: model.partial_fit([[np.inf, 0.0]], TARGET[:1]),
         lambda: model.partial_fit(X[:2], np.ones((2, 2))),
-        lambda: model.partial_fit(X[:0], TARGET[:0]),
         lambda: model.partial_fit(X[:2], TARGET[:2], sample_weight=[-1.0, 1.0]),
         lambda: model.forget(range(32)),
         lambda: model.forget([32]),
         lambda: model.forget([0.5]),
     ):
-        with pytest.raises((ValueError, IndexError)):
+        with pytest.raises((ValueError, IndexError, TypeError)):
             bad()
         assert vars(model) == before
 
@@ -204,3 +203,24 @@ def test_a_certificate_does_not_depend_on_what_is_reused():
     model.partial_fit(X[32:34], TARGET[32:34])
     assert model.solution_.solver == "Direct"
     np.testing.assert_allclose(model.predict(X), clone(model).fit(X[:34], TARGET[:34]).predict(X), atol=1e-10)
+
+
+@pytest.mark.parametrize("nothing", [[], (), np.zeros(0), np.zeros(0, dtype=int), np.zeros(12, dtype=bool)])
+def test_no_rows_change_nothing(nothing):
+    X = np.linspace(0, 1, 12)[:, None]
+    for model, y in (
+        (rkhs.InvariantRegressor(scale=1.0), np.sin(5 * X[:, 0])),
+        (rkhs.InvariantClassifier(scale=1.0), X[:, 0] > 0.4),
+    ):
+        before = model.fit(X, y).solution_
+        assert model.forget(nothing).solution_ is before
+        assert model.partial_fit(X[:0], y[:0]).solution_ is before
+        assert model.forget([0]).solution_ is not before
+
+
+def test_indices_that_are_no_integers_are_refused():
+    model = rkhs.InvariantRegressor(scale=1.0).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    with pytest.raises(
+        TypeError, match=r"integer indices of rows, or a mask of all 3 rows, got values of type float64"
+    ):
+        model.forget([1.0])

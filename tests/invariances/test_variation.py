@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import rkhs
+from rkhs.invariances._variation import _adjugates
 
 RNG = np.random.default_rng(0)
 
@@ -36,6 +37,26 @@ def test_linear_functions_have_the_length_of_their_slope(n):
     values = prior(np.zeros((1, n)))(rkhs.Functions(lambda X: (X @ slope)[:, None]))[..., 0]
     assert np.allclose(values.sum(axis=0), slope)
     assert np.sum(np.linalg.norm(values, axis=1)) == pytest.approx(np.linalg.norm(slope))
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+@pytest.mark.parametrize("shape", [(5, 4), (4, 5, 3)])
+def test_regular_grids(shape, shift):
+    """Triangulations of cubes contain flat simplices, across which the piecewise linear function may jump."""
+    X = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), axis=-1).reshape(-1, len(shape)) + shift
+    prior, slope = rkhs.TotalVariation(X), np.arange(1.0, len(shape) + 1)
+    volume = np.prod([side - 1 for side in shape])
+    values = prior(X)(rkhs.Functions(lambda X: ((X - shift) @ slope)[:, None]))[..., 0]
+    assert np.sum(np.linalg.norm(values, axis=1)) == pytest.approx(volume * np.linalg.norm(slope))
+    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), (X[:, 0] > shift + 1) * 1.0, 5.0), prior.term(0.1)]
+    assert rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(tol=1e-2).status == "converged"
+
+
+def test_flat_simplices_contribute_the_jump_across_them():
+    """Between the two diagonals of a square, interpolations of xy differ by a pyramid of volume 1 / 6."""
+    corners = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
+    slopes = _adjugates((corners[1:] - corners[0])[None])[0] / 6 @ (corners[1:, 0] * corners[1:, 1])
+    assert np.allclose(np.abs(slopes), [0.0, 0.0, 1 / 6])
 
 
 def test_the_sum_is_the_variation_between_points():

@@ -1,5 +1,6 @@
 """Kernels of pushed inputs: maps, symmetries, fields; fast products, settings, and what is refused."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 import rkhs
 from rkhs._gram.sensitivity import sensitivity
-from rkhs.kernels._symmetrized import generated
+from rkhs.kernels._symmetrized import generated, group_order
 from rkhs.testing import check_kernel
 
 rng = np.random.default_rng(0)
@@ -95,6 +96,26 @@ def test_symmetries_are_exact():
     np.testing.assert_allclose(kernel(new, X), both, rtol=1e-13)
     as_matrices = rkhs.kernels.Symmetrized(rkhs.Gaussian(1.0), np.eye(4)[group])
     np.testing.assert_allclose(as_matrices(new, X), both, rtol=1e-13)
+
+
+def cycle_and_swap(n):
+    """Generators of all permutations of the first n of n + 1 points."""
+    return [[*range(1, n), 0, n], [1, 0, *range(2, n + 1)]]
+
+
+def test_large_groups_are_counted_before_they_are_generated():
+    assert [group_order(cycle_and_swap(n)) for n in (2, 3, 9, 20)] == [2, 6, 362_880, math.factorial(20)]
+    for _ in range(10):
+        generators = [rng.permutation(6) for _ in range(2)]
+        assert group_order(generators) == len(generated(generators))
+    with pytest.raises(ValueError, match="group of 362,880 elements"):
+        generated(cycle_and_swap(9))
+
+
+def test_products_that_are_missing_from_a_group():
+    for group in ([[0, 1, 2], [1, 2, 0]], [[1, 0, 2]], [[0, 1, 2], [1, 0, 2], [0, 2, 1]]):
+        with pytest.raises(ValueError, match="not a group"):
+            rkhs.kernels.Symmetrized(rkhs.Gaussian(1.0), group)
 
 
 def field(X, n):

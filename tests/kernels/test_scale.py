@@ -1,11 +1,14 @@
 """Length scales: the median of distances, per feature, and "median" until somebody has the data."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import pdist
 
 import rkhs
+from rkhs.extend import ScaledKernel
 from rkhs.kernels import _scaled as scale_module
 
 rng = np.random.default_rng(0)
@@ -140,3 +143,11 @@ def test_a_scale_is_stored_as_a_float(scale):
 def test_scales_are_stored_as_a_tuple(scale):
     assert rkhs.Gaussian(scale) == rkhs.Gaussian((1.0, 2.0))
     assert hash(rkhs.Gaussian(scale)) == hash(rkhs.Gaussian((1.0, 2.0)))
+
+
+def test_a_kernel_without_a_field_for_its_scale_is_named():
+    kernel = dataclass(frozen=True)(
+        type("Own", (ScaledKernel,), {"radial_derivatives": lambda self, q, orders: {0: q}})
+    )
+    with pytest.raises(TypeError, match="Own has no length scale: declare the field `scale"):
+        kernel()

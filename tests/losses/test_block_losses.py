@@ -70,6 +70,11 @@ def bump(t):
 HUBER = rkhs.Huber(0.5)
 BROKEN = [
     ("value is finite", of_group("of_vectors", lambda r, v, b: np.where(r > 10, np.nan, r)), {}),
+    (
+        r"conjugate is finite, at s = \[",
+        of_group("conjugates", lambda r, s, b: np.where(np.sum(s * s, axis=1) > 0.5, np.nan, r)),
+        {},
+    ),
     ("depends on one vector only", of_group("proxes", lambda r, v, b, step: r / len(r)), {}),
     ("loss\\(\\(1 - t\\) u", of_group("of_vectors", lambda r, v, b: r**0.5), {}),
     ("gradient.u. .v - u.", of_group("gradients", lambda r, v, b: 2 * r), {}),
@@ -175,6 +180,16 @@ def test_values_on_paper():
     np.testing.assert_allclose(robust.project_dual(np.array([5.0, 0.0, 1.0]), y), [0, 0, 0], atol=1e-14)  # the tip
     np.testing.assert_allclose(robust.project_dual(np.array([-9.0, 0.0, 9.0]), y), [-1, 0, 2], rtol=1e-14)
     np.testing.assert_allclose(robust.project_dual(np.array([0.0, 0.0, 2.5]), y), [-1, 0, 2], rtol=1e-14)
+
+
+def test_steps_of_values_and_gradients():
+    """In units of the gradient in which both steps are equal, the prox is that of another radius."""
+    u, y = 2 * RNG.standard_normal((20, 3)), RNG.choice([-1.0, 1.0], 20)
+    b, unit = np.stack([y, 0 * y, 0 * y], axis=1), np.array([1.0, 1e3, 1e3])
+    given = rkhs.RobustHinge(0.5, 3).prox(u.ravel(), b.ravel(), 0.7).reshape(-1, 3)
+    steps = np.tile(0.7 * unit**2, 20)
+    other = rkhs.RobustHinge(0.5e-3, 3).prox((unit * u).ravel(), b.ravel(), steps).reshape(-1, 3)
+    np.testing.assert_allclose(other / unit, given, atol=1e-12)
 
 
 def test_steps_of_each_vector():

@@ -113,6 +113,12 @@ HUBER = {"delta": 0.5}
 BROKEN = [
     ("gives value of shape", rkhs.Squared, {"value": lambda self, u, b: ((u - b) ** 2).sum()}, {}),
     ("value is finite", rkhs.Squared, {"value": lambda self, u, b: np.where(u == b, np.nan, (u - b) ** 2)}, {}),
+    (
+        r"^Broken\(delta=0.5\) breaks .* conjugate is not NaN, also at the ends of its domain, at s = -1, b = 0",
+        rkhs.Huber,
+        {"_conjugate": lambda self, s, b: np.where(s == -1, np.nan, rkhs.Huber._conjugate(self, s, b))},
+        HUBER,
+    ),
     ("prox is element-wise", rkhs.Squared, {"prox": lambda self, u, b, step: u / len(u)}, {}),
     (r"loss\(\(u \+ v\) / 2\)", rkhs.Squared, {"value": lambda self, u, b: _truncated(u, b)}, {}),
     ("gradient.u. .v - u.", rkhs.Squared, {"gradient": lambda self, u, b: u - b}, {}),

@@ -1,6 +1,6 @@
 """Problems with losses of vectors: against cvxpy, in other coordinates, units and spaces, and what is refused."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import cvxpy as cp
 import numpy as np
@@ -8,6 +8,7 @@ import pytest
 
 import judge
 import rkhs
+from rkhs.solvers._choose import Fallback
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.uniform(-1, 1, (14, 2)), RNG.uniform(-1, 1, (7, 2))
@@ -112,6 +113,47 @@ def test_robust_margins(radius, basis):
     reference = oracle(terms, basis)
     for solver in FOR_ALL:
         assert_solved(rkhs.Problem(KERNEL, terms, basis).solve(solver, tol=TOL), reference.value)
+
+
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_robust_margins_do_not_depend_on_units(unit, basis):
+    """The steps of values and of gradients differ; with one step for both, ADMM stagnated in other units."""
+    terms = margins(0.02 * unit, points=unit * X, weight=50.0)
+    found = rkhs.Problem(rkhs.Gaussian(4.0 * unit), terms, basis).solve(rkhs.solvers.ADMM(500), tol=1e-4)
+    assert found.status == "converged", found
+
+
+def test_a_smaller_tolerance_never_ends_at_a_larger_objective():
+    """ADMM oscillates here: the smallest gap counts as progress, not the last one."""
+    rng = np.random.default_rng(27)
+    points = 1e3 * rng.standard_normal((66, 1))
+    y = np.where(points[:, 0] > 0, 1.0, -1.0)
+    target = np.stack([y, 0 * y], axis=1)
+    term = rkhs.Term(rkhs.functionals.Jet(points), rkhs.RobustHinge(47.0), target, 2.66e4)
+    problem = rkhs.Problem(rkhs.Gaussian(1.99e3), [term], rkhs.Constant())
+    coarse, fine = (problem.solve(tol=tol) for tol in (1e-3, 1e-4))
+    assert fine.status == "converged"
+    assert fine.primal <= coarse.primal
+
+
+def test_a_fallback_does_not_return_less_than_it_started_from():
+    """The second solver starts at the best iterate of the first one, and gives it back if it ends above."""
+
+    @dataclass(frozen=True)
+    class Worse(rkhs.extend.Solver):
+        def check(self, system):
+            pass
+
+        def run(self, system, start, monitor):
+            nothing = replace(start, a=0 * start.a, basis=0 * start.basis, alpha=None)
+            monitor.report(nothing, 1e9, 1.0)
+            return nothing
+
+    problem = rkhs.Problem(KERNEL, margins(0.3))
+    alone = problem.solve(rkhs.solvers.ADMM(40), tol=1e-9)
+    assert alone.status == "iteration limit"
+    assert problem.solve(Fallback(rkhs.solvers.ADMM(40), Worse(), 40, False), tol=1e-9).primal == alone.primal
 
 
 def test_a_ball_of_radius_zero_is_the_hinge():

@@ -11,8 +11,9 @@ import onnxruntime
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import SVC
 
 import rkhs
@@ -27,12 +28,19 @@ exec(READER, PAGE_NAMES)
 
 
 def exported(model, X, tmp_path, **options):
-    """Return the outputs of onnxruntime and those of the page's reader."""
+    """Return the outputs of onnxruntime and those of the page's reader; both also predict zero rows."""
     proto = rkhs.to_onnx(model, **options)
     session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
-    (tmp_path / "model.json").write_text(rkhs.to_json(model, **options))
-    return dict(zip(names, session.run(None, {"X": X}), strict=True)), PAGE_NAMES["read"](tmp_path / "model.json")(X)
+    rkhs.to_json(model, tmp_path / "model.json", **options)
+    predicting = (
+        lambda X: dict(zip(names, session.run(None, {"X": X}), strict=True)),
+        PAGE_NAMES["read"](tmp_path / "model.json"),
+    )
+    for predict in predicting:
+        some, none = predict(X), predict(X[:0])
+        assert {name: none[name].shape for name in none} == {name: (0, *some[name].shape[1:]) for name in some}
+        yield some
 
 
 def assert_equal_outputs(model, expected, X, tmp_path, rtol=1e-6, **options):
@@ -223,6 +231,44 @@ def test_other_estimators(tmp_path):
         assert_equal_outputs(model, expected, Z, tmp_path, **options)
 
 
+@pytest.mark.parametrize("with_std", [True, False])
+@pytest.mark.parametrize("with_mean", [True, False])
+def test_options_of_the_scaler(with_mean, with_std, tmp_path):
+    """A scaler that does not center has a `mean_`, which was subtracted: 19 % of the labels were others."""
+    rng = np.random.default_rng(3)
+    X = np.array([2.0, -1.0]) + rng.standard_normal((40, 2)) * [1.0, 3.0]
+    scaler = StandardScaler(with_mean=with_mean, with_std=with_std)
+    model = make_pipeline(scaler, rkhs.InvariantClassifier(kernel=rkhs.Polynomial(3), invariance=None, loss="squared"))
+    model.fit(X, np.digitize(X[:, 0] * X[:, 1], [-3.0, 0.0]))
+    expected, _, options = predictions(model, X)
+    assert_equal_outputs(model, expected, X, tmp_path, **options)
+
+
+@pytest.mark.parametrize(
+    "class_weight",
+    [rkhs.ClassPrior({0: 0.1, 1: 0.2, 2: 0.7}), "balanced", {0: 10.0, 1: 1.0, 2: 0.1}],
+    ids=["prior", "balanced", "weights"],
+)
+def test_classes_with_weights(class_weight, tmp_path):
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((30, 2))
+    y = np.where(np.arange(30) < 20, np.digitize(X[:, 0], [-0.4, 0.4]), -1)
+    model = rkhs.InvariantClassifier(class_weight=class_weight, scale=1.0, loss="squared").fit(X, y)
+    expected, _, options = predictions(model, X)
+    assert_equal_outputs(model, expected, X, tmp_path, **options)
+
+
+def test_a_discriminant_of_the_scores(tmp_path):
+    """A linear f is largest for the middle class nowhere; the discriminant on top of it decides."""
+    X = np.random.default_rng(5).standard_normal((45, 2))
+    y = np.digitize(X[:, 0], [-0.4, 0.4])
+    model = rkhs.InvariantClassifierCV(kernel="linear", Cs=[1.0], nus=[0.0]).fit(X, y)
+    assert model.discriminant_ is not None
+    expected, _, options = predictions(model, X)
+    assert set(expected["label"]) == {0, 1, 2}
+    assert_equal_outputs(model, expected, X, tmp_path, **options)
+
+
 def test_scalar_factors_are_not_rounded_to_float32(tmp_path):
     # onnxruntime makes a factor next to a matrix product an attribute in single precision
     rng = np.random.default_rng(0)
@@ -261,7 +307,7 @@ def test_functions_of_users(tmp_path):
 def test_files(tmp_path):
     X = np.linspace(0, 6, 20)[:, None]
     model = rkhs.InvariantRegressor(scale=1.0).fit(X, np.sin(X[:, 0]))
-    rkhs.to_onnx(model, tmp_path / "model.onnx")
+    assert rkhs.to_onnx(model, tmp_path / "model.onnx") is None  # a prompt would print all numbers of a ModelProto
     assert rkhs.to_json(model, tmp_path / "model.json") is None
     onnx.checker.check_model(onnx.load(tmp_path / "model.onnx"), full_check=True)
     session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
@@ -276,11 +322,25 @@ def test_the_reader_is_that_of_the_page():
 
 X = np.random.default_rng(0).standard_normal((20, 2))
 Y = X[:, 0] > 0
+
+
+class LogScaler(StandardScaler):
+    def transform(self, X, copy=None):
+        return np.log(np.abs(super().transform(X, copy)))
+
+
+def behind(step):
+    return lambda: make_pipeline(step, rkhs.InvariantClassifier(loss="squared")).fit(X, Y)
+
+
+STEPS = (PCA(), MinMaxScaler(), RobustScaler(), SimpleImputer(), LogScaler())
+ATOMS = np.random.default_rng(1).standard_normal((4, 3, 3))
 OBJECTS = kernels.ObjectKernel(lambda a, b: float(a == b), list("ab"))
 REFUSED = {
     "SVC": (lambda: SVC().fit(X, Y), {}),
     "int": (lambda: 3, {}),
-    "PCA": (lambda: make_pipeline(PCA(), rkhs.InvariantClassifier()).fit(X, Y), {}),
+    **{type(step).__name__: (behind(step), {}) for step in STEPS},
+    "ForceFieldRegressor": (lambda: rkhs.ForceFieldRegressor(rkhs.Gaussian()).fit(ATOMS, ATOMS), {}),
     "precomputed": (lambda: rkhs.InvariantClassifier(kernel="precomputed", invariance=None).fit(X @ X.T, Y), {}),
     "GraphKernel": (lambda: rkhs.Function(kernels.GraphKernel(kernels.NeighborGraph.of(X)), rkhs.Evaluation(X), Y), {}),
     "ObjectKernel": (lambda: rkhs.Function(OBJECTS, rkhs.Evaluation([[0.0]]), [1.0]), {}),

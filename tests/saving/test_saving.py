@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from dataclasses import dataclass
 from zipfile import ZipFile
 
 import numpy as np
@@ -204,6 +205,81 @@ def test_a_model_with_a_function_of_the_user_is_not_written(tmp_path):
     assert not (tmp_path / "model.skops").exists()
     again = pickle.loads(pickle.dumps(fitted))
     assert_array_equal(again.predict(X), fitted.predict(X))
+
+
+@dataclass(frozen=True)
+class Opposite:
+    """A prior of the user: f(-x) - f(x) is small."""
+
+    factor: float = -1.0
+
+    def __call__(self, X):
+        return rkhs.Difference(self.factor * X, X)
+
+    def mirrored(self, X):
+        return self(X)
+
+
+@dataclass(frozen=True)
+class OwnKernel(rkhs.Gaussian):
+    """A kernel of the user."""
+
+
+@dataclass(frozen=True)
+class OwnLoss(rkhs.Huber):
+    """A loss of the user."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "trusted"),
+    [
+        ({"invariance": Opposite()}, [Opposite]),
+        ({"invariance": Opposite().mirrored}, [Opposite, f"{__name__}.Opposite.mirrored"]),
+        ({"invariance": Tangents(own_function)}, [own_function]),
+        ({"kernel": OwnKernel(), "loss": OwnLoss(0.5), "invariance": None}, [OwnKernel, OwnLoss]),
+    ],
+    ids=["prior", "method", "function", "kernel and loss"],
+)
+def test_types_of_the_user_are_saved_and_loaded_if_they_are_trusted(settings, trusted, tmp_path):
+    path, fitted = tmp_path / "model.skops", rkhs.InvariantRegressor(**settings).fit(X, X[:, 0])
+    names = [name if isinstance(name, str) else f"{__name__}.{name.__name__}" for name in trusted]
+    with pytest.raises(rkhs.exceptions.ModelFileError, match=names[0] + r".*pass trusted=\['" + names[0]):
+        rkhs.save(fitted, path)
+    rkhs.save(fitted, path, trusted=trusted)
+    with pytest.raises(rkhs.exceptions.ModelFileError, match=names[-1] + r".*pass trusted=\['" + names[0]):
+        rkhs.load(path)
+    for given in (trusted, names):
+        assert_array_equal(rkhs.load(path, trusted=given).predict(X), fitted.predict(X))
+
+
+def test_no_module_is_imported_for_a_type_that_is_not_trusted(tmp_path, monkeypatch):
+    source, path = tmp_path / "foreign_module.py", tmp_path / "model.skops"
+    source.write_text("import rkhs\nclass Kernel(rkhs.Gaussian):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import foreign_module
+
+    f = rkhs.Function(foreign_module.Kernel(), rkhs.Evaluation(X), X[:, 0])
+    rkhs.save(f, path, trusted=["foreign_module.Kernel"])
+    del sys.modules["foreign_module"]
+    with pytest.raises(rkhs.exceptions.ModelFileError, match=r"pass trusted=\['foreign_module.Kernel'\] to rkhs.load"):
+        rkhs.load(path)
+    assert "foreign_module" not in sys.modules
+    assert_array_equal(rkhs.load(path, trusted=["foreign_module.Kernel"])(X), f(X))
+
+
+@pytest.mark.parametrize(
+    ("trusted", "error", "complaint"),
+    [
+        ("a.b", TypeError, r"pass \['a.b'\]"),
+        ([3], TypeError, "must contain classes, functions or their names, got 3"),
+        (["no_such_module.Kernel"], ValueError, "no_such_module.Kernel is trusted, but cannot be imported"),
+        ([lambda X: X], ValueError, "<lambda> is trusted, but cannot be imported"),
+        ([type("Opposite", (), {"__module__": __name__})], ValueError, "belongs to another object"),
+    ],
+)
+def test_trusted_types_are_found_by_their_names(trusted, error, complaint, tmp_path):
+    with pytest.raises(error, match=complaint):
+        rkhs.save(machine(), tmp_path / "model.skops", trusted=trusted)
 
 
 @pytest.mark.parametrize("given", ["tensors", "device"])

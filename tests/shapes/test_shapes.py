@@ -11,6 +11,7 @@ import rkhs
 from clocks import ticking
 from rkhs._shapes.claims import Claim, parse_shape
 from rkhs._shapes.constraints import ConstrainedLeastSquares, Constraint, evenly
+from rkhs._shapes.fitting import warn_of_cost
 from rkhs._shapes.proofs import BranchAndBound, prove
 from rkhs.invariances import Monotone
 
@@ -376,3 +377,24 @@ def test_proofs_keep_a_time_limit():
     for limit in (0, -1.0, "long"):
         with pytest.raises(ValueError, match="time_limit of a Shape must be a positive number"):
             rkhs.InvariantRegressor(shape=rkhs.Shape({0: "increasing"}, time_limit=limit)).fit(X, y)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_proof_of_too_many_cells_is_announced(unit, recwarn):
+    """Before anything is solved, and with the kernel that is proved feature by feature."""
+    points = unit * np.random.default_rng(0).standard_normal((60, 10))
+    box = np.array([points.min(axis=0), points.max(axis=0)])
+
+    def announce(kernel, constraints):
+        problem = rkhs.Problem(kernel, [rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), points[:, 0])])
+        warn_of_cost(problem, parse_shape(constraints, None, 10), box)
+
+    with pytest.warns(UserWarning, match=r"10 interacting features.*20,000 are tried.*additive\(rkhs.Gaussian"):
+        announce(rkhs.Gaussian(4.4 * unit), {0: "increasing"})
+    additive = rkhs.kernels.additive(rkhs.Gaussian(unit), 10)
+    with pytest.warns(UserWarning, match=r"f is at least 0.*Bounds of f itself involve all features of any kernel"):
+        announce(additive, {"f": (0.0, None)})
+    recwarn.clear()
+    announce(additive, dict.fromkeys(range(10), "increasing"))
+    announce(rkhs.Gaussian((2.2 * unit, 2.2 * unit, *[1e3 * unit] * 8)), {0: "convex"})
+    assert not len(recwarn)

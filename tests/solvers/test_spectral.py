@@ -340,6 +340,31 @@ def test_the_posterior(basis):
     assert found.sample(slopes, 5, 0).shape == (5, 4, 2)
 
 
+def test_a_matrix_that_rounding_makes_indefinite_leaves_no_nan(monkeypatch):
+    X = POINTS[1]
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), X[:, 0], 1.0)
+    problem = rkhs.Problem(rkhs.Gaussian(0.5), [term], approximation=rkhs.FourierGrid())
+    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", lambda self, tau: -tau)
+    found = problem.solve()
+    assert found.status == "no further progress"
+    assert np.all(np.isfinite(found.function(X)))
+
+
+def test_variances_take_fewer_iterations_than_solutions(monkeypatch):
+    """Of accurate data with a trend, whose equations are ill-conditioned: an error of variances is quadratic."""
+    monkeypatch.setattr(_spectral_equations, "PLAIN", 10**6)  # no leading block, which would contain the whole grid
+    X = np.random.default_rng(0).uniform(size=(500, 2))
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 100 * X[:, 0], 1e5)
+    problem = rkhs.Problem(rkhs.Matern(0.5, 1.0), [term], rkhs.Constant(), approximation=rkhs.FourierGrid(modes=2000))
+    covariance, M = problem.solve(tol=1e-2).source.given, rkhs.Evaluation(X[:3])
+    products, own = [], _spectral_equations.NormalEquations.product
+    counted = lambda self, tau: (products.append(1), own(self, tau))[1]  # noqa: E731
+    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", counted)
+    variance, used = covariance.variance(M) - covariance.space.missing(M), len(products)
+    np.testing.assert_allclose(variance, np.diag(covariance.covariance(M)), rtol=1e-3)
+    assert used < 0.5 * (len(products) - used)
+
+
 @pytest.mark.parametrize("basis", BASES[:2], ids=repr)
 def test_sampled_variances(basis):
     """Of more than a hundred functionals; 100 samples have a relative error of 7 %, the same samples for all."""

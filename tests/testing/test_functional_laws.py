@@ -119,6 +119,20 @@ def test_every_family_means_what_it_says(family, meaning):
     check_functional(family, reference=meaning)
 
 
+@pytest.mark.parametrize("h", [1e-1, 1e-3, 1e-6])
+def test_differences_of_near_values(h):
+    """Rounding errors are those of the values, which are 1 / h^2 times their second difference."""
+    step = np.array([h, 0.0])
+
+    def second(f, middle=-2.0):
+        return f(X + step) + middle * f(X) + f(X - step)
+
+    check_functional(second(rkhs.Evaluation), second)
+    if h > 1e-3:
+        with pytest.raises(AssertionError, match="reference"):
+            check_functional(second(rkhs.Evaluation), lambda f: second(f, -2.0 + 1e-7))
+
+
 # Families that break one law each.
 
 

@@ -10,7 +10,7 @@ import rkhs
 from registry import DIMENSIONS, KERNELS
 from rkhs._calculus.forms import Form
 from rkhs._gram import operator
-from rkhs.kernels._base import FormKernel
+from rkhs.extend import FormKernel, Kernel, ScaledKernel, namespace
 from rkhs.testing import check_kernel
 
 WIDE = {
@@ -39,6 +39,66 @@ def test_every_kernel_obeys(name, dimension):
 @pytest.mark.parametrize("name", WIDE)
 def test_at_any_length_scale(name):
     check_kernel(WIDE[name], dimension=2, random_state=1)
+
+
+# Kernels that are positive definite in R^n only if n is small.
+
+
+@dataclass(frozen=True)
+class Wendland(ScaledKernel):
+    """(1 - r)^4 (4 r + 1) for r < 1, positive definite up to R^3."""
+
+    scale: float = 1.0
+    smooth = False
+
+    def smoothness(self, dimension):
+        return 1.5
+
+    def radial_derivatives(self, q, orders):
+        xp = namespace(q)
+        r = xp.sqrt(-2 * q)
+        rest = xp.clip(1 - r, 0.0, None)
+        phi = {0: rest**4 * (4 * r + 1), 1: 20 * rest**3, 2: 60 * rest**2 / xp.clip(r, 1e-30, None)}
+        return {k: phi[k] for k in orders}
+
+
+@dataclass(frozen=True)
+class Hat(Wendland):
+    """1 - r for r < 1, positive definite in R^1."""
+
+    def smoothness(self, dimension):
+        return 0.5
+
+    def radial_derivatives(self, q, orders):
+        xp = namespace(q)
+        return {0: xp.clip(1 - xp.sqrt(-2 * q), 0.0, None)}
+
+
+@dataclass(frozen=True)
+class Hidden(Kernel):
+    """A kernel without a form."""
+
+    kernel: Kernel
+
+    def smoothness(self, dimension):
+        return self.kernel.smoothness(dimension)
+
+    def pair(self, pairing):
+        return self.kernel.pair(pairing)
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+@pytest.mark.parametrize(("kernel", "good", "bad"), [(Wendland, 3, 5), (Hat, 1, 2)])
+def test_the_dimension_in_which_a_kernel_is_not_positive_definite_is_named(kernel, good, bad, scale):
+    check_kernel(kernel(scale), good)
+    with pytest.raises(AssertionError, match=rf">= 0 in R\^{bad} "):
+        check_kernel(kernel(scale), bad)
+
+
+def test_negative_eigenvalues_of_a_kernel_without_a_form():
+    check_kernel(Hidden(Hat()), 1)
+    with pytest.raises(AssertionError, match=r"c'Gc >= 0 in R\^2"):
+        check_kernel(Hidden(Hat()), 2)
 
 
 # Kernels that break one law each.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 
 from rkhs._files import exit_on_signals
 
@@ -10,12 +11,8 @@ from rkhs._files import exit_on_signals
 def main() -> None:
     """Run the command; name what is missing if its parts are not installed."""
     with exit_on_signals():
-        try:
-            import matplotlib  # noqa: F401
-            import pandas  # noqa: F401
-            import pyarrow  # noqa: F401
-
-            from rkhs._cli.commands import app
-        except ImportError:
+        if not all(map(find_spec, ("typer", "rich", "pandas", "pyarrow", "matplotlib"))):  # which imports none of them
             sys.exit("The command needs typer, rich, pandas, pyarrow and matplotlib: pip install 'rkhs[cli]'.")
+        from rkhs._cli.commands import app
+
         app()

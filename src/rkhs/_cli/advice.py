@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,41 +19,50 @@ SPARSE = 0.2  # the share of missing cells from which a column is worth a look
 
 
 def advise(
-    fit: Fit, examples: Examples, X: Vector, labels: PairedDifference, effects: Sequence[Effect], table: Sequence[Any]
+    fit: Fit,
+    examples: Examples,
+    X: Vector,
+    labels: PairedDifference,
+    effects: Sequence[Effect],
+    found: Mapping[str, Any],
 ) -> list[str]:
-    """Return suggestions, one sentence or two each."""
+    """Return suggestions, one sentence or two each; `found` are facts about the whole table, of which X is a sample."""
     more = (
         "More labels will probably help."
         if labels.verdict == BETTER
         else "It is not clear that more labels would help."
     )
-    found = [f"{more} {labels.sentence()}"]
+    said = [f"{more} {labels.sentence()}"]
     if (lines := uncertain_rows(fit, examples, X)) is not None:
-        unit = examples.features.index.name
-        found.append(f"Label first the rows of which the model is least certain: {unit}s {', '.join(map(str, lines))}.")
+        unit, seen = examples.features.index.name, int((~examples.labeled).sum())
+        of = f", of {seen} drawn at random" if seen < found["rows without a target"] else ""
+        said.append(
+            f"Label first the rows of which the model is least certain{of}: {unit}s {', '.join(map(str, lines))}."
+        )
     largest = max(effect.size for effect in effects)
     stated = (*fit.request.increasing, *fit.request.decreasing)
     for effect in effects:
         if effect.slopes is None or effect.column in stated or effect.size < MATTERS * largest:
             continue
-        rising = float(np.mean(effect.slopes > 0))
-        if effect.slopes.shape[1] == 1 and max(rising, 1 - rising) >= MONOTONE:
-            verb, option = ("rises", "--increasing") if rising > 0.5 else ("falls", "--decreasing")
+        rising, falling = float(np.mean(effect.slopes > 0)), float(np.mean(effect.slopes < 0))
+        if effect.slopes.shape[1] == 1 and max(rising, falling) >= MONOTONE:
+            verb, option = ("rises", "--increasing") if rising > falling else ("falls", "--decreasing")
             what = "prediction" if examples.regression else f"score of {list(examples.counts())[-1]!r}"
-            found.append(
-                f"The {what} {verb} with {effect.column!r} at {100 * max(rising, 1 - rising):.0f} % of the rows. If it "
+            said.append(
+                f"The {what} {verb} with {effect.column!r} at {100 * max(rising, falling):.0f} % of the rows. If it "
                 f"must do so everywhere, add {option} {effect.column!r}."
             )
-    sparse = [row["column"] for row in table if row["kind"] != "target" and SPARSE <= row["missing"] / len(X) < 1]
-    if sparse:
-        found.append(f"Cells are often missing in {_listed(sparse)}: fill them if you can.")
+    learned = {effect.column for effect in effects}
+    missing = {row["column"]: row["missing"] / found["rows"] for row in found["table"] if row["column"] in learned}
+    if sparse := [name for name, share in missing.items() if share >= SPARSE]:
+        said.append(f"Cells are often missing in {_listed(sparse)}: fill them if you can.")
     idle = [effect.column for effect in effects if effect.size < HARDLY * largest]
     if idle:
-        found.append(
+        said.append(
             f"The prediction hardly depends on {_listed(idle)}: check that these columns are read as intended, or "
             "leave them out with --ignore."
         )
-    return found
+    return said
 
 
 def uncertain_rows(fit: Fit, examples: Examples, X: Vector) -> list[int] | None:

@@ -11,7 +11,7 @@ from sklearn.metrics import confusion_matrix
 
 from rkhs._cli.comparison import Comparison, OutOfFold, format_error
 from rkhs._cli.effects import Effect
-from rkhs._cli.learning import PRIORS, Fit, Search
+from rkhs._cli.learning import Fit, Search, Tried
 from rkhs._cli.markup import COLORS, Axes, Markup, markup, number, short, svg, table
 
 Part = tuple[str, str]  # a title and HTML
@@ -129,33 +129,29 @@ def reliability(ours: OutOfFold) -> list[tuple[float, float, int]]:
 
 
 def candidates_table(search: Search, regression: bool) -> str:
-    """Show the best settings for each kind of prior, or the kernels of a map, if several were tried."""
-    report = getattr(search, "selection_report_", None)
-    if not report:
+    """Show what an automatic choice has compared: the best settings for each kind of prior, or kernels."""
+    tried = Tried.by(search)
+    if tried is None:
         return ""
-    if chosen_by_evidence(search):
-        note = "The logarithm of the evidence: how probable the targets are under each kernel. The first was chosen."
-        kernels = [
-            [repr(row["kernel"]), number(row["evidence"], f"{row['evidence']:.1f}")] for row in report["candidates"]
-        ]
-        return f"<p>{note}</p>" + table(["kernel", "logarithm of the evidence"], kernels)
-    rows = []
-    for row in report["candidates"]:
-        error = number(row["error"], format_error(row["error"], regression))
-        rows.append([PRIORS.get(row["prior"], ("none", False))[0], error, row["C"], row["nu"]])
-    headings = ["prior", "leave-one-out error", "C", "nu"]
-    note = "The best settings of each kind. A kind further down is chosen only if its squared errors are clearly lower."
-    return f"<p>{note}</p>" + table(headings, rows)
-
-
-def chosen_by_evidence(search: Search) -> bool:
-    """Return whether the settings are those of the largest evidence, and not of the smallest error."""
-    return "evidence" in getattr(search, "selection_report_", {"candidates": [{}]})["candidates"][0]
+    report, rows = search.selection_report_, []
+    evidence = "evidence" in report["candidates"][0]
+    for k, (row, name, value) in enumerate(zip(report["candidates"], tried.names, tried.values, strict=True)):
+        shown = f"{row['evidence']:.1f}" if evidence else format_error(row["error"], regression)
+        measured = number(row["evidence" if evidence else "error"], shown)
+        rows.append([name, measured, number(value, f"{value:.4g}"), row["C"], "chosen" if k == tried.chosen else ""])
+    what, measure = ("kernel", "logarithm of the evidence") if evidence else ("prior", "leave-one-out error")
+    note = f"{'Kernels' if evidence else 'The best settings of each kind'} are compared by the {tried.criterion}."
+    if not evidence and tried.values[tried.chosen] > min(tried.values):
+        note = report["sentence"]  # too few labels to compare errors
+    return f"<p>{escape(note)}</p>" + table([what, measure, tried.criterion, "C", ""], rows)
 
 
 def grid_chart(search: Search, regression: bool) -> str:
-    """Show the error over C and nu, other settings at their best; the chosen cell has a frame and its exact number."""
-    if chosen_by_evidence(search):
+    """Show the error over C and nu, other settings at their best; the chosen cell has a frame and its exact number.
+
+    An automatic choice is not made by this error, but by what `candidates_table` shows.
+    """
+    if Tried.by(search) is not None:
         return ""
     results, best = search.cv_results_, search.best_index_
     errors = -np.asarray(results["mean_test_score"], dtype=float)

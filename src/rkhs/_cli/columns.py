@@ -7,6 +7,7 @@ from days after the twelfth; with points it is the day (29.2.2024).  Ambiguous c
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,8 +26,14 @@ DATES = {
     "month-day-year": ("^([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})", r"\3-\1-\2"),
     CLOCK: ("^", "1970-01-01 "),
 }
-GROUPED = r"[+-]?[0-9]{1,3}(,[0-9]{3})+"  # thousands separators, or one decimal comma
-LIKE_NUMBERS = r"[+-]?[$€£]? ?[.,]?[0-9][0-9.,:/'+TZUCeE -]*(%|[$€£])?"  # also dates, percentages and prices
+SEPARATED = r"[+-]?[0-9]{0,3}([.,][0-9]{3})*[.,][0-9]*"  # the sign at the end is a decimal or thousands separator
+SIGNS = "$€£¥%"  # of prices and percentages
+LIKE_NUMBERS = rf"[+-]?[{SIGNS}]? ?[.,]?[0-9][0-9.,:/'+TZUCeE -]*[{SIGNS}]?"  # also dates, percentages and prices
+
+
+def _grouped(sign: str) -> str:
+    """Return the pattern of numbers with thousands separators, of which a single one may be a decimal sign."""
+    return rf"[+-]?[0-9]{{1,3}}(\{sign}[0-9]{{3}})+"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +45,30 @@ class TableColumn:
     place: str = "line"  # precedes that number in messages, as in "data.csv, line"
     comma: bool = False  # whether numbers may have decimal commas, because commas do not separate columns
     decimal: str | None = None  # the decimal sign if the user gave it, "." or ","
+    beside_commas: bool = False  # whether the numbers of some column of the table have commas
 
     def refuse(self, wrong: Any, reason: str) -> None:
         """Raise an error about the first of the cells that are wrong and not missing, if there are any."""
-        found = self.cells[np.asarray(wrong, dtype=bool) & self.cells.notna().to_numpy()]
+        found = self._present(wrong)
         if len(found):
             text = str(found.iloc[0])
             shown = repr(text if len(text) <= 40 else text[:37] + "...")
             more = f" {len(found) - 1} more of its cells are like it." if len(found) > 1 else ""
             raise CommandError(f"{self.place} {found.index[0]}: column {self.name!r} has {shown}, {reason}.{more}")
+
+    def _present(self, wrong: Any) -> pd.Series:
+        return self.cells[np.asarray(wrong, dtype=bool) & self.cells.notna().to_numpy()]
+
+    def _spelling(self, wrong: Any) -> str | None:
+        """Return how to write the first of some cells so that it is a number; None if it does not look like one."""
+        cell = str(next(iter(self._present(wrong)), ""))
+        if re.fullmatch(LIKE_NUMBERS, cell) and (sign := next((sign for sign in SIGNS if sign in cell), None)):
+            return f"write it without the sign {sign!r}, which the name of the column can hold"
+        if re.fullmatch(SEPARATED, cell) is None:
+            return None
+        if self.decimal is None:
+            return "state the decimal sign with --decimal"
+        return f"write it with the decimal sign {self.decimal!r}, which --decimal has stated"
 
     def texts(self) -> Vector:
         """Return the cells as texts, "" where missing; a float without a fraction is written as an integer."""
@@ -69,7 +91,9 @@ class TableColumn:
     def numbers(self) -> Vector:
         """Return the cells in float64, NaN where missing; refuse cells that are not numbers."""
         values = self._parsed()
-        self.refuse(np.isnan(values), "which is not a number: leave unknown cells empty, or name them with --missing")
+        wrong = np.isnan(values)
+        remedy = self._spelling(wrong) or "leave unknown cells empty, or name them with --missing"
+        self.refuse(wrong, f"which is not a number: {remedy}")
         size = np.abs(np.nan_to_num(values))
         self.refuse(size > 1e100, "and the squares of numbers beyond 1e+100 overflow: use another unit")
         texts = self.texts()
@@ -79,20 +103,31 @@ class TableColumn:
         self.refuse(inexact, f"an integer that float64 cannot represent: {remedy}")
         return values
 
+    def has_commas(self) -> bool:
+        """Return whether the cells are numbers some of which have a comma, where commas do not separate columns."""
+        if self.cells.dtype != "string" or not self.comma:
+            return False
+        numbers = pd.to_numeric(self.cells.str.replace(",", ".", regex=False), errors="coerce")
+        return bool(self._matches(".*,.*").any()) and numbers.notna().equals(self.cells.notna())
+
     def _parsed(self) -> Vector:
-        """Return the numbers in the cells, NaN where there is none."""
+        """Return the numbers in the cells, NaN where there is none; refuse signs whose meaning is not certain."""
         cells = self.cells
         if cells.dtype == "string" and self.decimal is not None:
             other = "," if self.decimal == "." else "."
-            grouped = self._matches(rf"[+-]?[0-9]{{1,3}}(\{other}[0-9]{{3}})+(\{self.decimal}[0-9]*)?")
+            grouped = self._matches(rf"{_grouped(other)}(\{self.decimal}[0-9]*)?")
             cells = cells.where(grouped | ~self._matches(rf".*\{other}.*"))
             cells = cells.str.replace(other, "", regex=False).str.replace(self.decimal, ".", regex=False)
         elif cells.dtype == "string" and self.comma:
-            with_points, commas = cells.str.replace(",", ".", regex=False), self._matches(".*,.*")
-            if commas.any() and pd.to_numeric(with_points, errors="coerce").notna().equals(cells.notna()):
-                if (self._matches(GROUPED) | ~commas).all():
+            commas, points = self._matches(".*,.*"), self._matches(r".*\..*")
+            if self.has_commas():
+                if (self._matches(_grouped(",")) | ~commas).all():
                     self.refuse(commas, "whose comma may be a decimal or a thousands separator: state --decimal")
-                cells = with_points
+                self.refuse(points, "while other cells have a comma: state which is the decimal sign with --decimal")
+                cells = cells.str.replace(",", ".", regex=False)
+            elif self.beside_commas and (self._matches(_grouped(".") + "|[+-]?[0-9]+") | cells.isna()).all():
+                wrong = "whose point may separate thousands, since other columns have a comma: state --decimal"
+                self.refuse(points, wrong)
         return pd.to_numeric(cells, errors="coerce").to_numpy(float, na_value=np.nan)
 
     def _instants(self, form: str) -> pd.Series:
@@ -121,15 +156,16 @@ class TableColumn:
         kind = max(counts, key=lambda one: counts[one])
         word = NUMBERS if kind == NUMBERS else f"dates ({kind})"
         remedy = f"--ignore {self.name!r} leaves the column out, --text {self.name!r} reads it as text"
+        wrong = ~readable[kind]
+        spelling = self._spelling(wrong) if kind == NUMBERS else None
         if counts[kind] < known and 2 * counts[kind] > known:
-            self.refuse(
-                ~readable[kind],
-                f"while most cells are {word}: leave the cell empty, or name it with --missing; {remedy}",
-            )
+            spelling = spelling or "leave the cell empty, or name it with --missing"
+            self.refuse(wrong, f"while most cells are {word}: {spelling}; {remedy}")
+        example = f"1234{self.decimal or '.'}5"
         self.refuse(
-            ~readable[kind],
-            "neither a number such as 1234.5 nor a date such as 2024-02-29: write it like these, or state the decimal "
-            f"sign with --decimal; {remedy}",
+            wrong,
+            f"neither a number such as {example} nor a date such as 2024-02-29: {spelling or 'write it like these'}; "
+            f"{remedy}",
         )
         if kind == "day-month-year" and counts["month-day-year"] == known:
             ambiguous = ~self._matches(r"[0-9]+\.[0-9]+\..*")

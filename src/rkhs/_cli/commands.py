@@ -1,4 +1,7 @@
-"""The subcommands and their options."""
+"""The subcommands and their options.
+
+Modules that need NumPy, pandas or scikit-learn are imported when the files and options are known to be right.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ from typing import Annotated, Any
 import typer
 
 import rkhs
-from rkhs._cli.terminal import CommandError, finite, show
+from rkhs._cli.options import Format, Request, check_is_file
+from rkhs._cli.outputs import check_outputs
+from rkhs._cli.terminal import CommandError, Problems, finite, show
 
 app = typer.Typer(
     help="Fit kernel models to tables: they learn from labels, from rows without one, and from what you know.",
@@ -49,7 +54,7 @@ def fit(
     ] = "auto",
     cv: Annotated[bool, typer.Option("--cv", help="Choose C, nu and scale of a named invariance too.")] = False,
     C: Annotated[float | None, typer.Option("--C", help="Weight of the labels, instead of a chosen one.")] = None,
-    nu: Annotated[float | None, typer.Option(help="Weight of the invariance, instead of a chosen one.")] = None,
+    nu: Annotated[float | None, typer.Option(help="Weight of a named invariance, instead of a chosen one.")] = None,
     increasing: Annotated[Several, typer.Option(help="A column with which the prediction can only rise.")] = None,
     decreasing: Annotated[Several, typer.Option(help="A column with which the prediction can only fall.")] = None,
     monotone: Annotated[Several, typer.Option(hidden=True)] = None,
@@ -68,10 +73,6 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a model to a table; write it with a picture and a report that compares it with a plain SVM."""
-    from rkhs._cli.fit import run
-    from rkhs._cli.learning import Request
-    from rkhs._cli.report import print_report
-    from rkhs._cli.tables import Format
 
     def work() -> Facts:
         if monotone:
@@ -95,9 +96,19 @@ def fit(
             report=report,
             force=force,
         )
-        return run(request)
+        problems = request.problems()
+        if not data.is_file():
+            problems.check()
+        from rkhs._cli.fit import run
 
-    _answer(work, as_json, print_report)
+        return run(request, problems)
+
+    def print_facts(facts: Facts) -> None:
+        from rkhs._cli.report import print_report
+
+        print_report(facts)
+
+    _answer(work, as_json, print_facts)
 
 
 @app.command()
@@ -112,10 +123,22 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Predict the target of each row of a table: classes with probabilities, or numbers with intervals."""
-    from rkhs._cli.predict import run
-    from rkhs._cli.tables import Format
 
-    _answer(lambda: run(model, data, out, Format.from_options(missing, separator, decimal), force), as_json)
+    def work() -> Facts:
+        problems = Problems()
+        with problems.gathered():
+            stated = Format.from_options(missing, separator, decimal)
+        for path, kind in ((model, "a model file"), (data, "a table")):
+            with problems.gathered():
+                check_is_file(path, kind)
+        with problems.gathered():
+            check_outputs({"--out": out}, [model, data], force)
+        problems.check()
+        from rkhs._cli.predict import run
+
+        return run(model, data, out, stated)
+
+    _answer(work, as_json)
 
 
 @app.command()
@@ -137,9 +160,11 @@ def inspect(
     as_json: Json = False,
 ) -> None:
     """Print the facts in a model file, without loading the model."""
-    from rkhs._io import notes_of
 
     def work() -> Facts:  # nothing of the model is built, so that files of any version can be inspected
+        check_is_file(model, "a model file")
+        from rkhs._io import notes_of
+
         found = notes_of(model)
         notes = found.pop("notes", {})
         return {"file": str(model), "size in bytes": model.stat().st_size, **found, **notes}

@@ -20,7 +20,8 @@ from sklearn.svm import SVC, SVR
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs._cli.learning import AUTO, NONE, PRIORS, Examples, Fit, Request
+from rkhs._cli.learning import Examples, Fit
+from rkhs._cli.options import AUTO, NONE, Request
 from rkhs._estimators.regressor import likely_spread
 
 LABELED, OTHERS = 200, 600  # rows that are compared at most, drawn at random: seconds for each fold
@@ -142,7 +143,7 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
     `fit` is the model to keep, whose priors are left out one by one.
     """
     request, known = fit.request, np.flatnonzero(examples.labeled)
-    without = _ablations(fit)
+    without = _ablations(fit, not examples.labeled.all())
     y, regression = examples.y[known], request.regression
     classes = None if regression else np.array(list(examples.counts()), dtype=str)
     predicted = {name: np.empty_like(y) for name in (MODEL, HALF, *without)}
@@ -154,13 +155,13 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
         # Held-out rows stay without their targets, unless the table has no rows without a target.
         rows = known[train] if len(known) == len(X) else np.arange(len(X))
         part, points = examples.hidden(known[test]).take(rows), X[rows]
-        again = request.fit(points, part)
+        again = Fit.of(request, points, part)
         fewer = again.refit(points, part.hidden(_every_other(part)))
         predicted[MODEL][test], predicted[HALF][test] = again.model.predict(held_out), fewer.model.predict(held_out)
         second[test] = _uncertainty(again, held_out)
         for name, (other, kind) in without.items():
             kept = part.labeled if kind == LABELED_ROWS else np.ones(len(points), dtype=bool)
-            predicted[name][test] = other.fit(points[kept], part.take(kept)).model.predict(held_out)
+            predicted[name][test] = Fit.of(other, points[kept], part.take(kept)).model.predict(held_out)
     predicted[PLAIN] = plain_svm(X[known], y, regression, [test for _, test in folds])
     each = {name: OutOfFold(y, values, classes) for name, values in predicted.items()}
     known_deviation = classes is None and not np.isnan(second).any()
@@ -171,12 +172,12 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
     return Comparison(ours, difference[PLAIN], [difference[name] for name in without], difference[HALF])
 
 
-def _ablations(fit: Fit) -> dict[str, tuple[Request, str]]:
+def _ablations(fit: Fit, unlabeled: bool) -> dict[str, tuple[Request, str]]:
     """Return the request without each prior, and the rows to which it is fitted, by what is left out."""
     found: dict[str, tuple[Request, str]] = {}
     request = fit.request
     if request.invariance == AUTO:
-        if PRIORS.get(fit.prior, ("", False))[1]:
+        if fit.uses_unlabeled and unlabeled:
             found["one without the unlabeled rows"] = request, LABELED_ROWS
     elif fit.prior != NONE:
         found[f"one without the prior {fit.prior!r}"] = replace(request, invariance=NONE), ALL_ROWS

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -22,53 +20,48 @@ from rkhs._cli.columns import TableColumn
 from rkhs._cli.comparison import Comparison, compare
 from rkhs._cli.effects import effects
 from rkhs._cli.learning import (
-    AUTO,
     LABELED,
-    LANDMARKS,
     MOST,
     OTHERS,
     PRIORS,
     UNLABELED,
     Examples,
     Fit,
-    Request,
     fit_large,
 )
-from rkhs._cli.outputs import check_outputs, check_picture
+from rkhs._cli.options import AUTO, Request
+from rkhs._cli.outputs import check_picture
 from rkhs._cli.picture import draw
 from rkhs._cli.report import write_report
 from rkhs._cli.tables import NOTES, Kinds, classify, describe, features_of, read
 from rkhs._cli.terminal import CommandError, Problems, finite, step
 
 
-def run(request: Request) -> dict[str, Any]:
-    """Read, fit, compare, save, draw and write the report; return all facts."""
+def run(request: Request, problems: Problems) -> dict[str, Any]:
+    """Read, fit, compare, save, draw and write the report; return all facts.
+
+    `problems` are those of the options, which are reported with those of the table.
+    """
     start = perf_counter()
-    problems, stem = Problems(), os.path.splitext(request.out)[0]
-    picture, report = request.picture or Path(stem + ".png"), request.report or Path(stem + ".html")
     with problems.gathered():
-        request.check()
-    with problems.gathered():
-        check_outputs({"--out": request.out, "--picture": picture, "--report": report}, [request.data], request.force)
-        check_picture(picture)
+        check_picture(request.outputs["--picture"])
     with step("reading"), problems.gathered():
         examples, kinds, found = examples_of(request, folds=True)
         request = request.with_signs(kinds, len(found["classes"] or ()))
     problems.check()
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the report has the status of the solution
-        facts = _fit_and_write(request, examples, kinds, found, picture, report)
+        facts = _fit_and_write(request, examples, kinds, found)
     return facts | {"seconds": round(perf_counter() - start, 1)}
 
 
-def _fit_and_write(
-    request: Request, examples: Examples, kinds: Kinds, found: dict[str, Any], picture: Path, report: Path
-) -> dict[str, Any]:
+def _fit_and_write(request: Request, examples: Examples, kinds: Kinds, found: dict[str, Any]) -> dict[str, Any]:
     """Fit, compare, save, draw and write the report; return all facts."""
+    model, picture, report = request.outputs.values()
     columns = kinds.encoder().fit(examples.features)
     few = examples.sample(LABELED, OTHERS)
     X = columns.transform(few.features)
     with step("choosing settings and fitting"):
-        fit, learned_from = request.fit(X, few), few
+        fit, learned_from = Fit.of(request, X, few), few
         if len(few.y) < len(examples.y):
             learned_from = examples.sample(MOST, OTHERS)
             fit = fit_large(fit, columns.transform(learned_from.features), learned_from)
@@ -79,20 +72,20 @@ def _fit_and_write(
     seen = effects(fit.model.function_, columns, few.features, kinds)
     facts = found | _facts(request, fit, compared, learned_from) | {"rows of the choice": len(few.y)}
     facts |= {note: getattr(kinds, kind) for note, kind in NOTES.items()}
-    facts["advice"] = advise(fit, few, X, compared.labels, seen, found["table"])
+    facts["advice"] = advise(fit, few, X, compared.labels, seen, found)
     if not request.regression:
         fit.model.predict_proba(X[:1])  # fits the probabilities, so that the model file holds them
     with step("saving"):
-        request.out.parent.mkdir(parents=True, exist_ok=True)
-        rkhs.save(Pipeline([("columns", columns), ("model", fit.model)]), request.out, notes=finite(facts))
+        model.parent.mkdir(parents=True, exist_ok=True)
+        rkhs.save(Pipeline([("columns", columns), ("model", fit.model)]), model, notes=finite(facts))
     with step("drawing and writing the report"):
         try:
             draw(picture, fit, few, X, facts)
             classes = None if request.regression else list(found["classes"])
             write_report(report, request.data.name, facts, charts(compared, seen, fit, classes))
         except OSError as error:
-            raise CommandError(f"The model is in {request.out}, but {error.strerror or error}.") from error
-    return facts | {"model": str(request.out), "picture": str(picture), "report": str(report)}
+            raise CommandError(f"The model is in {model}, but {error.strerror or error}.") from error
+    return facts | {"model": str(model), "picture": str(picture), "report": str(report)}
 
 
 def examples_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds, dict[str, Any]]:
@@ -139,17 +132,17 @@ def _targets(column: TableColumn, regression: bool) -> Vector:
 def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examples) -> dict[str, Any]:
     """Return what the report shows and the model file keeps."""
     model, params = fit.model, fit.params
-    span = f", in the span of {LANDMARKS} landmarks" if len(learned_from.y) > LABELED + OTHERS else ""
+    span = "" if model.solution_.span is None else f", in the span of {model.solution_.span}"
     return {
         "target": request.target,
         "regression": request.regression,
         "measure": "root mean squared error" if request.regression else "error",
-        "missing": list(request.form.missing),
+        **request.form.notes(),
         "rows learned from": len(learned_from.y),
         "rows compared": len(compared.ours.truth),
         "kernel": repr(model.function_.kernel),
-        "prior": PRIORS.get(fit.prior, (fit.prior, False))[0],
-        "chosen automatically": request.invariance == AUTO,
+        "prior": PRIORS.get(fit.prior, fit.prior),
+        "choice": fit.search.selection_report_["sentence"] if request.invariance == AUTO else None,
         "increasing": list(request.increasing),
         "decreasing": list(request.decreasing),
         "C": float(params["C"]),
@@ -157,6 +150,7 @@ def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examp
         "settings tried": len(fit.search.cv_results_["params"]),
         "solution": f"{model.solution_.status}, relative gap {model.solution_.relative_gap:.1e}{span}",
         "representers": int(model.function_.active),
+        "decision": "a linear discriminant of the scores" if getattr(model, "discriminant_", None) else None,
         "comparison": compared.plain.facts(),
         "priors": [one.facts() for one in compared.priors],
         "labels": compared.labels.facts(),

@@ -1,13 +1,11 @@
-"""The options of `rkhs fit`, and the estimators that they ask for."""
+"""The estimators that the options of `rkhs fit` ask for."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from math import inf
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,18 +14,21 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs._cli.tables import Format, Kinds
-from rkhs._cli.terminal import CommandError, Problems, suggest
+from rkhs._cli.options import AUTO, NONE, NU, Request
+from rkhs._cli.terminal import CommandError
+from rkhs._estimators import scoring
 from rkhs.invariances import Monotone, RandomSubset
 from rkhs.invariances._base import Invariance, as_invariances
 
-AUTO, NONE = "auto", "none"
-NU = {"gradient": 1.0, "local_average": 1.0, "graph": 100.0}  # mild default weights of named priors
-PRIORS = {  # what the automatic choice tries besides no prior, and whether it takes that from unlabeled rows too
-    "features": ("distances from the covariance of all rows", True),
-    "scales": ("a length scale for each column", False),
-    "graph": ("neighboring rows have similar targets", True),
+PRIORS = {  # what the automatic choice tries, by the names of the library
+    scoring.NONE: NONE,
+    scoring.FEATURES: "distances from the covariance of all rows",
+    scoring.TREND: "a linear trend",
+    scoring.SCALES: "a length scale for each column",
+    scoring.GRAPH: "neighboring rows have similar targets",
+    scoring.SUM: "neighboring rows, and rows with similar columns, have similar targets",
 }
+FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[+-]?[0-9]+)?")  # in the name of a kernel
 UNLABELED = ""  # the label of a row that has none
 FOLDS = 5
 # Settings are chosen from a sample of the rows if there are more: these take half a minute of a core.
@@ -101,96 +102,6 @@ class Examples:
         return replace(self, y=y)
 
 
-@dataclass(frozen=True)
-class Request:
-    """The options of `rkhs fit`; `signs` maps monotone features, by number, to +1 (increasing) or -1 (decreasing)."""
-
-    data: Path
-    target: str
-    out: Path = Path("model.skops")
-    invariance: str = AUTO
-    cv: bool = False
-    C: float | None = None
-    nu: float | None = None
-    increasing: tuple[str, ...] = ()
-    decreasing: tuple[str, ...] = ()
-    regression: bool = False
-    ignore: tuple[str, ...] = ()
-    as_text: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    form: Format = field(default_factory=Format)
-    picture: Path | None = None
-    report: Path | None = None
-    force: bool = False
-    signs: Mapping[int, int] = field(default_factory=dict)
-
-    def check(self) -> None:
-        """Refuse options that make no sense for any table, all at once."""
-        problems, names = Problems(), (AUTO, *NU, NONE)
-        problems.refuse(
-            self.invariance not in names,
-            f"--invariance must be one of {', '.join(names)}, got {self.invariance!r}."
-            + suggest(self.invariance, names),
-        )
-        problems.refuse(
-            self.C is not None and not 0 < self.C < inf,
-            f"--C must be a finite number > 0, got {self.C}: 10 is a good start.",
-        )
-        problems.refuse(
-            self.nu is not None and not 0 <= self.nu < inf,
-            f"--nu must be a finite number >= 0, got {self.nu}: 1 is a good start.",
-        )
-        for name in set(self.increasing) & set(self.decreasing):
-            problems.refuse(True, f"Column {name!r} is both --increasing and --decreasing: keep one of them.")
-        problems.check()
-
-    def with_signs(self, kinds: Kinds, classes: int) -> Request:
-        """Resolve the names of monotone columns; refuse those that cannot be monotone, all at once."""
-        problems, signs = Problems(), {}
-        for option, names, sign in (("--increasing", self.increasing, 1), ("--decreasing", self.decreasing, -1)):
-            for name in names:
-                why = "has neither numbers nor dates" if name in kinds.features else "is not a column to learn from"
-                problems.refuse(
-                    name not in kinds.amounts,
-                    f"{option} {name}: {name!r} {why}; columns that do are {', '.join(kinds.amounts) or 'none'}."
-                    + suggest(name, kinds.amounts),
-                )
-                signs[name] = sign
-            problems.refuse(
-                bool(names) and not self.regression and classes > 2,
-                f"{option} needs two classes or numbers to predict, and column {self.target!r} has {classes} classes: "
-                "leave it out, or predict numbers with --regression.",
-            )
-        problems.check()
-        return replace(self, signs={kinds.amounts.index(name): sign for name, sign in signs.items()})
-
-    def fit(self, X: Vector, examples: Examples) -> Fit:
-        """Choose the settings and fit the model to points X, the encoded features of the examples."""
-        search = self._search(examples.folds(), X).fit(X, examples.y)
-        chosen = Fit(self, search, search)
-        return chosen.refit(X, examples) if self.signs else chosen
-
-    def _search(self, folds: Folds, X: Vector) -> Search:
-        """Return the estimator that chooses settings, without monotone features."""
-        options: dict[str, Any] = {"cv": folds, "invariance": None if self.invariance == NONE else self.invariance}
-        if self.invariance == AUTO:
-            options["Cs"], options["nus"] = (None if value is None else [value] for value in (self.C, self.nu))
-        elif self.cv:
-            options |= {"Cs": 5, "nus": [0.0] if self.invariance == NONE else 5}
-            options["scales"] = [share * rkhs.kernels.median_scale(X) for share in (0.5, 1.0, 2.0)]
-        else:
-            nu = NU.get(self.invariance, 0.0) if self.nu is None or self.invariance == NONE else self.nu
-            options |= {"Cs": [10.0 if self.C is None else self.C], "nus": [nu]}
-        if self.signs:
-            options["kernel"] = "gaussian"  # functions of other kernels have no derivatives
-        options["verbose"] = sys.stderr.isatty()
-        if self.regression:
-            return rkhs.InvariantRegressorCV(unlabeled=float("nan"), **options)
-        if self.invariance != AUTO:
-            options["loss"] = "squared_hinge"
-        return rkhs.InvariantClassifierCV(unlabeled=UNLABELED, **options)
-
-
 @dataclass(frozen=True, eq=False)
 class Fit:
     """A fitted search and the model to keep, which is the search itself unless something is added to it."""
@@ -198,6 +109,13 @@ class Fit:
     request: Request
     search: Search
     model: Model | Search
+
+    @classmethod
+    def of(cls, request: Request, X: Vector, examples: Examples) -> Fit:
+        """Choose the settings and fit the model to points X, the encoded features of the examples."""
+        search = _search(request, examples.folds(), X).fit(X, examples.y)
+        chosen = cls(request, search, search)
+        return chosen.refit(X, examples) if request.signs else chosen
 
     @property
     def params(self) -> dict[str, Any]:
@@ -211,10 +129,15 @@ class Fit:
 
     @property
     def prior(self) -> str:
-        """The name of the prior that was chosen or asked for: one of PRIORS, of NU, or NONE."""
+        """The name of the prior of the model: one of PRIORS, of NU, or NONE."""
         if hasattr(self.search, "selection_report_"):
             return str(self.search.selection_report_["chosen"]["prior"])
         return self.request.invariance if self.params["nu"] > 0 else NONE
+
+    @property
+    def uses_unlabeled(self) -> bool:
+        """Whether an automatic choice has taken a kernel that is computed from the unlabeled rows, if there are any."""
+        return self.request.invariance == AUTO and self.prior in scoring.OF_ALL_POINTS
 
     def refit(self, X: Vector, examples: Examples, **options: Any) -> Fit:
         """Return the same settings, with monotone features, fitted to other examples."""
@@ -231,7 +154,59 @@ class Fit:
             priors = [replace(one, functional=RandomSubset(one.functional, LABELED + OTHERS)) for one in priors]
         accepted |= {"invariance": priors or None, "nu": 1.0 if priors else 0.0}
         unlabeled = float("nan") if request.regression else UNLABELED
-        return replace(self, model=plain(**accepted, unlabeled=unlabeled, **options).fit(X, examples.y))
+        model = plain(**accepted, unlabeled=unlabeled, **options).fit(X, examples.y)
+        if not request.regression:
+            model.discriminant_ = self.search.discriminant_  # it was chosen with the settings
+        return replace(self, model=model)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What an automatic choice has compared: names of candidates, their values of a criterion, and the chosen one."""
+
+    criterion: str
+    names: list[str]
+    values: list[float]
+    chosen: int
+
+    @classmethod
+    def by(cls, search: Search) -> Tried | None:
+        """Return the candidates in the report of a search; None if it has none."""
+        report = getattr(search, "selection_report_", None)
+        if report is None:
+            return None
+        rows = report["candidates"]
+        if "evidence" in rows[0]:  # the candidates are sorted
+            criterion = "logarithm of the evidence minus the number of learned settings"
+            names = [FRACTION.sub(lambda found: f"{float(found[0]):.4g}", repr(row["kernel"])) for row in rows]
+            return cls(criterion, names, [float(row["score"]) for row in rows], 0)
+        kinds = [row["prior"] for row in rows]
+        names, losses = [PRIORS[kind] for kind in kinds], [row["loss"] for row in rows]
+        return cls("mean squared error of left-out targets", names, losses, kinds.index(report["chosen"]["prior"]))
+
+
+def _search(request: Request, folds: Folds, X: Vector) -> Search:
+    """Return the estimator that chooses settings, without monotone features."""
+    options: dict[str, Any] = {"cv": folds, "invariance": None if request.invariance == NONE else request.invariance}
+    Cs, nus = (None if value is None else [value] for value in (request.C, request.nu))
+    if request.invariance == AUTO:
+        options |= {"Cs": Cs, "nus": nus}
+    elif request.cv:
+        options |= {"Cs": Cs or 5, "nus": nus or 5}
+        options["scales"] = [share * rkhs.kernels.median_scale(X) for share in (0.5, 1.0, 2.0)]
+    else:
+        options |= {"Cs": Cs or [10.0], "nus": nus or [NU.get(request.invariance, 0.0)]}
+    if request.invariance == NONE:
+        options["nus"] = [0.0]
+    if request.signs:
+        # functions of other kernels, and of graphs, which nus=[0] leaves out, have no derivatives
+        options |= {"kernel": "gaussian"} | ({"nus": [0.0]} if request.invariance == AUTO else {})
+    options["verbose"] = sys.stderr.isatty()
+    if request.regression:
+        return rkhs.InvariantRegressorCV(unlabeled=float("nan"), **options)
+    if request.invariance != AUTO:
+        options["loss"] = "squared_hinge"
+    return rkhs.InvariantClassifierCV(unlabeled=UNLABELED, **options)
 
 
 def fit_large(fit: Fit, X: Vector, examples: Examples) -> Fit:

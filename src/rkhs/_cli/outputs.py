@@ -7,13 +7,15 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
-from rkhs._cli.tables import PARQUET
 from rkhs._cli.terminal import CommandError
 from rkhs._files import replacing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PARQUET = (".parquet", ".pq")
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how cells begin that spreadsheets compute (OWASP, CSV injection)
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)  # with a decimal point or comma

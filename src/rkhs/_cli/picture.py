@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
 
 from rkhs._backend.arrays import Vector
-from rkhs._cli.learning import Examples, Fit
+from rkhs._cli.learning import Examples, Fit, Tried
+from rkhs._cli.markup import short
 from rkhs._cli.outputs import write_figure
 from rkhs.plotting import BoundaryDisplay, GridDisplay
 
@@ -22,14 +24,16 @@ def draw(path: Path, fit: Fit, examples: Examples, X: Vector, facts: dict[str, A
     import matplotlib.pyplot as plt
 
     compared, known = facts["comparison"], examples.labeled
-    several = len(fit.search.cv_results_["params"]) > 1
+    tried, several = Tried.by(fit.search), len(fit.search.cv_results_["params"]) > 1
     with mpl.rc_context({"text.parse_math": False}):  # a class may be called $b^{$
         canvas, axes = plt.subplots(1, 2 + several, figsize=(5 * (2 + several), 4.2), layout="constrained")
         heights = [compared["error"], compared["its error"]]
         bars = axes[0].bar(["the model", compared["compared with"]], heights, color=["tab:blue", "0.7"])
         axes[0].bar_label(bars, fmt="%.3g")
         axes[0].set(ylabel=facts["measure"], title="cross-validated")
-        if several:
+        if several and tried is not None:
+            _draw_tried(axes[1], tried)
+        elif several:
             GridDisplay.from_estimator(fit.search, ax=axes[1])
             axes[1].set_title("settings tried; frame: chosen")
         ax = axes[-1]
@@ -49,3 +53,12 @@ def draw(path: Path, fit: Fit, examples: Examples, X: Vector, facts: dict[str, A
             ax.set_title("predicted classes (with a frame: labeled)")
             ax.legend(fontsize="small")
         write_figure(canvas, path)
+
+
+def _draw_tried(ax: Any, tried: Tried) -> None:
+    """Draw the values by which an automatic choice was made, with the chosen one in another color."""
+    places = range(len(tried.names))
+    ax.scatter(tried.values, places, color=["tab:blue" if k == tried.chosen else "0.7" for k in places])
+    ax.set_yticks(places, [fill(short(name, 72), 24) for name in tried.names], fontsize="small")
+    ax.set(xlabel=fill(tried.criterion, 48), title="candidates (blue: chosen)")
+    ax.invert_yaxis()

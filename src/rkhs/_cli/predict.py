@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Mapping, Sequence
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +14,28 @@ from sklearn.pipeline import Pipeline
 
 from rkhs._backend.arrays import Vector
 from rkhs._cli.learning import UNLABELED
-from rkhs._cli.outputs import check_outputs, write_table
-from rkhs._cli.tables import NOTES, Format, Kinds, features_of, read
-from rkhs._cli.terminal import CommandError, step
+from rkhs._cli.options import Format
+from rkhs._cli.outputs import write_table
+from rkhs._cli.tables import NOTES, Kinds, features_of, read
+from rkhs._cli.terminal import CommandError, Problems, step
 from rkhs._estimators.regressor import likely_spread
 from rkhs._io import load, notes_of
 
-REQUIRED = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list, "missing": list}
+REQUIRED = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list}
 
 
-def run(model: Path, data: Path, out: Path, form: Format, force: bool) -> dict[str, Any]:
+def run(model: Path, data: Path, out: Path, stated: Format) -> dict[str, Any]:
     """Predict, write the table, and compare with the target where the table has it."""
     with step("reading"):
-        # files of early versions name nothing as missing, no dates, no names of rows and no intervals
-        pipeline, notes = load(model), {"missing": [], **notes_of(model)["notes"]}
+        # files of early versions state no format, no dates, no names of rows and no intervals
+        pipeline, notes = load(model), notes_of(model)["notes"]
         if any(not isinstance(notes.get(name), kind) for name, kind in REQUIRED.items()):
             raise CommandError(f"{model} was not written by `rkhs fit`: open it in Python with rkhs.load.")
-        check_outputs({"--out": out}, [model, data], force)
         kinds = Kinds(**{kind: notes[note] for note, kind in NOTES.items() if note in notes})
-        table = read(data, Format((*notes["missing"], *form.missing), form.separator, form.decimal))
+        kept = Format.from_notes(notes)
+        form = kept.with_options(stated, model)
+        _check_new_marks([mark for mark in form.missing if mark not in kept.missing], pipeline[0], kinds, notes, model)
+        table = read(data, form)
         features, target, regression = features_of(table, kinds), notes["target"], notes["regression"]
         truth = None
         if target in table.columns:
@@ -78,6 +82,22 @@ def _certainty(
         size = size * likely_spread(pipeline[-1], pipeline[:-1].transform(features))
     level = f"{100 * interval['level']:.0f} %"
     return [(f"lower ({level})", predicted - size), (f"upper ({level})", predicted + size)]
+
+
+def _check_new_marks(
+    marks: Sequence[str], columns: ColumnTransformer, kinds: Kinds, notes: Mapping[str, Any], model: Path
+) -> None:
+    """Refuse --missing with a text that the model has learned as a text or a class."""
+    problems, learned = Problems(), {notes["target"]: list(notes.get("classes") or ())}
+    if kinds.categorical:
+        learned |= dict(zip(kinds.categorical, columns.named_transformers_["categories"].categories_, strict=True))
+    for mark, name in product(marks, learned):
+        problems.refuse(
+            mark in learned[name],
+            f"--missing names {mark!r} here, and was not given when {model} was fitted, which learned {mark!r} as a "
+            f"text of column {name!r}: leave it out, or fit the model again with --missing {mark!r}.",
+        )
+    problems.check()
 
 
 def new_texts(columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) -> dict[str, str] | None:

@@ -22,10 +22,6 @@ from rkhs._cli.terminal import as_text, finite, show_section
 from rkhs._files import replacing
 
 Facts = dict[str, Any]
-FEWER = (
-    "These models have fewer targets than the final one, so the errors are a little too large, most of all for a model "
-    "that has nothing but targets to learn from."
-)
 SHOWN = 40  # columns in the table of the data
 DETAILS = (
     "rows learned from",
@@ -39,6 +35,7 @@ DETAILS = (
     "nu",
     "solution",
     "representers",
+    "decision",
 )
 
 
@@ -58,21 +55,28 @@ def sections(facts: Facts) -> list[Section]:
     compared, regression = facts["comparison"], facts["regression"]
     errors = [["the model", compared["error"]], [compared["compared with"], compared["its error"]]]
     drawn = f" of {facts['rows with a target']}" if facts["rows compared"] < facts["rows with a target"] else ""
+    tuned = "both models are" if facts["settings tried"] > 1 else "only the plain SVM is"
     method = (
         f"Measured on {facts['rows compared']}{drawn} rows with a target. Each is predicted by models that have not "
-        "seen its target, neither in training nor in the choice of settings; both models are tuned. ± is one standard "
-        "error, and a difference is called clear beyond two."
+        f"seen its target, neither in training nor in the choice of settings; {tuned} tuned. ± is one standard error, "
+        "and a difference is called clear beyond two."
+    )
+    few = facts["rows with a target"] > 2 * facts["rows compared"]
+    fewer = (
+        f"These models have fewer targets than the final one, so the errors {'may be much' if few else 'are a little'} "
+        "too large, most of all for a model that has nothing but targets to learn from."
     )
     learned, counts = facts["rows learned from"], (facts["rows with a target"], facts["rows without a target"])
     rows = f"{facts['rows']} rows, {counts[0]} with a target and {counts[1]} without."
     if learned < facts["rows"]:
         rows += f" The model learned from {learned} of them, drawn at random."
     more = len(facts["table"]) - SHOWN
+    shown = facts if facts["choice"] is None else facts | {"nu": None}  # an automatic choice has no such weight
     found = [
         Section(
             "compared",
             "Compared with a plain SVM",
-            [compared["sentence"], method, FEWER],
+            [compared["sentence"], method, fewer],
             ["model", facts["measure"]],
             [[name, Shown(error, format_error(error, regression))] for name, error in errors],
         ),
@@ -89,7 +93,7 @@ def sections(facts: Facts) -> list[Section]:
             "The model",
             [],
             ["setting", "value"],
-            [[key, short(as_text(facts[key]), 200)] for key in DETAILS if facts[key] not in (None, [], ())],
+            [[key, short(as_text(shown[key]), 200)] for key in DETAILS if shown[key] not in (None, [], ())],
         ),
         Section("better", "What would make it better", facts["advice"]),
     ]
@@ -98,11 +102,11 @@ def sections(facts: Facts) -> list[Section]:
 
 def _no_prior(facts: Facts) -> str:
     """Return why no prior is evaluated."""
-    if not facts["chosen automatically"]:
+    if facts["choice"] is None:
         return "The model uses no prior."
     if not facts["rows without a target"]:
         return "There are no unlabeled rows to learn from, and no prior was stated."
-    return "Unlabeled rows are not used, because they do not clearly lower the leave-one-out errors."
+    return str(facts["choice"])
 
 
 class Shown(float):

@@ -14,7 +14,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from rkhs._cli.columns import NUMBERS, TEXT, TableColumn
+from rkhs._cli.options import Format, check_is_file
+from rkhs._cli.outputs import PARQUET
 from rkhs._cli.terminal import CommandError, Problems, suggest
 
-PARQUET = (".parquet", ".pq")
 MAX_CATEGORIES = 50  # features of one text column; the rarest texts share one if there are more
 MIN_NAMES = 20  # different texts, one in each row, from which a column is taken to name the rows
 NOTES = {  # names of the kinds of columns in model files
@@ -40,32 +41,6 @@ NOTES = {  # names of the kinds of columns in model files
     "id columns": "ids",
 }
 IDENTIFIER = re.compile(r"(^|[\s_.-])(id|uuid|key)$|^id[\s_.-]|[a-z]I[Dd]$", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Format:
-    """Options for reading a file: texts that mark missing cells; for CSV also the separator and the decimal sign."""
-
-    missing: tuple[str, ...] = ()
-    separator: str | None = None
-    decimal: str | None = None
-
-    @classmethod
-    def from_options(cls, missing: str, separator: str | None, decimal: str | None) -> Format:
-        """Validate the options of a command; a tab may be written \\t."""
-        marks = tuple(text.strip() for text in missing.split(",") if text.strip())
-        separator, problems = "\t" if separator in ("\\t", "tab") else separator, Problems()
-        problems.refuse(
-            separator is not None and (len(separator) != 1 or separator in '"\n\r'),
-            f"--separator must be one character other than a quote, such as ; or \\t for a tab, got {separator!r}.",
-        )
-        problems.refuse(decimal not in (None, ".", ","), f"--decimal must be . or , and is {decimal!r}.")
-        problems.refuse(
-            separator is not None and separator == decimal,
-            f"--separator and --decimal are both {decimal!r}: they must differ.",
-        )
-        problems.check()
-        return cls(marks, separator, decimal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +62,7 @@ class Table:
 
 def read(path: Path, form: Format) -> Table:
     """Read a table from a file; report all problems of its header at once."""
-    if path.is_dir():
-        raise CommandError(f"{path} is a folder, not a table: give the name of a file.")
-    if not path.is_file():
-        near = [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
-        raise CommandError(f"There is no file {path}.{suggest(path.name, near)}")
+    check_is_file(path, "a table")
     if path.suffix.lower() in PARQUET:
         frame, comma = _read_parquet(path), False
     else:
@@ -114,6 +85,8 @@ def read(path: Path, form: Format) -> Table:
     for name, count in Counter(names).items():
         problems.refuse(count > 1 and name != "", f"{path} has two columns {name!r}: rename one of them.")
     problems.check()
+    if any(column.has_commas() for column in columns.values()):
+        columns = {name: replace(column, beside_commas=True) for name, column in columns.items()}
     return Table(path, len(frame), columns)
 
 

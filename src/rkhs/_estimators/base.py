@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar, cast
@@ -35,6 +36,7 @@ from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missi
 from rkhs._estimators.options import ModelConfig, SolverOptions, check_number
 from rkhs._estimators.problem import depends_on_row_order
 from rkhs._finite.function import Function
+from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
 from rkhs._moved import check_parameters
 from rkhs._problem import Problem
@@ -65,6 +67,28 @@ def transactional(fit: Method) -> Method:
             fit(copy, *args, **options)
         self.__dict__ = vars(copy)
         return self
+
+    return cast(Method, wrapper)
+
+
+def limited(predict: Method) -> Method:
+    """Apply the `time_limit` of an estimator, if any, to a predicting method, and show its progress if it is `verbose`.
+
+    A partial prediction is meaningless: after the limit a TimeoutError is raised.
+    """
+
+    @wraps(predict)
+    def wrapper(self: Any, *args: Any, **options: Any) -> Any:
+        limit, name = getattr(self, "time_limit", None), f"{type(self).__name__}.{predict.__name__}"
+        monitor = Monitor(0.0, limit, verbose=getattr(self, "verbose", False))
+        try:
+            with closing(monitor), with_time_limit(limit), monitor.showing(name):
+                return predict(self, *args, **options)
+        except Stopped:
+            raise TimeoutError(
+                f"{name} could not be computed within time_limit={limit}: pass fewer rows, ask for predictions alone, "
+                "or set a larger time_limit by set_params."
+            ) from None
 
     return cast(Method, wrapper)
 

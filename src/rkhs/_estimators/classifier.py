@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_column, like, to_numpy
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, limited, transactional
 from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
 from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
@@ -88,6 +88,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         points = self.problem_.terms[0].functional
         self._calibration = Calibration(self.function_, points, labeled.y, labeled.weight, self._held_out)
 
+    @limited
     def decision_function(self, X: Any) -> Array:
         """Return the values of f: positive for the second of two classes, one column per class for more.
 
@@ -106,6 +107,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         values, validated = self._scores(X, "decision_function")
         return as_input_type(values, validated)
 
+    @limited
     def predict(self, X: Any) -> Array:
         """Predict the classes of the rows of X.
 
@@ -142,6 +144,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         """
         return float(super().score(*self._labeled_rows(X, y, sample_weight)))
 
+    @limited
     def predict_proba(self, X: Any) -> Array:
         """Predict the probabilities of the classes by a sigmoid of f, fitted to cross-validated values of f.
 
@@ -163,6 +166,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         logits = scores if self.discriminant_ is not None else self._calibration.slope * per_class(scores)
         return as_input_type(np.asarray(softmax(logits, axis=1), dtype=scores.dtype), validated)
 
+    @limited
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:
         """Predict sets of classes that contain the right class with the given probability.
 

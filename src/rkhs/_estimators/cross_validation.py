@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby, product
+from math import inf
 from numbers import Integral
 from time import perf_counter
 from typing import Any
@@ -22,6 +23,7 @@ from sklearn.model_selection import check_cv
 from rkhs._backend.arrays import Array, Matrix, Vector, namespace, to_numpy
 from rkhs._estimators.data import Sample
 from rkhs._finite.function import FeatureFunction, Function
+from rkhs._finite.monitor import Stopped
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
@@ -126,6 +128,8 @@ def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) ->
         solutions = problem.in_double().grid({}, held_out={0: factors}, tol=FOLD_TOL)
     solved = [k for k, s in enumerate(solutions) if s.status == CONVERGED]
     reasons = ", ".join(sorted({s.status for s in solutions if s.status != CONVERGED}))
+    if TIME_LIMIT in reasons and seconds_left() < inf:  # results are kept for later calls, which may have more time
+        raise Stopped(TIME_LIMIT)
     if not solved:
         raise RuntimeError(
             f"{what} need models without some of the labels, and none of {len(solutions)} was solved ({reasons}): fit "

@@ -62,7 +62,7 @@ KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measur
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
-MAPS = " Maps of many points in up to three dimensions are more accurate with pip install 'rkhs[maps]'."
+MAPS = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
 
@@ -141,8 +141,10 @@ class CrossValidated(BaseKernelEstimator):
             )
         by_evidence = sample.slopes is not None or (automatic and self._is_map(sample))
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
-            if by_evidence:
-                formulated: FormulatedProblem | None = formulate(self._choose_by_evidence(sample), sample)
+            evident = self._choose_by_evidence(sample) if by_evidence else None
+            by_evidence = evident is not None
+            if evident is not None:
+                formulated: FormulatedProblem | None = formulate(evident, sample)
             else:
                 config = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
                 formulated = None if self.approximation is not None and not automatic else formulate(config, sample)
@@ -244,13 +246,17 @@ class CrossValidated(BaseKernelEstimator):
         defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
         if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= DIMENSIONS):
             return False
+        if not all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y)):
+            return False  # a constant has no length scale
         if sample.size > MOST_EXACT:
             return self.loss == "squared" and can_map(int(sample.X.shape[1]))
-        vary = all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y))
-        return sample.size >= FEWEST_OF_MAP and vary
+        return sample.size >= FEWEST_OF_MAP
 
-    def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
-        """Return the settings of largest evidence, of a map or of a model with measured slopes."""
+    def _choose_by_evidence(self, sample: Sample) -> ModelConfig | None:
+        """Return the settings of largest penalized evidence, of a map or of a model with measured slopes.
+
+        None is returned if a Fourier grid cannot represent the map.
+        """
         grid = sample.slopes is None and sample.size > MOST_EXACT
         approximation, start = FourierGrid() if grid else self.approximation, perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
@@ -258,6 +264,8 @@ class CrossValidated(BaseKernelEstimator):
             choice = EvidenceChoice.of_map(config, sample)
         else:
             choice = EvidenceChoice.of_slopes(config, sample, self._kernels_of_slopes(sample))
+        if choice is None:
+            return None
         self.selection_report_, self.search_status_ = choice.report(), choice.status
         self.best_params_ = choice.params(choice.best)
         loss = config.label_loss
@@ -456,7 +464,8 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The relative duality gap of the final model.  Models of the grid are solved to 100 times it, at most 0.01.
     time_limit : float, optional
         Seconds for the whole fit.  The search stops after about six tenths of it with the best candidate so far, and
-        the model is approximated if it would take too long; warnings report both.
+        the model is approximated if it would take too long; warnings report both.  It also holds for each prediction,
+        which raises TimeoutError then.
     verbose : bool, default=False
         Whether to print progress to standard error.
     class_weight, unlabeled : object
@@ -543,9 +552,10 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
     of held-out targets: the squared error for squared losses, the pinball loss for quantiles, the absolute error
     for other losses and for lists of different kinds.
 
-    With 30 or more targets of at most three features, all of them given, f is a curve or a map: kernels of different
-    smoothness, and a sum of two with different length scales, are compared by evidence.  Above 10,000 targets the
-    evidence is that of a sample, and f is learned on a `FourierGrid`, if `rkhs[maps]` is installed.
+    With 30 or more targets of at most three features, all of them given, as those of a curve or a map, kernels of
+    different smoothness, and a sum of two with different length scales, are compared by the logarithm of the evidence
+    minus the number of learned settings.  Above 10,000 targets the evidence is that of a sample, and f is learned on a
+    `FourierGrid`, if `rkhs[maps]` is installed.
 
     With measured slopes (`gradients`) the length scales, C and the weight of slopes are those of maximum evidence, and
     so is the choice between the Gaussian kernel and the Matern kernel.

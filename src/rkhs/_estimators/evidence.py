@@ -25,11 +25,13 @@ from rkhs._estimators.data import Sample
 from rkhs._estimators.length_scales import as_kernel, is_learned
 from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import ModelConfig
+from rkhs._estimators.scoring import NONE, SCALES
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._learning.tuning import Tuning
 from rkhs._problem.problem import Problem
 from rkhs._progress import seconds_left
+from rkhs._spaces import FourierGrid
 from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Sum, Tunable
 from rkhs.losses import Squared
 
@@ -90,8 +92,21 @@ def tuning_of(problem: Problem) -> Tuning:
 
 
 def score_of(problem: Problem) -> float:
-    """Return the logarithm of the evidence minus the number of settings, by Akaike's criterion."""
+    """Return the logarithm of the evidence minus the number of learned settings, by Akaike's criterion."""
     return tuning_of(problem).value - len(tuning_of(problem).parameters)
+
+
+def is_representable(problem: Problem) -> bool:
+    """Return whether the kernel fits on the Fourier grid of a problem, if it has one.
+
+    The grid of a sum of kernels has the spacing of the longest length scale and the limits of the shortest one.
+    """
+    if isinstance(problem.approximation, FourierGrid):
+        try:
+            problem.approximation.choose(problem.kernel, [term.functional for term in problem.terms])
+        except MemoryError:
+            return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +122,12 @@ class EvidenceChoice:
     best: Problem
 
     @classmethod
-    def of_map(cls, config: ModelConfig, sample: Sample) -> EvidenceChoice:
+    def of_map(cls, config: ModelConfig, sample: Sample) -> EvidenceChoice | None:
         """Compare kernels by the evidence of the values, or of a sample on a Fourier grid.
 
         The last candidate is a sum of two kernels of the best order with different length scales, as in the nested
-        variograms of geostatistics.
+        variograms of geostatistics.  Kernels that need too many frequencies for a grid are no candidates; None is
+        returned if all do.
         """
         scale = Tunable(each=True)
         kernels: list[Kernel] = [*(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5)), Gaussian(scale=scale)]
@@ -125,8 +141,13 @@ class EvidenceChoice:
         single = max(pairs, key=lambda pair: score_of(pair[1]))[0]
         nested = Sum((Multiple(Tunable(), single), single))
         pairs.append((nested, tuned(nested, FIRST)))
+        pairs = [pair for pair in pairs if is_representable(pair[1])]
+        if not pairs:
+            return None
         pairs.sort(key=lambda pair: score_of(pair[1]), reverse=True)
-        return cls(config, sample, [problem for _, problem in pairs], tuned(pairs[0][0], SAMPLE))
+        best = tuned(pairs[0][0], SAMPLE)
+        problems = [problem for _, problem in pairs]
+        return cls(config, sample, problems, best if is_representable(best) else problems[0])
 
     @classmethod
     def of_slopes(cls, config: ModelConfig, sample: Sample, kernels: Sequence[Kernel]) -> EvidenceChoice:
@@ -151,15 +172,18 @@ class EvidenceChoice:
 
     def report(self) -> dict[str, Any]:
         """Return `selection_report_`."""
-        used, total = tuning_of(self.best).functionals
-        what = "A map of" if self.sample.slopes is None else "Values and slopes,"
+        used, total = tuning_of(self.problems[0]).functionals
+        what = "targets" if self.sample.slopes is None else "values and slopes"
+        each = self.sample.X.shape[1] > 1 and any("scale" in name for name in tuning_of(self.best).parameters)
         return {
             "sentence": (
-                f"{what} {total} numbers: {self.best.kernel!r} has the largest evidence of {len(self.problems)} "
-                f"kernels, by {used} of them."
+                f"Of {len(self.problems)} kernels, {self.best.kernel!r} has the largest logarithm of the evidence "
+                f"minus the number of learned settings, by {used} of {total} {what}."
             ),
-            "candidates": [{"evidence": tuning_of(p).value, **self.params(p)} for p in self.problems],
-            "chosen": {"prior": "none", **self.params(self.best)},
+            "candidates": [
+                {"evidence": tuning_of(p).value, "score": score_of(p), **self.params(p)} for p in self.problems
+            ],
+            "chosen": {"prior": SCALES if each else NONE, **self.params(self.best)},
             "score": score_of(self.problems[0]),
         }
 

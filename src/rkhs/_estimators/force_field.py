@@ -39,6 +39,8 @@ CHECKED = 50  # the most geometries from which energies and symmetries are check
 CHECKED_NOISE = 1e-6
 CONTRADICTION = 0.1  # relative deviation of energies from the integral of the forces that is reported
 
+MANY = 100  # permutations above which a warning says how long the fit takes
+
 
 @dataclass(eq=False, repr=False)
 class ForceFieldRegressor(BaseEstimator):
@@ -63,7 +65,8 @@ class ForceFieldRegressor(BaseEstimator):
         only the noise is chosen.
     symmetries : array-like of shape (m, atoms), optional
         Permutations of atoms that leave the energy unchanged, with those that follow from them; for water, atoms O, H
-        and H, this is [[0, 2, 1]].
+        and H, this is [[0, 2, 1]].  The time of a fit grows with the number of permutations; groups of more than 1000
+        are refused.
     tol : float, default=1e-3
         The relative duality gap to reach.
     random_state : int, RandomState or None, default=0
@@ -344,4 +347,10 @@ def _permutations(generators: Any, atoms: int) -> Matrix:
             f"symmetries must be permutations of the {atoms} atoms, each with the numbers 0 to {atoms - 1} once; got "
             f"{generators!r}."
         )
-    return generated(given)
+    group = generated(given)
+    if len(group) > MANY:
+        warn(
+            f"The symmetries of ForceFieldRegressor generate {len(group)} permutations, so that the fit takes about as "
+            "many times as long as without them. Leave out exchanges of atoms that do not change places in the data."
+        )
+    return group

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Array, as_array, as_real, double, immutable_copy, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant
-from rkhs._estimators.base import transactional
+from rkhs._estimators.base import limited, transactional
 from rkhs._estimators.length_scales import as_kernel
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
@@ -339,6 +339,7 @@ class FunctionalRegressor(BaseEstimator):
         amplitude = np.ones_like(posterior.amplitude)
         return replace(posterior, amplitude=float(amplitude) if amplitude.ndim == 0 else amplitude)
 
+    @limited
     def predict(self, X: Array, return_std: bool = False) -> Any:
         """Predict f at the rows of X.
 
@@ -356,6 +357,7 @@ class FunctionalRegressor(BaseEstimator):
         """
         return self.apply(Evaluation(X), return_std)
 
+    @limited
     def predict_gradient(self, X: Array, return_std: bool = False) -> Any:
         """Predict the partial derivatives of f at the rows of X.
 

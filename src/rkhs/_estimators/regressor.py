@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Vector, double, to_numpy
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, limited, transactional
 from rkhs._estimators.calibration import HeldOutLabels, bound
 from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, columns_of, fill_missing, fill_missing_rows
@@ -69,6 +69,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         C = self.C_ if hasattr(self, "C_") else self._config().C  # learned, or given
         self._weight = float(C) / variance  # the weight of a target, which later changes of C must not affect
 
+    @limited
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict f at the rows of X, and the standard deviations or covariances of new targets.
 
@@ -133,6 +134,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         """
         return float(super().score(*self._labeled_rows(X, y, sample_weight)))
 
+    @limited
     def predict_gradient(self, X: Any, return_std: bool = False) -> Any:
         """Predict the partial derivatives of f at the rows of X.
 
@@ -176,6 +178,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         widths = np.array([bound(column, coverage, left_out.times) for column in residuals.T])
         return self._widened(int(left_out.times.sum())) * widths
 
+    @limited
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
         """Predict intervals around f that contain a new target with the given probability.
 

@@ -21,6 +21,7 @@ from rkhs.losses import Loss
 _SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
 LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
 NONE, FEATURES, TREND, SCALES, GRAPH, SUM = KINDS = ("none", "features", "trend", "scales", "graph", "sum")
+OF_ALL_POINTS = (FEATURES, GRAPH, SUM)  # kinds of kernels that are computed from the unlabeled points too
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,6 +48,7 @@ from rkhs._estimators.scoring import (
     GRAPH,
     KINDS,
     NONE,
+    OF_ALL_POINTS,
     SCALES,
     SUM,
     TREND,
@@ -301,19 +302,18 @@ class Choice:
         near = [c for c in candidates if {**c.params, "C": None} == settings and c.loss <= 1.001 * best.loss]
         return min(near, key=lambda candidate: candidate.C)
 
+    def least(self, kinds: Sequence[str]) -> Candidate | None:
+        """Return the candidate of some kinds with the smallest loss; of equal ones that of the first kind."""
+        return min(
+            (c for c in map(self.of, kinds) if c is not None), key=lambda candidate: candidate.loss, default=None
+        )
+
     @cached_property
     def best(self) -> Candidate:
-        """The candidate with the smallest error, or the one that is assumed; of equal kinds the first of `KINDS`."""
-        if self.assumed is not None:
-            return self.assumed
-        return min((c for c in map(self.of, KINDS) if c is not None), key=lambda candidate: candidate.loss)
-
-    @property
-    def plain(self) -> Candidate:
-        """The best candidate without priors."""
-        candidate = self.of(NONE)
-        assert candidate is not None  # these are scored first
-        return candidate
+        """The candidate with the smallest loss, or the one that is assumed; of equal kinds the first of `KINDS`."""
+        best = self.least(KINDS) if self.assumed is None else self.assumed
+        assert best is not None  # those of the kind NONE are scored first
+        return best
 
     @cached_property
     def discriminant(self) -> tuple[Discriminant | None, float]:
@@ -329,8 +329,8 @@ class Choice:
     @property
     def sentence(self) -> str:
         """A sentence about the gain by unlabeled points, and about the discriminant if there is one."""
-        best, plain = self.best, self.plain
-        graph = min((c for c in map(self.of, (GRAPH, SUM)) if c is not None), key=lambda c: c.loss, default=None)
+        best, using = self.best, self.least(OF_ALL_POINTS)
+        without = self.least([kind for kind in KINDS if kind not in OF_ALL_POINTS])
         regression = self.labeled.classes is None
         what = "root mean squared error" if regression else "errors"
 
@@ -342,16 +342,18 @@ class Choice:
                 f"Some class has fewer than {FEWEST} labels, too few to compare errors: it is assumed that rows of one "
                 "cluster share a class."
             )
-        if not self.unlabeled or (graph is None and best.kind != FEATURES):
+        if not self.unlabeled or using is None or without is None:
             why = "Unlabeled rows were not tried" if self.unlabeled else "There are no unlabeled rows"
             text = f"Leave-one-out: {shown(best)} {what}. {why}."
-        elif best.kind not in (FEATURES, GRAPH, SUM):
-            assert graph is not None
-            text = f"Unlabeled rows did not help: {shown(best)} {what} without them, {shown(graph)} with them."
-        elif best.error < plain.error:
-            text = f"Unlabeled rows helped: {shown(best)} {what} instead of {shown(plain)}."
+        elif best.kind not in OF_ALL_POINTS:
+            verdict = "did not help" if using.error >= best.error else "did not lower the squared error"
+            text = f"Unlabeled rows {verdict}: {shown(best)} {what} without them, {shown(using)} with them."
+        elif best.error < without.error:
+            text = f"Unlabeled rows helped: {shown(best)} {what} instead of {shown(without)}."
         else:
-            text = f"Unlabeled rows lowered the squared error only: {shown(best)} {what}, {shown(plain)} without them."
+            text = (
+                f"Unlabeled rows lowered the squared error only: {shown(best)} {what}, {shown(without)} without them."
+            )
         rule, error = self.discriminant
         return text if rule is None else f"{text} A linear discriminant of the scores has {100 * error:.1f} % errors."
 

@@ -131,7 +131,9 @@ class InvariantEstimator(BaseKernelEstimator):
             return
         check_unchanged(self, training.settings)
         check_same_classes(self, *classes)
-        rows = self._rows(*data, earlier=training.rows, least=1)
+        rows = self._rows(*data, earlier=training.rows, least=0)
+        if not rows.size:
+            return
         if rows.slopes is not None and training.rows.slopes is None:
             raise ValueError(
                 "gradients were not given to the first call, which determines their weights: pass all rows to fit."
@@ -179,8 +181,17 @@ class InvariantEstimator(BaseKernelEstimator):
         if training is None:
             raise ValueError(f"{type(self).__name__} was fitted with an approximation and kept no rows: call fit.")
         check_unchanged(self, training.settings)
-        kept = np.delete(np.arange(training.rows.size), np.asarray(as_numpy(indices)))
-        self._update(training, training.rows.take(kept))
+        removed = np.asarray(as_numpy(indices))
+        if not removed.size and removed.dtype != bool:
+            removed = removed.astype(np.intp)  # an empty list has no type of its own
+        if removed.dtype.kind not in "iub":
+            raise TypeError(
+                f"forget takes the integer indices of rows, or a mask of all {training.rows.size} rows, got values of "
+                f"type {removed.dtype}: pass numpy.flatnonzero(mask), or indices as integers."
+            )
+        kept = np.delete(np.arange(training.rows.size), removed)
+        if len(kept) < training.rows.size:
+            self._update(training, training.rows.take(kept))
 
     def _fit_blocks(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit the estimator with its approximation to blocks, or to arrays, which are validated first."""

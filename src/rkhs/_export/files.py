@@ -78,8 +78,8 @@ def to_onnx(
 
     Returns
     -------
-    onnx.ModelProto
-        The ONNX model.
+    onnx.ModelProto or None
+        The ONNX model if there is no path.
 
     Raises
     ------
@@ -118,10 +118,11 @@ def to_onnx(
         ir_version=IR,
         producer_name="rkhs",
     )
-    if path is not None:
-        with replacing(path) as file:
-            file.write_bytes(exported.SerializeToString())
-    return exported
+    if path is None:
+        return exported
+    with replacing(path) as file:
+        file.write_bytes(exported.SerializeToString())
+    return None
 
 
 def _onnx_dtype(dtype: Any) -> Any:

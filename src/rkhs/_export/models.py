@@ -19,6 +19,7 @@ from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._estimators.classifier import Classifier
 from rkhs._estimators.comparisons import LOSSES, PreferenceRegressor, SurvivalRanker
+from rkhs._estimators.force_field import ForceFieldRegressor
 from rkhs._estimators.functional_regressor import FunctionalRegressor
 from rkhs._estimators.options import as_loss
 from rkhs._estimators.ordinal_classifier import OrdinalClassifier
@@ -80,6 +81,10 @@ def recorded(model: Any, return_std: bool, coverage: float | None) -> tuple[Grap
         if not isinstance(model, BaseEstimator):
             refuse(f"{type(model).__name__}", "it is not an estimator of rkhs", "pass a fitted estimator")
         check_is_fitted(model)
+        if isinstance(model, ForceFieldRegressor):
+            refuse(
+                "ForceFieldRegressor", "its points are geometries", "export `function_`, the energy of flat positions"
+            )
         dimension = model.n_features_in_
     graph = Graph(dimension)
     x = graph.x
@@ -123,10 +128,10 @@ def _outputs(model: Any, x: Symbol, return_std: bool, coverage: float | None) ->
 
 
 def _scaled(step: Any, x: Symbol) -> Array:
-    if not isinstance(step, StandardScaler):
+    if type(step) is not StandardScaler:  # a subclass may transform in another way
         refuse(f"The step {step!r} of the pipeline", "only StandardScaler is known", "export the last step alone")
-    centered = x if step.mean_ is None else x - step.mean_
-    return centered if step.scale_ is None else centered / step.scale_
+    centered = x - step.mean_ if step.with_mean else x  # a scaler that does not center has a mean_, too
+    return centered / step.scale_ if step.with_std else centered
 
 
 def _function(f: Function | FeatureFunction, x: Symbol) -> Array:
@@ -203,7 +208,8 @@ def _features(space: Any, x: Symbol) -> Array:
         return _cross(space.kernel, space.functionals, x)
     if not isinstance(space, FourierSpace):
         refuse(type(space).__name__, "there are too many functions in it", "use rkhs.Landmarks or rkhs.FourierFeatures")
-    return x.graph.cos(x[0] @ space.W.T + space.b) * space.amplitudes
+    point = x[0] if space.center is None else x[0] - space.center
+    return x.graph.cos(point @ space.W.T + space.b) * space.amplitudes
 
 
 def _deviation(model: Any, x: Symbol) -> Array:
@@ -261,7 +267,7 @@ def _classifier_outputs(model: Classifier, values: Array) -> dict[str, Symbol]:
         scores = logits = logits @ model.discriminant_.matrix.T + model.discriminant_.offset
     else:
         scores, logits = logits, logits * np.full(len(model.classes_), model._calibration.slope)
-    shifted = graph.exp(logits - graph.reshape(graph.record("ReduceMax", (), logits, axis=-1), (1,)))
+    shifted = graph.exp(logits - graph.reshape(graph.reduced("ReduceMax", logits, -1), (1,)))
     return {
         "label": _label(scores, model.classes_),
         "probabilities": shifted / graph.reshape(graph.sum(shifted, axis=-1), (1,)),
@@ -270,7 +276,7 @@ def _classifier_outputs(model: Classifier, values: Array) -> dict[str, Symbol]:
 
 def _label(scores: Array, classes: Vector) -> Array:
     values = np.asarray(classes.tolist())
-    label = scores.graph.record("Gather", (), values, scores.graph.record("ArgMax", (), scores, axis=-1), axis=0)
+    label = scores.graph.record("Gather", (), values, scores.graph.reduced("ArgMax", scores, -1), axis=0)
     return replace(label, dtype=values.dtype)
 
 

@@ -147,6 +147,13 @@ class Graph:
             a = self.record("Gather", (flat.size,), flattened, flat.reshape(-1).astype(np.int64), axis=-1)
         return self.reshape(a, flat.shape)
 
+    def reduced(self, operation: str, a: Symbol, axis: int) -> Symbol:
+        """Add an operation that removes an axis."""
+        axis = axis if axis < 0 else axis - a.ndim
+        shape = (*a.shape[: a.ndim + axis], *a.shape[a.ndim + axis + 1 :])
+        # onnxruntime keeps the axis if X has no rows; for all other X the Reshape changes nothing.
+        return self.record("Reshape", shape, self.record(operation, shape, a, axis=axis))
+
     def lifted(self, a: Array) -> Symbol:
         """Return a constant as a symbol."""
         return a if isinstance(a, Symbol) else 0.0 * self.sum(self.x[0], axis=-1) + a
@@ -196,9 +203,7 @@ class Graph:
     def sum(self, a: Array, axis: int) -> Array:
         if not isinstance(a, Symbol):
             return np.sum(a, axis=axis)
-        axis = axis if axis < 0 else axis - a.ndim
-        shape = (*a.shape[: a.ndim + axis], *a.shape[a.ndim + axis + 1 :])
-        return self.record("ReduceSum", shape, a, axis=axis)
+        return self.reduced("ReduceSum", a, axis)
 
     def mean(self, a: Array, axis: int) -> Array:
         return self.sum(a, axis) / a.shape[axis]

@@ -18,11 +18,11 @@ from rkhs._backend.arrays import Array
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import TIME_LIMIT, Record
 from rkhs._gram.matrix import GramOperator
-from rkhs._progress import seconds_left, with_progress_callback
+from rkhs._progress import ProgressCallback, progress_callback, seconds_left, with_progress_callback
 
 PATIENCE = 2.0  # seconds before progress is displayed
 MATRIX, FACTOR = "computing the Gram matrix", "factorizing"  # progress messages of solvers
-CHOICE, SUMMING = "choosing functions", "adding up rows"  # progress messages of approximations
+CHOICE, SUMMING, SOLVING = "choosing functions", "adding up rows", "solving equations"  # those of approximations
 
 
 @cache
@@ -117,6 +117,8 @@ class Monitor:
     solver: str | None = None
     history: list[Record] = field(default_factory=list)
     _display: Any = None
+    _blocks: int = 0  # the number of blocks of `showing` that are entered
+    _enclosing: ProgressCallback | None = None
 
     def __post_init__(self) -> None:
         for name in ("tol", "time_limit"):
@@ -239,12 +241,17 @@ class Monitor:
     def showing(self, what: str) -> Iterator[None]:
         """Display the progress of the block, and raise `Stopped` if its next part would exceed the time limit.
 
+        A monitor that is not verbose passes the progress on to the callback of the enclosing block.
+
         Parameters
         ----------
         what : str
             The message to display.
         """
         before: float | None = None
+        if not self._blocks:
+            self._enclosing = None if self.verbose else progress_callback()
+        enclosing = self._enclosing  # that of the outermost block of this monitor, which would otherwise display twice
 
         def progress(fraction: float) -> None:
             nonlocal before
@@ -252,9 +259,17 @@ class Monitor:
             self._show(now, f"{what}: {fraction:.0%}, {now:.0f} s")
             self.check(0.0 if before is None else now - before)
             before = now
+            if enclosing is not None:
+                enclosing(fraction)
 
-        with with_progress_callback(progress):
-            yield
+        self._blocks += 1
+        try:
+            with with_progress_callback(progress):
+                yield
+        finally:
+            self._blocks -= 1
+            if not self._blocks:
+                self._enclosing = None  # it cannot be pickled
 
     def close(self) -> None:
         """Remove the display."""

@@ -18,6 +18,7 @@ A Hessian is transformed to the eigenvectors at the center of the cell.  With lo
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -39,6 +40,7 @@ from rkhs.kernels._algebra import Multiple, Sum
 from rkhs.kernels._base import Kernel
 
 DEGREES = (1, 4, 4, 2)  # degrees of Taylor polynomials for 0, 1, 2 and more active features; more terms, fewer cells
+EASY = 0.1  # remainders, relative to the largest values, with which most cells are proved
 UNITS = 64  # rounding error of a sum in units of eps per entry
 
 
@@ -182,6 +184,26 @@ class LowerBound:
         costs += remainder[:, None] * squares / np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
         lower = _least_eigenvalue(M) - remainder - rounding - self.claim.bound
         return CellBounds(values, plain, lower, costs, points, directions)
+
+    def expected_cells(self, box: Matrix) -> float:
+        """Return about how many cells a proof on the box (2, n) takes, from the kernel alone.
+
+        The remainder on a cell is at most `EASY` times |L| |f|, the largest value of L_x f for its norm.
+        """
+        active = list(self.active)
+        rates = self.part.rates[active]
+        lengths = (box[1] - box[0])[active] / 2 * rates  # half sides of the box in length scales
+        exponents, factors = self._remainder
+
+        def is_easy(side: float) -> bool:
+            h = np.zeros(self.n)
+            h[active] = np.minimum(lengths, side) / np.where(rates > 0, rates, 1.0)
+            remainder = np.sqrt(np.prod(h**exponents, axis=1) @ factors) / factorial(self.degree + 1)
+            return bool(remainder <= EASY * self._norms[0])
+
+        sides = np.geomspace(1e-6, max(lengths.max(initial=0.0), 1e-6), 200)
+        side = sides[max(bisect_left(sides.tolist(), True, key=lambda side: not is_easy(side)) - 1, 0)]
+        return float(np.prod(np.maximum(lengths / side, 1.0)))
 
     def descend(self, X: Matrix, h: Matrix) -> Matrix:
         """Return approximate minimizers (m, n) of L_x f within h of the rows of X, by its parabolas."""

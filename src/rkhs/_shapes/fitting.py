@@ -18,10 +18,10 @@ from rkhs._finite.solution import TIME_LIMIT, Solution
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.bounds import lower_bounds
-from rkhs._shapes.claims import parse_shape
+from rkhs._shapes.claims import Claim, parse_shape
 from rkhs._shapes.constraints import Constraint, can_seed, seeded, size_of, terms_of
 from rkhs._shapes.derivatives import along
-from rkhs._shapes.proofs import PROVED, ClaimProof, prove
+from rkhs._shapes.proofs import MOST_CELLS, PROVED, ClaimProof, prove
 from rkhs._warnings import warn
 from rkhs.invariances._base import as_invariances
 
@@ -168,6 +168,7 @@ def solve_with_shape(
             f"box of a Shape must have the lowest and the highest value of each feature, (2, {points.shape[1]}), got "
             f"{given!r}."
         )
+    warn_of_cost(problem, claims, box)
     size, solution = size_of(problem, claims), None
     proofs: tuple[ClaimProof, ...] = ()
     constraints = [Constraint.of(claim, problem, box, size) for claim in claims]
@@ -216,6 +217,25 @@ def solve_with_shape(
             ConvergenceWarning,
         )
     return constrained, solution, f, certificate
+
+
+def warn_of_cost(problem: Problem, claims: Sequence[Claim], box: Matrix) -> None:
+    """Warn, before anything is computed, if the proof of a claim is expected to take more cells than are tried."""
+    zero = Function(problem.kernel, problem.terms[0].functional.take(np.arange(1)), np.zeros(1))
+    hardest = max(lower_bounds(claims, zero), key=lambda lower: lower.expected_cells(box))
+    cells = hardest.expected_cells(box)
+    if cells > MOST_CELLS:
+        one_each = (
+            "Bounds of f itself involve all features of any kernel: leave them out."
+            if hardest.claim.order == 0
+            else "A sum of kernels of one feature each, such as kernel=rkhs.kernels.additive(rkhs.Gaussian(scale=1.0), "
+            f"{box.shape[1]}) for standardized features, is proved feature by feature in seconds."
+        )
+        warn(
+            f"The shape will probably not be proved, after minutes: that {hardest.claim.name} is a claim about "
+            f"{len(hardest.active)} interacting features, whose box needs about {cells:.0e} cells, and {MOST_CELLS:,} "
+            f"are tried. {one_each} rkhs.Shape(.., time_limit=60) limits the time, and verbose=True shows the progress."
+        )
 
 
 def remedy(certificate: ShapeCertificate, stopped: bool) -> str:

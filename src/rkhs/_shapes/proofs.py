@@ -25,6 +25,7 @@ from rkhs._shapes.bounds import LowerBound, lower_bounds
 from rkhs._shapes.claims import Claim
 
 AT_ONCE = 256  # cells per step, for vectorization
+MOST_CELLS = 20_000  # cells of a proof of one claim
 PROVED, FAILS, OPEN = "proved", "fails", "open"
 
 
@@ -76,7 +77,7 @@ def prove(
     f: Function,
     box: Matrix,
     *,
-    cells: int = 20_000,
+    cells: int = MOST_CELLS,
     seconds: float | None = None,
     enough: int = 64,
     skip_failing: bool = False,

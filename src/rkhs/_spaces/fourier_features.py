@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms, push_covariance
 from rkhs._gram.blocks import check_bounded
 from rkhs._spaces.base import Approximation, DenseSpace, Pilot, Tile, check_count, generator, in_double, square
@@ -79,14 +79,18 @@ class FourierFeatures(Approximation):
         """
         prototype = families[0].prototype
         space = FourierSpace.draw(kernel, int(prototype.shape[1]), self.count, generator(self.random_state))
-        return space.like(in_double(prototype[:0]))
+        # Phases far from zero are inaccurate: they are those of the differences from the middle of the points.
+        points = [to_numpy(part.atoms.points) for family in families for part in family.parts]
+        points = [array for array in points if len(array)] or [np.zeros((1, space.dimension))]
+        low, high = (np.stack([double(end(p, axis=0)) for p in points]) for end in (np.min, np.max))
+        return replace(space, center=(low.min(axis=0) + high.max(axis=0)) / 2).like(in_double(prototype[:0]))
 
 
 @dataclass(frozen=True, eq=False)
 class FourierSpace(DenseSpace):
     """The span of cosine waves with given frequencies, phases and amplitudes.
 
-    Its functions are amplitude_a cos(<w_a, x> + b_a), and they are orthonormal in the approximated norm.
+    Its functions are amplitude_a cos(<w_a, x - center> + b_a), and they are orthonormal in the approximated norm.
 
     Parameters
     ----------
@@ -100,6 +104,8 @@ class FourierSpace(DenseSpace):
         The amplitudes.
     place : array, optional
         An empty float64 array of the library and on the device of all computations.
+    center : ndarray of shape (n,), optional
+        The origin of the phases; zero by default.
 
     Examples
     --------
@@ -113,6 +119,7 @@ class FourierSpace(DenseSpace):
     b: Vector  # (p,), the phases
     amplitudes: Vector  # (p,)
     place: Array = field(default_factory=lambda: np.zeros(0))
+    center: Vector | None = None
 
     @classmethod
     def draw(cls, kernel: Kernel, dimension: int, count: int, random: np.random.Generator) -> FourierSpace:
@@ -158,7 +165,7 @@ class FourierSpace(DenseSpace):
         points = atoms.points
         xp = namespace(points)
         W = like(self.W, points)
-        phase = points @ W.T + like(self.b + atoms.order * pi / 2, points)
+        phase = self.centered(points) @ W.T + like(self.b + atoms.order * pi / 2, points)
         amplitudes = self.amplitudes
         if atoms.blur is not None:
             amplitudes = amplitudes * np.exp(-np.diag(push_covariance(self.W, atoms.blur)) / 2)
@@ -167,6 +174,10 @@ class FourierSpace(DenseSpace):
             values = values * (atoms.u(j) @ W.T)
         values = xp.broadcast_to(values, (points.shape[0], atoms.per_point, self.size))
         return xp.reshape(values, (atoms.size, self.size))
+
+    def centered(self, points: Array) -> Array:
+        """Return the differences of points from the origin of the phases."""
+        return points if self.center is None else points - like(self.center, points)
 
     def tile(self, points: Array) -> FourierTile:
         return FourierTile(self, points)
@@ -181,7 +192,7 @@ class FourierTile(Tile):
     def __init__(self, space: FourierSpace, points: Array) -> None:
         points = like(points, space.prototype)
         xp = namespace(points)
-        angle = points @ like(space.W[::2], points).T
+        angle = space.centered(points) @ like(space.W[::2], points).T
         self.cos, self.sin = xp.cos(angle), xp.sin(angle)
         self.amplitudes = like(space.amplitudes, points)
         self.alike = space.size % 2 == 0

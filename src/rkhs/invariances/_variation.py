@@ -104,8 +104,7 @@ class TotalVariation:
         points, corners = prior._known, prior._simplices
         s, n = corners.shape[0], points.shape[1]
         edges = points[corners[:, 1:]] - points[corners[:, :1]]  # (s, n, n): slope = edges^-1 (f_1 - f_0, ..)
-        volumes = np.abs(np.linalg.det(edges)) / factorial(n)
-        slopes = volumes[:, None, None] * np.linalg.inv(edges)
+        slopes = _adjugates(edges) / factorial(n)  # volume times edges^-1
         weights = np.concatenate([-np.sum(slopes, axis=2, keepdims=True), slopes], axis=2)  # (s, n, n + 1)
         columns = np.broadcast_to(corners[:, None, :], weights.shape)
         starts = np.arange(0, weights.size + 1, n + 1)
@@ -180,7 +179,23 @@ def _triangulated(points: Matrix) -> Matrix:
 
     try:
         if len(points) > n > 1:
-            return np.asarray(Delaunay(points).simplices)
+            return np.asarray(Delaunay(points - points.mean(axis=0)).simplices)  # squares of large offsets round
     except QhullError:
         pass
     raise ValueError(f"The {len(points)} different points of a TotalVariation do not span R^{n}: pass more points.")
+
+
+def _adjugates(edges: Matrix) -> Matrix:
+    """Return |det E| E^-1 for matrices (s, n, n) with n <= 3, also its limit for singular ones.
+
+    Triangulations of points on a common sphere, such as those of a regular grid in space, contain flat simplices.  The
+    limit is the jump of the piecewise linear function across them.
+    """
+    if edges.shape[1] == 1:
+        adjugates = np.ones_like(edges)
+    elif edges.shape[1] == 2:
+        adjugates = edges[:, ::-1, ::-1].transpose(0, 2, 1) * np.array([[1, -1], [-1, 1]])
+    else:
+        a, b, c = (edges[:, k] for k in range(3))
+        adjugates = np.stack([np.cross(b, c), np.cross(c, a), np.cross(a, b)], axis=2)
+    return np.where(np.linalg.det(edges) < 0, -1.0, 1.0)[:, None, None] * adjugates

@@ -92,7 +92,9 @@ class HasLengthScale(Kernel):
     distance: ClassVar[str] = "euclidean"  # the distance behind scale="median"
 
     def __post_init__(self) -> None:
-        scale: Any = self.scale
+        scale: Any = getattr(self, "scale", None)
+        if scale is None:
+            raise TypeError(f"{type(self).__name__} has no length scale: declare the field `scale: float = 1.0` in it.")
         if isinstance(scale, str) and scale != "median":
             raise ValueError(f'scale must be positive, one per feature, or "median", got {scale!r}.')
         if isinstance(scale, (str, Tunable)):
@@ -127,8 +129,9 @@ class HasLengthScale(Kernel):
 class ScaledKernel(HasLengthScale, FormKernel):
     """A radial kernel with length scales; subclasses implement `radial_derivatives`.
 
-    The kernel is phi(q) of x / scale with q = -|x - y|^2 / 2.  Subclasses have a field `scale`.  Set `smooth` to False,
-    and implement `smoothness`, if phi is not smooth at q = 0.
+    The kernel is phi(q) of x / scale with q = -|x - y|^2 / 2.  Subclasses are dataclasses that declare a field `scale`.
+    Set `smooth` to False, and implement `smoothness`, if phi is not smooth at q = 0; derivatives of phi that are
+    infinite there return any finite number, which is multiplied by zero.
 
     Attributes
     ----------

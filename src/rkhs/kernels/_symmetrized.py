@@ -16,6 +16,7 @@ from rkhs.kernels._base import Kernel
 from rkhs.kernels._tunable import Tunable
 
 RTOL = 1e-9  # relative tolerance of the checks of group closure and of the invariance of the kernel
+MOST_ELEMENTS = 1000  # of generated groups: a Gram matrix takes as many times as long
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +90,13 @@ class Symmetrized(PushedKernel):
 
     def _check_group(self) -> None:
         """Raise ValueError unless the product of any two elements is an element."""
-        elements = self.group if self.group.ndim == 2 else self.group.reshape(len(self.group), -1)
         if self.group.ndim == 2:
-            known = {g.tobytes() for g in np.ascontiguousarray(elements)}
-            closed = all(g[h].tobytes() in known for g in self.group for h in self.group)
-            if len(known) != len(elements):
-                raise ValueError(f"{len(elements) - len(known)} elements of the group are duplicates; remove them.")
+            distinct = len(np.unique(self.group, axis=0))
+            if distinct < len(self.group):
+                raise ValueError(f"{len(self.group) - distinct} elements of the group are duplicates; remove them.")
+            closed = group_order(self.group) == distinct
         else:
+            elements = self.group.reshape(len(self.group), -1)
             products = np.einsum("aij,bjk->abik", self.group, self.group).reshape(-1, 1, elements.shape[1])
             errors = np.abs(products - elements).max(axis=2).min(axis=1)
             closed = bool(np.all(errors <= RTOL * np.abs(elements).max()))
@@ -135,15 +136,70 @@ def _transform(g: Matrix, atoms: Atoms) -> tuple[Atoms, ...]:
 def generated(generators: Any) -> Matrix:
     """Return the group that permutations of shape (m, n) generate: all their products.
 
+    A group of more than `MOST_ELEMENTS` raises ValueError with the number of its elements.
+
     Examples
     --------
     >>> len(generated([[1, 2, 0, 3, 4], [0, 1, 2, 4, 3]]))  # rotations of three, exchanges of two
     6
     """
     permutations = [tuple(map(int, g)) for g in np.atleast_2d(np.asarray(generators))]
+    order = group_order(permutations)
+    if order > MOST_ELEMENTS:
+        raise ValueError(
+            f"The {len(permutations)} permutations generate a group of {order:,} elements, and a kernel that is "
+            f"averaged over it takes {order:,} times as long; at most {MOST_ELEMENTS:,} are supported. Leave out "
+            "symmetries, for example exchanges of atoms that do not change places in the data."
+        )
     group = {tuple(range(len(permutations[0])))}
     new = set(group)
     while new:
-        new = {tuple(g[i] for i in h) for h in new for g in permutations} - group
+        new = {_product(g, h) for h in new for g in permutations} - group
         group |= new
     return np.array(sorted(group))
+
+
+def group_order(generators: Any) -> int:
+    """Return the number of elements of the group that permutations of shape (m, n) generate, without generating it.
+
+    It is the product of the sizes of orbits: of the first point, of the second one under the permutations that fix the
+    first one, and so on (Schreier and Sims).
+
+    Examples
+    --------
+    >>> group_order([[1, 2, 3, 4, 5, 6, 7, 8, 0], [1, 0, 2, 3, 4, 5, 6, 7, 8]])  # all permutations of nine
+    362880
+    """
+    fixing = [tuple(map(int, g)) for g in generators]  # generators of the subgroup that fixes all earlier points
+    identity, order = tuple(range(len(fixing[0]))), 1
+    for point in identity:
+        orbit, moves = [point], {point: identity}  # an element of the subgroup that moves `point` to each of its orbit
+        for x in orbit:
+            for g in fixing:
+                if g[x] not in moves:
+                    moves[g[x]] = _product(g, moves[x])
+                    orbit.append(g[x])
+        order *= len(orbit)
+        # The products of Schreier's lemma generate the next subgroup.  Sims's filter keeps one for each first point
+        # that is moved and its image, so that there are at most n^2 / 2 of them.
+        back = {x: _inverse(move) for x, move in moves.items()}
+        kept: dict[tuple[int, int], tuple[int, ...]] = {}
+        for x in orbit:
+            for g in fixing:
+                candidate = _product(back[g[x]], _product(g, moves[x]))
+                while candidate != identity:
+                    first = next(i for i in identity if candidate[i] != i)
+                    other = kept.setdefault((first, candidate[first]), candidate)
+                    if other is candidate:
+                        break
+                    candidate = _product(_inverse(other), candidate)
+        fixing = list(kept.values())
+    return order
+
+
+def _product(g: tuple[int, ...], h: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([g[i] for i in h])
+
+
+def _inverse(g: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(g)), key=g.__getitem__))

@@ -43,6 +43,9 @@ class BlockLoss(Loss):
     lipschitz : float
         The Lipschitz constant of the gradient, finite for smooth losses; with `largest_slope` it bounds the effect of
         rounding errors, so that one of the two must be finite.
+    step_groups : tuple of int
+        The first components of the groups that share one step of the prox: (0,) if all components do, as by default.
+        Components of different units, such as a value and a gradient, should have different steps.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class BlockLoss(Loss):
     largest_slope: float = inf
     lipschitz: float = inf
     separable: ClassVar[bool] = False
+    step_groups: ClassVar[tuple[int, ...]] = (0,)
 
     def of_family(self, shape: tuple[int, ...]) -> Loss:
         if self.size is None:
@@ -82,7 +86,7 @@ class BlockLoss(Loss):
 
     @abstractmethod
     def proxes(self, v: Array, b: Array, step: Array) -> Array:
-        """Return the proximal points (t, m, ..) for steps (t, 1, ..)."""
+        """Return the proximal points (t, m, ..) for steps (t, g, ..), one for each of `step_groups`."""
 
     @abstractmethod
     def conjugates(self, s: Array, b: Array) -> Array:
@@ -128,7 +132,7 @@ class BlockLoss(Loss):
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
         steps = namespace(u).broadcast_to(like(step, u), u.shape)
-        return self._rows(self.proxes(*self._pair(u, b), self._vectors(steps)[:, :1]))
+        return self._rows(self.proxes(*self._pair(u, b), self._vectors(steps)[:, list(self.step_groups)]))
 
     def _conjugate(self, s: Array, b: Array) -> Array:
         return self._shared(self.conjugates(*self._pair(s, b)), s)
@@ -308,6 +312,7 @@ class RobustHinge(BlockLoss):
 
     radius: float
     size: int | None = None
+    step_groups: ClassVar[tuple[int, ...]] = (0, 1)
 
     def __post_init__(self) -> None:
         positive(self, "radius", or_zero=True)
@@ -338,17 +343,24 @@ class RobustHinge(BlockLoss):
         return 0 * v[:, 0]
 
     def proxes(self, v: Array, b: Array, step: Array) -> Array:
-        """Return v - step s for the maximizer s of s v - conjugate(s) - step |s|^2 / 2, a projection."""
-        return v - step * self._nearest((v / step), b, 1 / step[:, 0])
+        """Return v - step s for the maximizer s of s v - conjugate(s) - step s^2 / 2, a projection.
 
-    def _nearest(self, s: Array, b: Array, tilt: Any) -> Array:
-        """Return the point (-b t, q) with |q| <= radius t, 0 <= t <= 1, nearest to s + tilt (-b, 0).
+        In units of the gradient in which both steps are equal, the loss has another radius.
+        """
+        xp = namespace(v)
+        unit = (step[:, 1:] / step[:, :1]) ** 0.5
+        units = xp.concat([xp.ones_like(unit), xp.broadcast_to(unit, v[:, 1:].shape)], axis=1)
+        s = self._nearest(v / units / step[:, :1], b, 1 / step[:, 0], self.radius * unit[:, 0])
+        return v - step[:, :1] * units * s
 
-        It is a projection in the plane of t and |q|: onto the ray |q| = radius t, the line t = 1, or the tip.
+    def _nearest(self, s: Array, b: Array, tilt: Any, r: Any) -> Array:
+        """Return the point (-b t, q) with |q| <= r t, 0 <= t <= 1, nearest to s + tilt (-b, 0).
+
+        It is a projection in the plane of t and |q|: onto the ray |q| = r t, the line t = 1, or the tip.
         """
         xp = namespace(s)
         first, rest, length = self._parts(s)
-        t, r = tilt - b[:, 0] * first, self.radius
+        t = tilt - b[:, 0] * first
         on_ray = (t + r * length) / (1 + r**2)
         outside = length > r * t
         t = clip(xp.where(outside, clip(on_ray, 0, None), t), None, 1.0)
@@ -356,7 +368,7 @@ class RobustHinge(BlockLoss):
         return xp.concat([-(b[:, 0] * t)[:, None], rest * _ratio(shorter, length)[:, None]], axis=1)
 
     def projections(self, s: Array, b: Array) -> Array:
-        return self._nearest(s, b, 0.0)
+        return self._nearest(s, b, 0.0, self.radius)
 
     def conjugates(self, s: Array, b: Array) -> Array:
         return b[:, 0] * s[:, 0]  # -t
@@ -395,7 +407,7 @@ class SmoothedBlock(BlockLoss):
         self.loss.check_targets(b)
 
     def _prox(self, v: Array, b: Array) -> Array:
-        return self.loss.proxes(v, b, 0 * v[:, :1] + self.width)
+        return self.loss.proxes(v, b, 0 * v[:, list(self.loss.step_groups)] + self.width)
 
     def of_vectors(self, v: Array, b: Array) -> Array:
         nearest = self._prox(v, b)
@@ -409,7 +421,8 @@ class SmoothedBlock(BlockLoss):
         return namespace(v).astype(moved, v.dtype) / self.width
 
     def proxes(self, v: Array, b: Array, step: Array) -> Array:
-        nearest = self.loss.proxes(v, b, step + self.width)
+        groups = [0] * len(self.loss.step_groups)  # the envelope has one width for all of them
+        nearest = self.loss.proxes(v, b, step[:, groups] + self.width)
         return v + (step / (step + self.width)) * (nearest - v)
 
     def conjugates(self, s: Array, b: Array) -> Array:

@@ -16,10 +16,11 @@ from rkhs.plotting._axes import axes_of, heat_map
 class GridDisplay:
     """Heat map of the scores of a grid search over two parameters, by default C and nu.
 
-    Each cell has the best cross-validated score over the other parameters.  The chosen cell has a frame: that of
-    `best_index_`, since with few labels many cells share the best score, or else that of the largest score.  Create it
-    with `from_estimator` from a CV estimator of this library or a `GridSearchCV`, or with `from_results` from a dict
-    like `cv_results_`.
+    Each cell has the best cross-validated score over the other parameters.  The chosen cell has a frame and the score
+    of the chosen candidate: that of `best_index_`, since with few labels many cells share the best score, or else that
+    of the largest score.  A search with `invariance="auto"` chooses by squared errors, so the framed score need not be
+    the largest.  Create it with `from_estimator` from a CV estimator of this library or a `GridSearchCV`, or with
+    `from_results` from a dict like `cv_results_`.
 
     Parameters
     ----------
@@ -117,6 +118,8 @@ class GridDisplay:
         np.maximum.at(scores, (j, i), np.asarray(results[score], dtype=float))
         scores[np.isneginf(scores)] = np.nan  # cells that the search did not visit
         chosen = None if best is None else (int(j[best]), int(i[best]))
+        if chosen is not None:
+            scores[chosen] = results[score][best]
         return cls(first, second, scores, (x, y), score.replace("_", " "), chosen).plot(ax=ax)
 
     def plot(self, ax: Any = None, *, cmap: str = "viridis", numbers: bool = True) -> GridDisplay:

@@ -18,10 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Matrix
+from rkhs._backend.arrays import Matrix, Vector
 from rkhs._finite.certificate import Certificate, certificate_of
 from rkhs._finite.monitor import Monitor, OutOfIterations
-from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
+from rkhs.losses._blocks import BlockLoss
 from rkhs.solvers._base import DenseSolver, from_memory, in_memory, to_memory
 from rkhs.solvers._costs import FLOP, Estimate
 
@@ -81,10 +82,12 @@ class ADMM(DenseSolver):
         while state.steps < self.max_iterations:
             certificate = state.certificate(monitor.tol)
             iterate = from_memory(inside, system, state.iterate)
-            monitor.report(iterate, float(np.sum(certificate.primal)), certificate.relative)
+            better = certificate.relative <= state.smallest_gap  # the gap oscillates
+            state.smallest_gap = min(state.smallest_gap, certificate.relative)
+            monitor.report(iterate if better else None, float(np.sum(certificate.primal)), certificate.relative)
             if not len(state.active):
                 return iterate
-            if state.stuck(certificate):
+            if state.stuck():
                 break
             monitor.afford(2 * FLOP * system.size**3 if state.unbalanced else 0.0)
             state.run_steps()
@@ -96,8 +99,7 @@ class _ADMMState:
 
     def __init__(self, system: FiniteProblem, start: Iterate) -> None:
         self.system, self.G = system, system.gram.dense()
-        norms = [np.full((t.rows.stop - t.rows.start, 1), np.mean(np.diag(self.G)[t.rows])) for t in system.terms]
-        norm = np.concatenate(norms)
+        norm = np.concatenate([_mean_norms(t, np.diag(self.G)[t.rows]) for t in system.terms])[:, None]
         size = len(self.G) ** 1.5 * np.max(np.abs(self.G), initial=0.0)
         self.smallest = 2 * np.finfo(np.float64).eps * size  # smaller values of 1 / R are lost in the rounding of G
         self.R = (3.0 if system.smooth else 60.0) / np.where(norm > 0, norm, 1.0)
@@ -107,7 +109,8 @@ class _ADMMState:
         self.active = np.arange(system.columns)
         self.certificates: dict[int, Certificate] = {}  # the latest of each output
         self.unbalanced, self.factor, self.steps, self.next_balance = True, 1.0, 0, CHECK_EVERY
-        self.gap, self.next_progress_check = np.inf, 250  # the first check of progress is after 250 steps
+        self.smallest_gap = self.gap = np.inf  # of all iterates, and of those before the last check of progress
+        self.next_progress_check = 250  # steps
 
     @property
     def iterate(self) -> Iterate:
@@ -124,11 +127,11 @@ class _ADMMState:
         self.active = which[~joint.done(tol)]
         return Certificate.joined([self.certificates[k] for k in range(self.system.columns)])
 
-    def stuck(self, certificate: Certificate) -> bool:
-        """Return whether the last doubling of the number of steps has not halved the gap."""
+    def stuck(self) -> bool:
+        """Return whether the last doubling of the number of steps has not halved the smallest gap."""
         if self.steps < self.next_progress_check:
             return False
-        before, self.gap, self.next_progress_check = self.gap, certificate.relative, 2 * self.steps
+        before, self.gap, self.next_progress_check = self.gap, self.smallest_gap, 2 * self.steps
         return self.gap > before / 2
 
     def run_steps(self) -> None:
@@ -165,12 +168,35 @@ class _ADMMState:
     def _inverse(self) -> tuple[Matrix, Matrix]:
         """Return P (N, N), and C (r, N) with c = C(z - d).
 
-        A multiple of QQ' is added to G, which makes it positive definite and does not change P.
+        The inverse is that of R^1/2 (G + 1/R) R^1/2 = I + R^1/2 G R^1/2, in which rows of different units have the same
+        size.  A multiple of the projection onto the columns of R^1/2 Q is added, which makes it positive definite and
+        does not change P.
         """
-        Q = self.system.Q
-        K = self.G + np.max(np.abs(self.G), initial=0.0) * len(self.G) * (Q @ Q.T)
-        K[np.diag_indices_from(K)] += 1 / self.R[:, 0]
+        root = np.sqrt(self.R)
+        Q, K = root * self.system.Q, root * self.G * root.T
+        orthonormal = np.linalg.qr(Q)[0]
+        K += np.max(np.abs(K), initial=0.0) * len(K) * (orthonormal @ orthonormal.T)
+        K[np.diag_indices_from(K)] += 1
         inverse = scipy.linalg.inv(K, overwrite_a=True, check_finite=False)
         inverse_Q = inverse @ Q
         C = np.linalg.solve(Q.T @ inverse_Q, inverse_Q.T)
-        return inverse - inverse_Q @ C, C
+        return root * (inverse - inverse_Q @ C) * root.T, C * root.T
+
+
+def _mean_norms(block: LossBlock, norms: Vector) -> Vector:
+    """Return the squared norms (N,) of functionals, averaged over those of a block for which R has to be the same.
+
+    In losses of vectors whose components have different units, R is the ratio of dual and primal variables: relative
+    to the first group of components it is the ratio of the largest slopes over the root of that of the norms.
+    """
+    if not isinstance(block.loss, BlockLoss):
+        return np.full(len(norms), np.mean(norms))
+    size, groups = block.loss.size or 1, block.loss.step_groups[1:]
+    largest = np.max(np.abs(block.loss.domain(block.target[:size, :1])), axis=(0, 2))
+    parts = zip(np.split(norms.reshape(-1, size), groups, axis=1), np.split(largest, groups), strict=True)
+    means = [(part, float(np.mean(part)), float(np.max(slopes))) for part, slopes in parts]
+    (_, first, slope), result = means[0], []
+    for part, mean, other in means:
+        comparable = 0 < other < np.inf and 0 < slope < np.inf
+        result.append(np.full_like(part, (first * mean) ** 0.5 * slope / other if comparable else mean))
+    return np.concatenate(result, axis=1).ravel()

@@ -133,6 +133,7 @@ class Fallback(Solver):
         trial = self.trial or self.steps
         limited = _LimitedMonitor(monitor.tol, outer=monitor, whole=whole, steps=self.steps, trial=trial)
         iterate = first = to_memory(inside, system, start)
+        reached = inf  # J of the iterate at which `then` starts
         warm = bool(namespace(first.a).any(first.a != 0))
         if self.trial is None or not warm:  # after a warm start the first steps can be slow, and predict less
             try:
@@ -140,9 +141,13 @@ class Fallback(Solver):
                 if limited.gap <= monitor.tol:
                     return whole(iterate)
             except (_IterationsUsed, OutOfIterations):
-                iterate = first if limited.iterations_done <= limited.trial else limited.best or first
+                in_trial = self.trial is not None and limited.iterations_done <= limited.trial
+                if limited.best is not None and not in_trial:
+                    iterate, reached = limited.best, limited.reached
         monitor.taken_over(self.then.name)
-        return whole(self.then.run(inside, iterate, InnerMonitor(monitor.tol, outer=monitor, whole=whole)))
+        continued = _ContinuedMonitor(monitor.tol, outer=monitor, whole=whole, reached=reached)
+        found = self.then.run(inside, iterate, continued)
+        return whole(found if continued.improved else iterate)
 
 
 class _IterationsUsed(Exception):
@@ -157,8 +162,10 @@ class _LimitedMonitor(InnerMonitor):
     trial: int = 0
     iterations_done: int = 0
     gap: float = inf  # the last reported gap
+    reached: float = inf  # J of the best iterate
 
     def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
+        self.reached = self.reached if iterate is None else primal
         super().report(iterate, primal, gap)
         self.gap = gap
         self.iterations_done += 1
@@ -166,3 +173,15 @@ class _LimitedMonitor(InnerMonitor):
         needed = done * log(self.tol) / log(gap) if 0 < self.tol < gap < 1 else inf  # at the rate so far
         if gap > self.tol and (done > self.steps or self.trial <= done < self.steps < needed):
             raise _IterationsUsed
+
+
+@dataclass
+class _ContinuedMonitor(InnerMonitor):
+    """A monitor that keeps the iterate at which a solver starts as the best one until J is as small again."""
+
+    reached: float = inf
+    improved: bool = True  # whether the last iterate has converged, or has no larger J
+
+    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
+        self.improved = gap <= self.tol or primal <= self.reached
+        super().report(iterate if self.improved else None, primal, gap)

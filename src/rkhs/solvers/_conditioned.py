@@ -287,6 +287,7 @@ class SubspaceCovariance:
                 outside = double(gram(self.space.kernel, piece).diagonal()) - np.sum((psi + left) * A, axis=1)
                 variance += np.clip(outside - np.sum((left @ self.R) ** 2, axis=1), 0, None)
             variances.append(np.where(undetermined, inf, variance))
+            report_progress(sum(map(len, variances)) / M.size)
         return like(np.concatenate(variances), M.prototype)
 
     def within(self, M: Functional) -> Matrix:

@@ -29,7 +29,7 @@ from rkhs._backend.arrays import EPS, Matrix, Vector
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import orthonormal
 from rkhs._finite.certificate import FEASIBLE, NOTHING, Certificate, excess, project_dual
-from rkhs._finite.monitor import SUMMING, Monitor, Stopped
+from rkhs._finite.monitor import SOLVING, SUMMING, Monitor, Stopped
 from rkhs._finite.problem import LossBlock, consecutive
 from rkhs._finite.solution import Record
 from rkhs._finite.term import Term
@@ -153,7 +153,8 @@ class QuadraticSolver:
         right, accuracy = 2 * self.sums.Eb, 1e-2 * max(tol, 1e-12) ** 0.5
         basis = 2 * self.sums.Pb
         while True:
-            self.tau = self.tau + self.curvature.solve(basis, right, accuracy, self.monitor.check)[1]
+            with self.monitor.showing(SOLVING):
+                self.tau = self.tau + self.curvature.solve(basis, right, accuracy)[1]
             solution, gradient = self._state()
             relative = solution.certificate.relative
             self.monitor.report(None, float(solution.certificate.primal.sum()), relative)
@@ -186,7 +187,9 @@ class QuadraticSolver:
         losses = sums.bb + dots(tau, image) - 2 * dots(tau, sums.Eb) + linear
         rounding = 10 * space.transform_error * sums.bb
         if self.rows:
-            losses, rounding = _losses(space, self.rows, c, tau), 1e3 * EPS * sums.bb
+            losses = _losses(space, self.rows, c, tau)
+            missed = space.transform_error * (np.sqrt(losses) + np.sqrt(sums.bb))  # of the values, weighted
+            rounding = 1e3 * EPS * sums.bb + missed * (2 * np.sqrt(losses) + missed)
         primal = dots(tau, tau) / 2 + np.clip(losses, 0.0, None)
         sizes = [np.sqrt(dots(grids, grids)) for grids in (gradient, tau, image, sums.Eb)]
         error = space.transform_error * (sizes[1] + 2 * sizes[2] + 2 * sizes[3])  # of the gradient
@@ -217,6 +220,7 @@ class NewtonSolver:
         self.c, self.tau = np.zeros((self.P.shape[1], 1)), np.zeros((1, *space.shape))
         self.u, self.enveloped = np.zeros((len(self.P), 1)), False
         self.at_zero = self._objective(self.original)
+        self.best: SpectralSolution | None = None
 
     def solve(self) -> SpectralSolution:
         """Solve to the tolerance of the monitor, for envelopes of decreasing width if that is necessary.
@@ -225,23 +229,38 @@ class NewtonSolver:
         far from zero, where the basis functions have no Newton step.
         """
         self._start()
-        best = self._descend() if all(t.loss.smooth for t in self.original) else None
-        if best is not None and best.certificate.within(self.monitor.tol):
-            return best
+        if all(t.loss.smooth for t in self.original):
+            self.best = self._descend_accurately()
+            if self.best.certificate.within(self.monitor.tol):
+                return self.best
         self.enveloped = True
         width = self.at_zero / max(sum(map(_largest_slopes, self.original)), np.finfo(float).tiny)
         for _ in range(WIDTHS):
             self.blocks = tuple(
                 t if t.loss.quadratic else replace(t, loss=t.loss.smoothed(width)) for t in self.original
             )
-            found = self._descend()
-            if best is None or _is_better(found.certificate, best.certificate):
-                best = found
-            if best.certificate.within(self.monitor.tol):
+            self.best = self._better(self._descend_accurately())
+            if self.best.certificate.within(self.monitor.tol):
                 break
             width *= NARROWER
-        assert best is not None
-        return best
+        assert self.best is not None
+        return self.best
+
+    def _descend_accurately(self) -> SpectralSolution:
+        """Minimize, once more with the most accurate transforms if their errors change J by more than the tolerance."""
+        found = self._descend()
+        certificate = found.certificate
+        uncertain = float(certificate.shift[0]) > 0.1 * self.monitor.tol * abs(float(certificate.primal[0]))
+        if uncertain and self.space.transform_error > FINEST:
+            self.space, self.best = replace(self.space, transform_error=FINEST), None
+            self.u = self._values(self.c, self.tau)
+            found = self._descend()
+        return found
+
+    def _better(self, found: SpectralSolution) -> SpectralSolution:
+        """Return the better one of the best solution so far and of another one."""
+        best = self.best
+        return found if best is None or _is_better(found.certificate, best.certificate) else best
 
     def _start(self) -> None:
         """Start from the solution with squared losses instead, if it is better than f = 0."""
@@ -249,14 +268,15 @@ class NewtonSolver:
         before = self.c, self.tau, self.u
         curvature = NormalEquations(self.space, QuadraticSums.of(self.space, squared), 2.0)
         right = 2 * curvature.sums.Pb, 2 * curvature.sums.Eb
-        self.c, self.tau = curvature.solve(*right, 1e-3, self.monitor.check, INNER)
+        with self.monitor.showing(SOLVING):
+            self.c, self.tau = curvature.solve(*right, 1e-3, INNER)
         self.u = self._values(self.c, self.tau)
         if not self._objective(self.original) < self.at_zero:
             self.c, self.tau, self.u = before
 
     def certified(self) -> SpectralSolution:
-        """Return the current iterate with its certificate."""
-        return self._state()[0]
+        """Return the better one of the best solution so far and of the current iterate, with its certificate."""
+        return self._better(self._state()[0])
 
     def _state(self) -> tuple[SpectralSolution, Grid, Matrix]:
         """Return the current iterate, and the gradients in tau and c with the losses of `blocks`."""
@@ -284,8 +304,11 @@ class NewtonSolver:
             if self.enveloped and gap + float(decrement[0, 0]) / 2 <= 0.05 * allowed:
                 break  # the rest of the gap is that of the envelopes
             accuracy = min(0.1, max(1e-3, 0.1 * (allowed / max(gap, allowed, np.finfo(float).tiny)) ** 0.5))
-            dc, dtau = solution.curvature.solve(-basis_gradient, -gradient, accuracy, self.monitor.check, INNER)
+            with self.monitor.showing(SOLVING):
+                dc, dtau = solution.curvature.solve(-basis_gradient, -gradient, accuracy, INNER)
             du = self._values(dc, dtau)
+            if not np.all(np.isfinite(du)):  # the curvatures are too far apart for the equations
+                break
             step = self._line_search(dtau, du)
             previous = objective if step > 0 else -inf
             self.c, self.tau, self.u = self.c + step * dc, self.tau + step * dtau, self.u + step * du
@@ -342,7 +365,13 @@ class NewtonSolver:
         norms = [float(np.linalg.norm(grids)) for grids in (force, self.tau, force - self.tau)]
         error = self.space.transform_error * (norms[1] + norms[2])  # of the gradient
         rounding = np.array([error * (norms[0] + error / 2)])
-        shift, nothing = np.array([1e3 * EPS * self.at_zero]), np.array([NOTHING * EPS * self.at_zero])
+        missed = self.space.transform_error * float(np.linalg.norm(self.u))  # a bound on the error of each value
+        steepest = [  # slopes increase, so that those at both ends bound all between them
+            np.maximum(*(np.abs(t.loss.gradient(self.u[t.rows] + error, t.target)) for error in (-missed, missed)))
+            for t in self.original
+        ]
+        change = missed * sum(float(np.sum(t.weight * s)) for t, s in zip(self.original, steepest, strict=True))
+        shift, nothing = np.array([1e3 * EPS * self.at_zero + change]), np.array([NOTHING * EPS * self.at_zero])
         return Certificate(primal, np.array([gap]), rounding, shift, nothing, EPS)
 
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, Vector
+from rkhs._backend.arrays import Array, Matrix, Vector
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
-from rkhs._progress import report_progress
+from rkhs._progress import subtask
 from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace
 from rkhs._spaces.toeplitz import Grid
 from rkhs.functionals._base import Functional
 from rkhs.solvers._spectral_equations import NormalEquations, QuadraticSums, TermRows, with_missing_variance
 
 EXACT = 100  # functionals whose variances are computed by solving equations; more have sampled variances
+VARIANCE_TOL = 1e-5  # estimated relative error of these variances; the true one is up to a hundred times as large
 SAMPLES = 50  # samples for variances: standard deviations to 10 %
 EXACT_TOL, SAMPLE_TOL = 1e-6, 1e-2  # relative residuals of solutions for covariances, and of samples
 BLOCK = 8  # right-hand sides that are solved together
@@ -29,8 +30,9 @@ COARSE = 2**16  # largest number of frequencies of samples
 class SpectralCovariance:
     """The covariance of any functionals given squared losses on a Fourier grid.
 
-    It is  L (diag(0, I) + 2 [P E]'W[P E])^-1 L'.  For up to `EXACT` functionals the equations are solved; for more, the
-    variances are means of squares over samples z of f, which take one solution each:
+    It is  L (diag(0, I) + 2 [P E]'W[P E])^-1 L'.  For up to `EXACT` functionals the equations are solved until the
+    variances have the relative accuracy `VARIANCE_TOL`.  For more, the variances are means of squares over samples z of
+    f, which take one solution each:
 
         (diag(0, I) + 2 [P E]'W[P E]) z = (0, g) + 2 [P E]'W e,        g ~ N(0, I),  e_i ~ N(0, 1 / (2 w_i))
 
@@ -56,7 +58,8 @@ class SpectralCovariance:
         """Return the variances (m,), infinite where M depends on a basis function that no row determines."""
         P = on_basis(M, self.basis)
         if M.size <= EXACT:
-            variances = np.diag(self.covariance(M)) + self.space.missing(M)
+            parts = self._in_blocks(M, P, lambda Pb, Eb: self.curvature.quadratic_forms(Pb, Eb, VARIANCE_TOL))
+            variances = np.concatenate([np.zeros(0), *parts]) + self.space.missing(M)
         else:
             space, c, tau = self.samples
             variances = np.mean((space.apply(M, space.columns(tau)) + P @ c) ** 2, axis=1) + space.missing(M)
@@ -66,12 +69,23 @@ class SpectralCovariance:
 
     def covariance(self, M: Functional) -> Matrix:
         """Return the covariances (m, m)."""
-        P, result = on_basis(M, self.basis), np.zeros((M.size, M.size))
+        P = on_basis(M, self.basis)
+
+        def columns(Pb: Matrix, Eb: Grid) -> Matrix:
+            c, tau = self.curvature.solve(Pb, Eb, EXACT_TOL)
+            return self.space.apply(M, self.space.columns(tau)) + P @ c
+
+        result = np.concatenate([np.zeros((M.size, 0)), *self._in_blocks(M, P, columns)], axis=1)
+        return (result + result.T) / 2
+
+    def _in_blocks(self, M: Functional, P: Matrix, compute: Callable[[Matrix, Grid], Array]) -> list[Array]:
+        """Return what is computed for the functionals of M as right-hand sides, a few of them at a time."""
+        found = []
         for start in range(0, M.size, BLOCK):
             unit = np.eye(M.size)[:, start : start + BLOCK]
-            c, tau = self.curvature.solve(P.T @ unit, self.space.adjoint(M, unit), EXACT_TOL)
-            result[:, start : start + BLOCK] = self.space.apply(M, self.space.columns(tau)) + P @ c
-        return (result + result.T) / 2
+            with subtask(start // BLOCK, -(-M.size // BLOCK)):
+                found.append(compute(P.T @ unit, self.space.adjoint(M, unit)))
+        return found
 
     @cached_property
     def samples(self) -> tuple[FourierGridSpace, Matrix, Grid]:
@@ -90,8 +104,8 @@ class SpectralCovariance:
                 noise = np.sqrt(2 * one.block.weight) * random.standard_normal((one.functional.size, count))
                 Pb += one.P.T @ noise
                 Eb += space.adjoint(one.functional, noise)
-            found.append(curvature.solve(Pb, Eb, SAMPLE_TOL))
-            report_progress(min((start + BLOCK) / SAMPLES, 1.0))
+            with subtask(start // BLOCK, -(-SAMPLES // BLOCK)):
+                found.append(curvature.solve(Pb, Eb, SAMPLE_TOL))
         return space, np.concatenate([c for c, _ in found], axis=1), np.concatenate([tau for _, tau in found])
 
 

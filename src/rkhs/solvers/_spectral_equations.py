@@ -11,7 +11,8 @@ preconditioner (`LeadingBlock`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +26,7 @@ from rkhs._finite.basis import on_basis
 from rkhs._finite.problem import LossBlock
 from rkhs._finite.representers import block_in_double
 from rkhs._finite.term import Term
+from rkhs._progress import report_progress
 from rkhs._spaces.fourier_grid import FourierGridSpace
 from rkhs._spaces.toeplitz import Grid, Normal, ToeplitzSums
 from rkhs.functionals._base import Functional
@@ -32,6 +34,7 @@ from rkhs.functionals._base import Functional
 ITERATIONS = 5_000  # of conjugate gradients
 PLAIN = 100  # iterations after which the preconditioner gets a leading block
 BLOCK = 2_000  # frequencies of the leading block: 32 MB, and half a second on one core
+REGULARIZATION = 1e-12, 1e-9, 1e-6  # of the leading block, relative to its mean diagonal entry
 STAGNATION = 500  # iterations without a smaller residual after which conjugate gradients stop
 RANK_TOL = 1e-13  # relative size of eigenvalues of P'WP that belong to undetermined basis functions
 TINY = np.finfo(float).tiny
@@ -136,36 +139,52 @@ class NormalEquations:
         """Return the c of the equations with the right-hand side Pb (r, k), given tau."""
         return self.basis_inverse @ (Pb / self.factor - inner(self.sums.EP, tau))
 
-    def solve(
-        self, Pb: Matrix, Eb: Grid, tol: float, check: Callable[[], None] = lambda: None, iterations: int = ITERATIONS
-    ) -> tuple[Matrix, Grid]:
+    def solve(self, Pb: Matrix, Eb: Grid, tol: float, iterations: int = ITERATIONS) -> tuple[Matrix, Grid]:
         """Return the solution (c, tau) for right-hand sides (r, k) and (k, ..), to a relative residual."""
-        right = Eb - self._mixed(self.basis_inverse @ Pb) if len(Pb) else Eb
-        tau = self._conjugate_gradients(right, tol, check, iterations)
+        tau, _ = self._conjugate_gradients(self._eliminated(Pb, Eb), tol, iterations)
         return self.basis_given(Pb, tau), tau
+
+    def quadratic_forms(self, Pb: Matrix, Eb: Grid, tol: float) -> Vector:
+        """Return b'A^-1 b (k,) for the matrix A and b of columns (r, k) and (k, ..), to an estimated relative error.
+
+        An approximate solution x with the residual r has x'(b + r) = b'A^-1 b - r'A^-1 r.  The error is at most |r|^2,
+        because all eigenvalues are at least one, and it is estimated with the preconditioner in place of A.  It is
+        quadratic in r, so that it takes far fewer iterations than an accurate solution.
+        """
+        b = self._eliminated(Pb, Eb)
+        x, r = self._conjugate_gradients(b, tol, ITERATIONS, of_forms=True)
+        return np.einsum("rk,rk->k", Pb, self.basis_inverse @ Pb) / self.factor + dots(x, b + r)
+
+    def _eliminated(self, Pb: Matrix, Eb: Grid) -> Grid:
+        """Return the right-hand sides of the equations for tau."""
+        return Eb - self._mixed(self.basis_inverse @ Pb) if len(Pb) else Eb
 
     @cached_property
     def leading_block(self) -> LeadingBlock:
         """The block of the matrix on the frequencies with the largest entries on the diagonal."""
         return LeadingBlock.of(self)
 
-    def _conjugate_gradients(self, b: Grid, tol: float, check: Callable[[], None], iterations: int) -> Grid:
-        """Return the solution of product(x) = b for grids b (k, ..), each to a relative residual."""
+    def _conjugate_gradients(self, b: Grid, tol: float, iterations: int, of_forms: bool = False) -> tuple[Grid, Grid]:
+        """Return x and r = b - product(x) for grids b (k, ..), each to a relative residual, or error of b'x."""
         x, r = np.zeros_like(b), b.copy()
         z = self._preconditioned(r, 0)
         p, size = z.copy(), dots(r, z)
-        enough = tol**2 * np.maximum(dots(b, b), TINY)
+        first = np.maximum(size if of_forms else dots(b, b), TINY)
         smallest, since = np.full(len(b), np.inf), 0
         for k in range(iterations if len(b) else 0):
             residual = dots(r, r)
-            active = residual > enough
+            error, enough = (size, tol * dots(x, b + r)) if of_forms else (residual, tol**2 * first)
+            active = error > enough
             since = 0 if np.any(residual < 0.5 * smallest) else since + 1
             smallest = np.where(residual < 0.5 * smallest, residual, smallest)
             if not np.any(active) or since > STAGNATION:
                 break
-            check()
+            report_progress(_fraction(first, error, enough))
             image = self.product(p)
-            length = _spread(np.where(active, size / np.maximum(dots(p, image), TINY), 0.0), b)
+            curvature = dots(p, image)
+            if not np.any(active & (curvature > 0)):  # rounding errors of the transforms make the matrix indefinite
+                break
+            length = _spread(np.where(active & (curvature > 0), size / np.maximum(curvature, TINY), 0.0), b)
             x += length * p
             r -= length * image
             z = self._preconditioned(r, k + 1)
@@ -173,7 +192,7 @@ class NormalEquations:
             # A new preconditioner starts the method again.
             p = z if k + 1 == PLAIN else z + _spread(new / np.maximum(size, TINY), b) * p
             size = new
-        return x
+        return x, r
 
     def _preconditioned(self, r: Grid, iteration: int) -> Grid:
         z = self.inverse_diagonal * r
@@ -199,9 +218,13 @@ class LeadingBlock:
         if len(curvature.basis_inverse) and not curvature.sums.others:  # otherwise it might be indefinite
             EP = curvature.sums.EP.reshape(len(curvature.sums.EP), -1)[:, indices]
             block -= curvature.factor * EP.T @ (curvature.basis_inverse @ EP)
-        diagonal = np.arange(len(indices))
-        block[diagonal, diagonal] += 1e-12 * np.trace(block) / max(len(indices), 1)  # transforms have errors
-        return cls(indices, scipy.linalg.cholesky(block, lower=True, overwrite_a=True, check_finite=False))
+        # Transforms have errors, so that the smallest eigenvalues may be negative if the weights are far apart.
+        mean, diagonal = float(np.trace(block)) / max(len(indices), 1), np.arange(len(indices))
+        for share in REGULARIZATION:
+            block[diagonal, diagonal] += share * mean
+            with suppress(np.linalg.LinAlgError):
+                return cls(indices, scipy.linalg.cholesky(block, lower=True, check_finite=False))
+        return cls(indices, np.diag(np.sqrt(np.diag(block))))
 
     def solve(self, r: Grid, z: Grid) -> Grid:
         """Return z with the solutions for the residuals r in place of its values at the frequencies of the block."""
@@ -225,3 +248,12 @@ def inner(a: Grid, b: Grid) -> Matrix:
 def _spread(values: Vector, grids: Grid) -> Grid:
     """Return one number for each grid in a shape that broadcasts."""
     return values.reshape(-1, *(1 for _ in grids.shape[1:]))
+
+
+def _fraction(first: Vector, error: Vector, enough: Vector) -> float:
+    """Return the least completed fraction of equations (k,), on the scale of the logarithm of their errors."""
+    if np.any((error > enough) & ~((enough > 0) & (enough < first))):
+        return 0.0
+    active = error > enough
+    done = np.log(first[active] / error[active]) / np.log(first[active] / enough[active])
+    return float(np.clip(np.min(done, initial=1.0), 0.0, 1.0))

@@ -111,13 +111,17 @@ class BlockSample:
         for length, direction in zip(FAR, directions, strict=True):
             yield self.loss.project_dual(length * direction, self.b)
 
-    def demand(self, law: str, excess: Array, *terms: Any) -> None:
-        """Raise an AssertionError unless excess (t, k) <= 0, up to rounding errors of 1 and of the terms."""
+    def demand(self, law: str, excess: Array, *terms: Any, **argument: Array) -> None:
+        """Raise an AssertionError unless excess (t, k) <= 0, up to rounding errors of 1 and of the terms.
+
+        The message has the place of the largest excess: the `argument` with its name, by default u, and b.
+        """
+        name, points = next(iter(argument.items()), ("u", self.u))
         allowed = UNIT * (1 + sum(np.abs(term) for term in terms))
         excess, allowed = np.broadcast_arrays(excess, allowed)
         worst = np.unravel_index(np.argmax(excess - allowed), excess.shape)  # argmax returns the first NaN if any
         t, k = (int(i) for i in worst[-2:])
-        where = f"at u = {self.vectors(self.u)[t, :, k].round(4).tolist()}, b = {self.targets[k].tolist()}"
+        where = f"at {name} = {self.vectors(points)[t, :, k].round(4).tolist()}, b = {self.targets[k].tolist()}"
         demand(self.loss, f"{law}, {where}", float(excess[worst]), float(allowed[worst]))
 
 
@@ -128,7 +132,8 @@ def _finite(sample: BlockSample) -> None:
     for name, table in together.items():
         if table.shape != u.shape:
             raise AssertionError(f"{loss!r} gives {name} of shape {table.shape} for u of {u.shape}.")
-        sample.demand(f"{name} is finite", np.where(np.isfinite(sample.summed(table)), 0.0, np.inf))
+        argument = {"s": together["project_dual"]} if name == "conjugate" else {"u": u}
+        sample.demand(f"{name} is finite", np.where(np.isfinite(sample.summed(table)), 0.0, np.inf), **argument)
     for name in ("value", "curvature"):
         rows = sample.vectors(together[name])
         spread = rows.max(axis=1) - rows.min(axis=1)

@@ -20,7 +20,7 @@ from rkhs._gram import gram
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.functionals._base import Combination, Part
 from rkhs.kernels import Gaussian
-from rkhs.testing._laws import HAS_TORCH, demand, demand_equal, largest, rounding
+from rkhs.testing._laws import HAS_TORCH, ROUNDING, demand, demand_equal, largest, rounding
 
 # The definition of a functional on functions from points (t, n) to values (t,).
 Reference = Callable[[Callable[[Array], Array]], Array]
@@ -109,11 +109,28 @@ class Sample:
     def function(self, which: int) -> Function:
         return Function(self.kernel, self.others, self.draw(which, self.others.size)[-1])
 
+    def magnitudes(self, L: Functional) -> Array:
+        """Return sum_a |w_ia| |z_a| for each functional L_i = sum_a w_ia a of atoms a, which may cancel in L_i.
+
+        By the inequality of Cauchy and Schwarz, the summands of <L_i, M_j> add up to at most the product of two of
+        these, so that rounding errors are relative to it and not to <L_i, M_j>.
+        """
+
+        def norms(atoms: Atoms) -> Array:
+            diagonal = gram(self.kernel, Combination((atoms.size,), (Part(atoms),), "atoms")).diagonal()
+            return namespace(diagonal).sqrt(abs(diagonal))[:, None]
+
+        return to_numpy(L.absolute().assemble(norms))[:, 0]
+
     @cached_property
     def scale(self) -> float:
         """The magnitude of the terms of L(f) = sum_j <z_L, z_j> c_j."""
-        G = to_numpy(gram(self.kernel, self.L, self.others).dense())
-        return largest(abs(G) @ abs(to_numpy(self.function(1).coefficients)))
+        coefficients = to_numpy(self.function(1).coefficients)
+        return largest(self.magnitudes(self.L)) * float(self.magnitudes(self.others) @ abs(coefficients))
+
+    def polynomial_scale(self, degree: int) -> float:
+        """The magnitude of the terms of L(p) = sum_a w_a a(p) for monomials p up to the given degree."""
+        return sum(_gain(part) * _reach(self.normalized(part.atoms)) ** degree for part in self.L.parts)
 
 
 def _shape(sample: Sample) -> None:
@@ -130,7 +147,7 @@ def _shape(sample: Sample) -> None:
     demand(L, f"each functional of shape {L.shape} has a part (number of those without)", missing, 0.0)
     f = sample.function(1)
     expected = gram(sample.kernel, L, sample.others) @ f.coefficients
-    demand_equal(L, "L(f) has the shape of L, in C order", L(f), to_numpy(expected).reshape(L.shape))
+    demand_equal(L, "L(f) has the shape of L, in C order", L(f), to_numpy(expected).reshape(L.shape), sample.scale)
 
 
 def _linear(sample: Sample) -> None:
@@ -188,8 +205,8 @@ def _polynomials(sample: Sample) -> None:
         atoms = sample.normalized(part.atoms)
         one_per_point = atoms.take(np.arange(atoms.size))
         differences[part.rows] += to_numpy(part.forward(quotients(one_per_point)))
-    scale = sum(_gain(part) * _reach(sample.normalized(part.atoms)) ** space.degree for part in sample.L.parts)
-    demand_equal(sample.L, "L(p) = its difference quotients, for a polynomial p", exact, differences, scale)
+    law = "L(p) = its difference quotients, for a polynomial p"
+    demand_equal(sample.L, law, exact, differences, sample.polynomial_scale(space.degree))
 
 
 def _gain(part: Part) -> float:
@@ -214,10 +231,11 @@ def _gram(sample: Sample) -> None:
     )
     for name, left, right in pairs:
         G = gram(kernel, left, right)
-        dense = to_numpy(G.dense())
-        size = largest(dense)
+        dense, rows_size = to_numpy(G.dense()), largest(sample.magnitudes(left))
+        columns_sizes = sample.magnitudes(left if right is None else right)
+        size = rows_size * largest(columns_sizes)
         v = sample.draw(G.shape[1], 2)
-        scale = largest(abs(dense) @ abs(to_numpy(v)))
+        scale = rows_size * largest(columns_sizes @ abs(to_numpy(v)))
         demand_equal(L, f"G v = dense v, for G = {name}", G @ v, dense @ to_numpy(v), scale)
         demand_equal(L, f"the diagonal of G = {name} is that of dense", G.diagonal(), np.diag(dense), size)
         rows, columns = np.arange(G.shape[0])[::2], slice(G.shape[1] // 2, None)
@@ -225,7 +243,7 @@ def _gram(sample: Sample) -> None:
         demand_equal(L, f"G' = dense', for G = {name}", G.T.dense(), dense.T, size)
         if right is None:
             least = float(np.min(np.linalg.eigvalsh(dense), initial=0.0))
-            demand(L, "c'Gc >= 0", -least, len(dense) * rounding(dense))
+            demand(L, "c'Gc >= 0", -least, len(dense) * ROUNDING * float(np.finfo(dense.dtype).eps) * size)
 
 
 def _same_elsewhere(sample: Sample) -> None:
@@ -244,8 +262,8 @@ def _same_elsewhere(sample: Sample) -> None:
         atoms = replace(part.atoms, points=moved(part.atoms.points), directions=moved(part.atoms.directions))
         parts.append(replace(part, atoms=atoms, matrix=moved(part.matrix)))
     L = Combination(sample.L.shape, tuple(parts), repr(sample.L))
-    expected = gram(sample.kernel, sample.L).dense()
-    demand_equal(sample.L, "PyTorch = NumPy", gram(sample.kernel, L).dense(), expected)
+    expected, size = gram(sample.kernel, sample.L).dense(), largest(sample.magnitudes(sample.L)) ** 2
+    demand_equal(sample.L, "PyTorch = NumPy", gram(sample.kernel, L).dense(), expected, size)
 
 
 def _means(sample: Sample, reference: Reference) -> None:
@@ -261,8 +279,10 @@ def _means(sample: Sample, reference: Reference) -> None:
         expected = to_numpy(reference(partial(monomial, like(powers, origin))))
         if actual.shape != expected.shape:
             raise AssertionError(f"{sample.L!r} has shape {actual.shape}, but its reference {expected.shape}.")
-        allowed = np.finfo(values.dtype).eps ** 0.5 * largest(values)  # the accuracy of a difference quotient
-        demand(sample.L, "L(f) = reference(f), for a polynomial f", largest(actual - expected), float(allowed))
+        eps = float(np.finfo(values.dtype).eps)
+        quotient = eps**0.5 * largest(values)  # the accuracy of a difference quotient
+        allowed = quotient + ROUNDING * eps * sample.polynomial_scale(2)
+        demand(sample.L, "L(f) = reference(f), for a polynomial f", largest(actual - expected), allowed)
 
 
 LAWS = (_shape, _linear, _algebra, _reproducing, _polynomials, _gram, _same_elsewhere)

@@ -1,15 +1,21 @@
-"""The laws of kernels, checked at random, coincident and near points of R^n."""
+"""The laws of kernels, checked at random, coincident and near points of R^n.
+
+A function of the distance may be positive definite in R^n and not in R^(n+1), as the Wendland kernels are, whose
+negative eigenvalues need more points than a check can afford.  For these the Fourier transform is computed instead: by
+Bochner's theorem it is not negative if and only if the kernel is positive definite.
+"""
 
 from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property, partial
-from math import ceil, isfinite
+from functools import cache, cached_property, partial
+from math import ceil, gamma, isfinite
 
 import numpy as np
+from scipy.special import jv
 
-from rkhs._backend.arrays import Array
+from rkhs._backend.arrays import Array, Matrix, Vector
 from rkhs._calculus.atoms import AllPairs, Atoms, Matched, Pairing
 from rkhs._gram import Gram, gram
 from rkhs.exceptions import NotBoundedError
@@ -17,6 +23,8 @@ from rkhs.functionals import Derivative, Evaluation, Functional, Gradient, Hessi
 from rkhs.kernels._base import Kernel
 from rkhs.testing._laws import (
     HAS_TORCH,
+    ROUNDING,
+    SLACK,
     STEPS,
     central,
     demand,
@@ -29,23 +37,32 @@ from rkhs.testing._laws import (
 
 DISTANCES = (0.0, 1e-300, 1e-12, 1e-8, 1e-4)  # distances of near points from the origin
 FAMILIES = (Evaluation, Gradient, Hessian)  # functionals of orders 0, 1, 2
+MANY = 128  # random points that make negative eigenvalues likely
+# The quadrature of Fourier transforms.  Radii and 1 / frequencies are in units of the width of a Gaussian window, up to
+# REACH, where the window is below the rounding error.  Panels are 1/8 of a unit, so that a kernel with the support
+# |x - y| <= 1 is smooth on each of them; a wave has at most PHASE radians there, which the nodes integrate exactly.
+WIDTHS = 2.0 ** np.arange(-4, 11)
+REACH, PANELS, PHASE, FREQUENCIES = 9.0, 72, 12.0, 96
+NODES = (12, 16)  # Gauss-Legendre nodes per panel, of two rules whose difference estimates the error
 
 
 def check_kernel(kernel: Kernel, dimension: int = 2, random_state: int = 0) -> None:
     """Check that a kernel has the properties that the package relies on.
 
-    The laws are: k(x, y) = k(y, x); c'Gc >= 0 (for c that annihilate the null space); derivatives of k are limits of
-    difference quotients; unbounded derivatives raise an error; local averages converge to values, at the rate of the
-    heat equation; a kernel is immutable, and equal to its copy; and all ways to compute an entry agree: structured and
-    dense, NumPy and PyTorch, float32 and float64, `form`, `summands` and `pair`.  The points have norms of about one:
-    pass a kernel with a length scale between 0.05 and 1000.
+    The laws are: k(x, y) = k(y, x); c'Gc >= 0 (for c that annihilate the null space), and if k is a function of the
+    distance, its Fourier transform in R^n is not negative; derivatives of k are limits of difference quotients;
+    unbounded derivatives raise an error; local averages converge to values, at the rate of the heat equation; a kernel
+    is immutable, and equal to its copy; and all ways to compute an entry agree: structured and dense, NumPy and
+    PyTorch, float32 and float64, `form`, `summands` and `pair`.  The points have norms of about one: pass a kernel with
+    a length scale between 0.05 and 1000.
 
     Parameters
     ----------
     kernel : Kernel
         The kernel.
     dimension : int, default=2
-        The dimension n of the points.
+        The dimension n of the points.  A kernel may be positive definite in R^2 and not in R^3: check the dimensions in
+        which it is used.
     random_state : int, default=0
         The seed of the points.
 
@@ -89,6 +106,12 @@ class Sample:
         """Five other random points."""
         rng = np.random.default_rng((self.random_state, 1))
         return rng.standard_normal((5, self.dimension)).astype(np.float32).astype(np.float64)
+
+    @cached_property
+    def many(self) -> Evaluation:
+        """The values at `MANY` other random points."""
+        rng = np.random.default_rng((self.random_state, 4))
+        return Evaluation(rng.standard_normal((MANY, self.dimension)))
 
     @cached_property
     def near(self) -> Array:
@@ -144,10 +167,51 @@ def _semi_definite(sample: Sample) -> None:
     P = sample.nearby.L(sample.kernel.null_space)
     where = " for all c with P'c = 0, P the null space" if P.size else ""
     stops = np.cumsum([0, *(L.size for L in sample.bounded(sample.near))])
-    for rows in (*map(slice, stops[:-1], stops[1:]), slice(None)):  # each family separately, and all together
-        G = sample.dense[rows, rows]
-        least = float(np.min(np.linalg.eigvalsh(restricted(G, P[rows])), initial=0.0))
+    parts = (*map(slice, stops[:-1], stops[1:]), slice(None))  # each family separately, and all together
+    matrices = [(sample.dense[rows, rows], P[rows]) for rows in parts]
+    matrices.append((gram(sample.kernel, sample.many).dense(), sample.many(sample.kernel.null_space)))
+    for G, null_space in matrices:
+        least = float(np.min(np.linalg.eigvalsh(restricted(G, null_space)), initial=0.0))
         demand(sample.kernel, f"c'Gc >= 0{where} in R^{sample.dimension} (minus the smallest)", -least, rounding(G))
+
+
+def _spectrum(sample: Sample) -> None:
+    """Check that the Fourier transform of a radial kernel is not negative: int k(x) exp(i w'x) dx >= 0 for all w.
+
+    The kernel is multiplied by Gaussian windows, so that the integral exists.  Their Fourier transforms are positive,
+    and so that of the product is not negative either.
+    """
+    form = sample.kernel.form(sample.dimension)
+    if form is None or not form.rho or sample.kernel.order:
+        return
+    linear, rank = form.linear, sample.dimension
+    if linear is not None and linear.ndim == 2:
+        rank = int(np.linalg.matrix_rank(linear))  # the dimension of the points A x
+
+    def transform(nodes: int) -> Matrix:
+        """Return the Fourier transforms (frequencies, windows) in units of the integral of |k|."""
+        radii, weights, waves = _waves(rank, nodes)
+        values = form.radial_derivatives(-((radii[:, None] * WIDTHS) ** 2) / 2, range(1))[0] * weights[:, None]
+        total = np.sum(abs(values), axis=0)
+        return waves @ (values / np.where(total > 0, total, 1.0))  # narrow kernels vanish at all nodes of wide windows
+
+    coarse, fine = map(transform, NODES)
+    allowed = SLACK * np.max(abs(fine - coarse), axis=0) + ROUNDING * np.finfo(np.float64).eps
+    worst, width = np.unravel_index(np.argmax(-fine - allowed), fine.shape)
+    law = f"k is positive definite: its Fourier transform is >= 0 in R^{sample.dimension} (minus the smallest)"
+    demand(sample.kernel, law, float(-fine[worst, width]), float(allowed[width]))
+
+
+@cache
+def _waves(dimension: int, nodes: int) -> tuple[Vector, Vector, Matrix]:
+    """Return radii, the weights of a Gaussian window, and the means (frequencies, radii) of waves over spheres."""
+    x, g = np.polynomial.legendre.leggauss(nodes)
+    panel = REACH / PANELS
+    radii = (panel * (np.arange(PANELS)[:, None] + (x + 1) / 2)).reshape(-1)
+    weights = np.tile(g * panel / 2, PANELS) * radii ** (dimension - 1) * np.exp(-(radii**2) / 2)
+    frequencies = PHASE / panel * np.arange(1, FREQUENCIES + 1) / FREQUENCIES
+    t = frequencies[:, None] * radii
+    return radii, weights, gamma(dimension / 2) * (2 / t) ** (dimension / 2 - 1) * jv(dimension / 2 - 1, t)
 
 
 def _differentiable(sample: Sample) -> None:
@@ -260,6 +324,7 @@ LAWS = (
     _consistent,
     _differentiable,
     _semi_definite,
+    _spectrum,
     _structured,
     _same_elsewhere,
     _averages,

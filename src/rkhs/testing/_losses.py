@@ -117,12 +117,16 @@ class Sample:
         """Slopes between the gradients at neighboring points, including those at a kink."""
         return (3 * self.gradient[:-1] + self.gradient[1:]) / 4
 
-    def demand(self, law: str, excess: Array, *terms: Array, u: Array | None = None) -> None:
-        """Raise an AssertionError unless excess <= 0, up to rounding errors of 1 and of the terms, at all points u."""
+    def demand(self, law: str, excess: Array, *terms: Array, **argument: Array) -> None:
+        """Raise an AssertionError unless excess <= 0, up to rounding errors of 1 and of the terms.
+
+        The message has the place of the largest excess: the `argument` with its name, by default u, and b.
+        """
+        name, points = next(iter(argument.items()), ("u", self.u))
         allowed = UNIT * (1 + sum(np.abs(term) for term in terms))
-        excess, allowed, u, b = np.broadcast_arrays(excess, allowed, self.u if u is None else u, self.b)
+        excess, allowed, points, b = np.broadcast_arrays(excess, allowed, points, self.b)
         worst = np.unravel_index(np.argmax(excess - allowed), excess.shape)  # argmax returns the first NaN if any
-        where = f"at u = {u[worst]:.4g}, b = {b[worst]:.4g}"
+        where = f"at {name} = {points[worst]:.4g}, b = {b[worst]:.4g}"
         demand(self.loss, f"{law}, {where}", float(excess[worst]), float(allowed[worst]))
 
 
@@ -133,6 +137,10 @@ def _finite(sample: Sample) -> None:
             raise AssertionError(f"{sample.loss!r} gives {name} of shape {table.shape} for u of {sample.u.shape}.")
         if name != "conjugate":
             sample.demand(f"{name} is finite", np.where(np.isfinite(table), 0.0, np.inf))
+    ends = (np.where(np.isfinite(end), end, 0.0) for end in sample.loss.domain(sample.b))
+    for s in (sample.u / 32, *ends):
+        excess = np.where(np.isnan(sample.loss.conjugate(s, sample.b)), np.nan, 0.0)
+        sample.demand("conjugate is not NaN, also at the ends of its domain", excess, s=s)
     flat = _tables(sample.loss, sample.u.ravel(), np.tile(sample.b, len(sample.u)))
     for name, table in _tables(sample.loss, sample.u, sample.b).items():
         demand_equal(sample.loss, f"{name} is element-wise", *_where_finite(table.ravel(), flat[name]))
@@ -221,7 +229,7 @@ def _domain(sample: Sample) -> None:
         sample.demand(law, missing - LIMIT * np.where(finite, 1 + abs(bound), 0.0), bound, u=sign * FAR[-1])
         outside = bound + LIMIT * (1 + abs(bound))
         infinite = np.isinf(sample.loss.conjugate(sign * outside, sample.b)) | ~finite
-        sample.demand("conjugate = infinity outside the domain", np.where(infinite, 0.0, np.inf), u=sign * outside)
+        sample.demand("conjugate = infinity outside the domain", np.where(infinite, 0.0, np.inf), s=sign * outside)
 
 
 def _fenchel_young(sample: Sample) -> None:

@@ -1,0 +1,163 @@
+"""The options of `rkhs fit` and `rkhs predict`, and the problems that can be found without reading a table.
+
+Nothing here imports NumPy, pandas or scikit-learn, which take seconds: a wrong name of a file is reported at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rkhs._cli.outputs import check_outputs
+from rkhs._cli.terminal import CommandError, Problems, suggest
+
+if TYPE_CHECKING:
+    from rkhs._cli.tables import Kinds
+
+AUTO, NONE = "auto", "none"
+NU = {"gradient": 1.0, "local_average": 1.0, "graph": 100.0}  # mild default weights of named priors
+
+
+def check_is_file(path: Path, kind: str) -> None:
+    """Refuse a path that is not a file; `kind` is what it should be, such as "a table"."""
+    if path.is_dir():
+        raise CommandError(f"{path} is a folder, not {kind}: give the name of a file.")
+    if not path.is_file():
+        near = [other.name for other in path.parent.iterdir() if other.is_file()] if path.parent.is_dir() else []
+        raise CommandError(f"There is no file {path}.{suggest(path.name, near)}")
+
+
+@dataclass(frozen=True)
+class Format:
+    """Options for reading a file: texts that mark missing cells; for CSV also the separator and the decimal sign.
+
+    A model file keeps them, because `rkhs predict` must read a table in the same way.
+    """
+
+    missing: tuple[str, ...] = ()
+    separator: str | None = None
+    decimal: str | None = None
+
+    @classmethod
+    def from_options(cls, missing: str, separator: str | None, decimal: str | None) -> Format:
+        """Validate the options of a command; a tab may be written \\t."""
+        marks = tuple(text.strip() for text in missing.split(",") if text.strip())
+        separator, problems = "\t" if separator in ("\\t", "tab") else separator, Problems()
+        problems.refuse(
+            separator is not None and (len(separator) != 1 or separator in '"\n\r'),
+            f"--separator must be one character other than a quote, such as ; or \\t for a tab, got {separator!r}.",
+        )
+        problems.refuse(decimal not in (None, ".", ","), f"--decimal must be . or , and is {decimal!r}.")
+        problems.refuse(
+            separator is not None and separator == decimal,
+            f"--separator and --decimal are both {decimal!r}: they must differ.",
+        )
+        problems.check()
+        return cls(marks, separator, decimal)
+
+    @classmethod
+    def from_notes(cls, notes: Mapping[str, Any]) -> Format:
+        """Return the format in the notes of a model file; files of early versions state nothing."""
+        return cls(tuple(notes.get("missing", ())), notes.get("separator"), notes.get("decimal"))
+
+    def notes(self) -> dict[str, Any]:
+        """Return the options as they are kept in a model file."""
+        return asdict(self) | {"missing": list(self.missing)}
+
+    def with_options(self, stated: Format, model: Path) -> Format:
+        """Return the format of a model file with what `rkhs predict` states besides; refuse contradictions."""
+        problems = Problems()
+        for option in ("separator", "decimal"):
+            kept, other = getattr(self, option), getattr(stated, option)
+            problems.refuse(
+                None not in (kept, other) and kept != other,
+                f"--{option} is {other!r} here and was {kept!r} when {model} was fitted: leave the option out, and "
+                f"write the table with {kept!r}.",
+            )
+        problems.check()
+        marks = dict.fromkeys((*self.missing, *stated.missing))
+        return Format(tuple(marks), self.separator or stated.separator, self.decimal or stated.decimal)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The options of `rkhs fit`; `signs` maps monotone features, by number, to +1 (increasing) or -1 (decreasing)."""
+
+    data: Path
+    target: str
+    out: Path = Path("model.skops")
+    invariance: str = AUTO
+    cv: bool = False
+    C: float | None = None
+    nu: float | None = None
+    increasing: tuple[str, ...] = ()
+    decreasing: tuple[str, ...] = ()
+    regression: bool = False
+    ignore: tuple[str, ...] = ()
+    as_text: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    form: Format = field(default_factory=Format)
+    picture: Path | None = None
+    report: Path | None = None
+    force: bool = False
+    signs: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def outputs(self) -> dict[str, Path]:
+        """The files to write, by option; picture and report are next to the model unless they are named."""
+        stem = os.path.splitext(self.out)[0]
+        picture, report = self.picture or Path(stem + ".png"), self.report or Path(stem + ".html")
+        return {"--out": self.out, "--picture": picture, "--report": report}
+
+    def problems(self) -> Problems:
+        """Return what is wrong with the options and the files, whatever the table contains."""
+        problems, names = Problems(), (AUTO, *NU, NONE)
+        problems.refuse(
+            self.invariance not in names,
+            f"--invariance must be one of {', '.join(names)}, got {self.invariance!r}."
+            + suggest(self.invariance, names),
+        )
+        problems.refuse(
+            self.C is not None and not 0 < self.C < inf,
+            f"--C must be a finite number > 0, got {self.C}: 10 is a good start.",
+        )
+        problems.refuse(
+            self.nu is not None and not 0 <= self.nu < inf,
+            f"--nu must be a finite number >= 0, got {self.nu}: 1 is a good start.",
+        )
+        problems.refuse(
+            self.nu is not None and 0 < self.nu < inf and self.invariance in (AUTO, NONE),
+            f"--nu is the weight of a prior, and --invariance {self.invariance} names none: name one, such as "
+            "gradient, or leave out --nu.",
+        )
+        for name in set(self.increasing) & set(self.decreasing):
+            problems.refuse(True, f"Column {name!r} is both --increasing and --decreasing: keep one of them.")
+        with problems.gathered():
+            check_outputs(self.outputs, [self.data], self.force)
+        with problems.gathered():
+            check_is_file(self.data, "a table")
+        return problems
+
+    def with_signs(self, kinds: Kinds, classes: int) -> Request:
+        """Resolve the names of monotone columns; refuse those that cannot be monotone, all at once."""
+        problems, signs = Problems(), {}
+        for option, names, sign in (("--increasing", self.increasing, 1), ("--decreasing", self.decreasing, -1)):
+            for name in names:
+                why = "has neither numbers nor dates" if name in kinds.features else "is not a column to learn from"
+                problems.refuse(
+                    name not in kinds.amounts,
+                    f"{option} {name}: {name!r} {why}; columns that do are {', '.join(kinds.amounts) or 'none'}."
+                    + suggest(name, kinds.amounts),
+                )
+                signs[name] = sign
+            problems.refuse(
+                bool(names) and not self.regression and classes > 2,
+                f"{option} needs two classes or numbers to predict, and column {self.target!r} has {classes} classes: "
+                "leave it out, or predict numbers with --regression.",
+            )
+        problems.check()
+        return replace(self, signs={kinds.amounts.index(name): sign for name, sign in signs.items()})
