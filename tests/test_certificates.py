@@ -32,7 +32,14 @@ def test_certificates_of_problems_near_a_singular_one(seed):
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(s, marks=pytest.mark.slow) for s in range(12, 60))])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *(36, 54, 114, 186, 201, 233, 261, 647, 955),  # which have failed
+        *range(6),
+        *(pytest.param(s, marks=pytest.mark.slow) for s in range(6, 60)),
+    ],
+)
 def test_certificates_of_counts_vectors_and_waves(seed):
     """Poisson losses, losses of vectors, Fourier features and Fourier grids."""
     found = campaign.verdicts(campaign.draw(seed, LARGEST, "wide"), seed, every=False, time_limit=0.2, kind="wide")

@@ -75,7 +75,7 @@ class Restricted(Solver):
             return Iterate(a, iterate.basis, alpha)
 
         inner = InnerMonitor((1 - SHARE) * monitor.tol, outer=monitor, whole=whole)
-        iterate = whole(self.first.run(part, replace(start, a=take_rows(start.a, rows), alpha=None), inner))
+        iterate = whole(self.first.run(part, Iterate(take_rows(start.a, rows), start.basis), inner))
         if certify(system, iterate, monitor.tol).within(monitor.tol):
             return iterate
         return self.then.run(system, iterate, monitor)

@@ -219,6 +219,7 @@ class NewtonSolver:
         self.original = self.blocks = consecutive([one.block for one in rows])  # `blocks` may have envelopes
         self.c, self.tau = np.zeros((self.P.shape[1], 1)), np.zeros((1, *space.shape))
         self.u, self.enveloped = np.zeros((len(self.P), 1)), False
+        self.path = 0.0  # the lengths of all changes of u, to whose sum the errors of transforms are relative
         self.at_zero = self._objective(self.original)
         self.best: SpectralSolution | None = None
 
@@ -253,7 +254,7 @@ class NewtonSolver:
         uncertain = float(certificate.shift[0]) > 0.1 * self.monitor.tol * abs(float(certificate.primal[0]))
         if uncertain and self.space.transform_error > FINEST:
             self.space, self.best = replace(self.space, transform_error=FINEST), None
-            self.u = self._values(self.c, self.tau)
+            self.u, self.path = self._values(self.c, self.tau), 0.0
             found = self._descend()
         return found
 
@@ -275,7 +276,9 @@ class NewtonSolver:
             self.c, self.tau, self.u = before
 
     def certified(self) -> SpectralSolution:
-        """Return the better one of the best solution so far and of the current iterate, with its certificate."""
+        """Return the better one of the best solution so far and of the current iterate, or f = 0 if both are worse."""
+        if not self._objective(self.original) <= self.at_zero:  # envelopes of losses may be far below these
+            self.c, self.tau, self.u = np.zeros_like(self.c), np.zeros_like(self.tau), np.zeros_like(self.u)
         return self._better(self._state()[0])
 
     def _state(self) -> tuple[SpectralSolution, Grid, Matrix]:
@@ -312,6 +315,7 @@ class NewtonSolver:
             step = self._line_search(dtau, du)
             previous = objective if step > 0 else -inf
             self.c, self.tau, self.u = self.c + step * dc, self.tau + step * dtau, self.u + step * du
+            self.path += step * float(np.linalg.norm(du))
         return solution
 
     def _values(self, c: Matrix, tau: Grid) -> Matrix:
@@ -365,7 +369,7 @@ class NewtonSolver:
         norms = [float(np.linalg.norm(grids)) for grids in (force, self.tau, force - self.tau)]
         error = self.space.transform_error * (norms[1] + norms[2])  # of the gradient
         rounding = np.array([error * (norms[0] + error / 2)])
-        missed = self.space.transform_error * float(np.linalg.norm(self.u))  # a bound on the error of each value
+        missed = self.space.transform_error * (float(np.linalg.norm(self.u)) + self.path)  # a bound for each value
         steepest = [  # slopes increase, so that those at both ends bound all between them
             np.maximum(*(np.abs(t.loss.gradient(self.u[t.rows] + error, t.target)) for error in (-missed, missed)))
             for t in self.original
