@@ -31,7 +31,8 @@ def wave(X):
 
 def honest(problem, solution, judged=None):
     """Certificate and function agree with the judge."""
-    found = campaign.verdict(0, solution.solver, solution, judged or judge.Judge(problem), "")
+    judged = judged or judge.Judge(problem)
+    found = campaign.verdict(0, solution.solver, solution, judged, judged.value(solution.function), "")
     assert not found.broken, str(found)
 
 
