@@ -11,14 +11,18 @@ TORCH := torch==2.13.0
 demo: .venv/.installed
 	$(BIN)/rkhs demo --out build/demo --force
 
-# Two processes of one thread each are faster than one of two: most tests are small.  Some start processes, which
+# Two processes of one thread each are faster than one of two: most tests are small.  Each starts with half of the files,
+# whose fixtures it computes once, and takes over tests of the other when it is done.  Some tests start processes, which
 # should not compile the package again.
-test: .venv/.tested
-	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
-# The slow ones too: more cases of kinds that `make test` has
+# Two cases of each law, all entries of the registries
+test: .venv/.tested
+	$(PYTEST)
+
+# All cases, all pages, and what takes long
 test-all: .venv/.tested
-	PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m ""
+	$(PYTEST) -m ""
 
 check: .venv/.checked
 	$(BIN)/ruff format --check .

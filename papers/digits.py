@@ -332,7 +332,7 @@ def draw(records: list[Record]) -> Any:
         first, second = pair.split("-")
         ax.set(title=f"{first} against {second}", xlabel="error of InvSVM, percent")
     axes[0, 0].set_ylabel("error of the other, percent")
-    axes[0, 0].legend()
+    axes[0, 0].legend(loc="lower right")  # matplotlib takes long to find the best place
     return figure
 
 

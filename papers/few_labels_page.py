@@ -184,7 +184,8 @@ def draw(records: list[Record]) -> Any:
         ax.set_title(name)
         ax.set_xticks(distinct(trained, "labels"))
         ax.set_ylim(bottom=0)
-    axes[0, 0].legend(fontsize="small", title="filled: ours, hollow: printed", title_fontsize="small")
+    legend = {"fontsize": "small", "title": "filled: ours, hollow: printed", "title_fontsize": "small"}
+    axes[0, 0].legend(loc="lower left", **legend)  # matplotlib takes long to find the best place
     figure.supxlabel("labels")
     figure.supylabel("test error, percent")
     return figure

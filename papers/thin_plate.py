@@ -270,7 +270,7 @@ def draw(records: list[Record]) -> Any:
                 ax.annotate(name, (mean, np.mean(own)), fontsize="x-small", xytext=(4, -8), textcoords="offset points")
     ax.axline((10, 10), slope=1, color="0.7", zorder=0)
     ax.set(xlabel="printed error, percent", ylabel="our error, percent", xscale="log", yscale="log")
-    ax.legend()
+    ax.legend(loc="upper left")  # matplotlib takes long to find the best place
     return figure
 
 

@@ -39,7 +39,7 @@ def work(path: Path, seconds: float, threads: int = THREADS) -> Counter:
 
     def one(thread: int) -> None:
         step = thread
-        while time.monotonic() < end:
+        while time.monotonic() < end or step == thread:  # once at least
             step += 1
             kind = step % KINDS
             model = fitted(kind)

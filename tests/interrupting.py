@@ -97,7 +97,7 @@ def interrupt(folder: Path, name: str, times: int, seed: int, seconds: float) ->
         asked = process.poll() is None
         if asked:
             os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=600)
         check_files(folder)
         if process.returncode == 0:  # it was done before
             ends["done"] += 1

@@ -46,6 +46,7 @@ everywhere = pytest.mark.parametrize("take", FAMILIES.values(), ids=FAMILIES)
 # Points that are refused.
 
 
+@pytest.mark.every
 @everywhere
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_points_that_are_not_finite(take, bad):
@@ -57,6 +58,7 @@ def test_points_that_are_not_finite(take, bad):
         take(points.astype(object))
 
 
+@pytest.mark.every
 @everywhere
 @pytest.mark.parametrize("points", [X[0], X[None], np.float64(3.0)], ids=["1-D", "3-D", "0-D"])
 def test_points_of_a_wrong_shape(take, points):
@@ -64,12 +66,14 @@ def test_points_of_a_wrong_shape(take, points):
         take(points)
 
 
+@pytest.mark.every
 @everywhere
 def test_points_without_features(take):
     with pytest.raises(ValueError, match="6 points but no features"):
         take(np.zeros((6, 0)))
 
 
+@pytest.mark.every
 @everywhere
 @pytest.mark.parametrize("points", [[["a", "b"]], np.full((3, 2), "1.0"), X.astype("datetime64[s]")], ids=repr)
 def test_points_that_are_not_numbers(take, points):
@@ -77,6 +81,7 @@ def test_points_that_are_not_numbers(take, points):
         take(points)
 
 
+@pytest.mark.every
 @everywhere
 def test_objects_that_are_not_numbers(take):
     with pytest.raises(TypeError, match="does not consist of numbers: encode"):
@@ -103,6 +108,7 @@ def test_sparse_points(name):
         FAMILIES[name](scipy.sparse.csr_array(X))
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_points_that_are_not_numbers(name):
     thin = scipy.sparse.csr_array(X)
@@ -331,6 +337,7 @@ def test_families_of_different_dimension():
         rkhs.Difference(X, Y)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("kernel", "sentence"),
     [
@@ -365,6 +372,7 @@ def test_thin_plates_in_too_high_a_dimension():
     assert rkhs.kernels.Polyharmonic(power=2)(X).shape == (6, 6)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     "combine",
     [
@@ -412,6 +420,7 @@ def test_single_and_double_precision_meet_in_double(kernel, library):
 # Operands of G @ v.
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("shape", [(5,), (13,), (11, 2), (12, 2, 1), ()])
 def test_operands_of_a_wrong_shape(shape):
     G = rkhs.gram(K, rkhs.Gradient(X))
@@ -442,7 +451,7 @@ OPERANDS = [
 @pytest.mark.parametrize("points", [X, torch.tensor(X)], ids=["NumPy", "PyTorch"])
 def test_operands_that_are_other_arrays(points, v):
     found = rkhs.gram(K, rkhs.Evaluation(points)) @ v
-    np.testing.assert_allclose(np.asarray(found), K(X) @ np.arange(1.0, 7.0), rtol=1e-14)
+    np.testing.assert_allclose(np.asarray(found), K(X) @ np.arange(1.0, 7.0), rtol=1e-13)
 
 
 def test_nan_goes_through_a_product():
@@ -503,6 +512,7 @@ PARAMETERS = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("make", "value", "error", "sentence"), each(PARAMETERS))
 def test_bad_parameters(make, value, error, sentence):
     with pytest.raises(error, match=sentence):
@@ -581,6 +591,7 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("make", "value", "error", "sentence"), each(ARGUMENTS))
 def test_bad_arguments(make, value, error, sentence):
     with pytest.raises(error, match=sentence):

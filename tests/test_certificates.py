@@ -95,6 +95,7 @@ def test_the_judge_sees_a_wrong_function():
     assert judge.Judge(problem, rkhs.Evaluation(X[:3])).lower > judged.upper
 
 
+@pytest.mark.slow
 def test_a_width_that_is_hardly_a_number():
     """Kinks that were smoothed over 1e-306, as nothing was gained any more: their curvatures were no numbers."""
     problem = campaign.draw(103)

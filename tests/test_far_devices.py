@@ -140,6 +140,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SEARCHES)
 def test_searches_choose_the_same_there(far, name):
     classes = np.argmax(X, axis=1)

@@ -94,6 +94,7 @@ def test_many_rows_without_a_gradient(monkeypatch):
         assert solution.primal == pytest.approx(alone.primal, rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("null_space", ["kept", "dropped"])
 @pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Logistic()], ids=repr)
 def test_labels_alone(loss, null_space):

@@ -113,7 +113,7 @@ def hard_limit(kernel, loss, basis):
 )
 @LOSSES
 def test_huge_weights_leave_no_loss(kernel, loss, basis):
-    solution = rkhs.Problem(kernel, [values_term(loss, weight=1e12)], basis).solve(time_limit=20)
+    solution = rkhs.Problem(kernel, [values_term(loss, weight=1e12)], basis).solve(time_limit=300)
     u = solution.function(X)
     t = targets(loss)
     assert np.all(np.isfinite(u))
@@ -139,7 +139,7 @@ def test_weights_over_24_orders_of_magnitude(kernel):
 @LOSSES
 def test_mixed_weights_are_finite_and_honest(loss):
     w = 10.0 ** np.linspace(-12, 12, 16)
-    solution = rkhs.Problem(KERNEL, [values_term(loss, weight=w)], rkhs.Constant()).solve(time_limit=20)
+    solution = rkhs.Problem(KERNEL, [values_term(loss, weight=w)], rkhs.Constant()).solve(time_limit=300)
     u = solution.function(X)
     assert np.all(np.isfinite(u))
     assert solution.dual <= solution.primal * (1 + 1e-12)

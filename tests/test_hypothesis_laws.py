@@ -17,8 +17,7 @@ from rkhs._gram.operator import magnitudes
 from rkhs.functionals._base import Combination
 from rkhs.testing._laws import demand, demand_equal, largest, restricted, rounding
 
-settings.register_profile("laws", derandomize=True, deadline=None, max_examples=25, database=None)
-laws = settings.get_profile("laws")
+laws = settings()  # of the quick run or of all tests, see conftest.py
 
 dimensions = st.integers(1, 3)
 factors = st.sampled_from([0.25, 0.5, 1.5, 2.0, 3.0])
@@ -312,11 +311,17 @@ def test_functions_form_an_inner_product_space(space, a):
     kernel, L, M, N = space
     f = rkhs.Function(kernel, L, np.cos(np.arange(L.size)))
     g = rkhs.Function(kernel, M, np.sin(1.0 + np.arange(M.size)))
-    cross, size = dense(kernel, L, M), largest(dense(kernel, N, L)) * L.size + a * largest(dense(kernel, N, M)) * M.size
+    cross = dense(kernel, L, M)
+    sizes = [float(np.max(magnitudes(kernel, family), initial=0.0)) for family in (L, M, N)]
+    with_f, with_g = (
+        max(largest(dense(kernel, N, family)), size * sizes[2])
+        * family.size  # entries may be differences that are zero
+        for family, size in zip((L, M), sizes, strict=False)
+    )
+    size = with_f + a * with_g
     demand_equal(kernel, "N(f - a g) = N(f) - a N(g)", N(f - a * g), N(f) - a * N(g), size)
     demand_equal(kernel, "N(f) = <z_N, f>", N(f).ravel(), dense(kernel, N, L) @ f.coefficients, size)
-    sizes = (float(np.max(magnitudes(kernel, family), initial=0.0)) for family in (L, M))
-    scale = max(largest(cross), np.prod(list(sizes))) * L.size * M.size  # entries may be differences that are zero
+    scale = max(largest(cross), sizes[0] * sizes[1]) * L.size * M.size
     inner = f.inner(g)
     demand_equal(kernel, "<f, g> = a'Gb", np.array(inner), f.coefficients @ cross @ g.coefficients, scale)
     demand_equal(kernel, "<f, g> = <g, f>", np.array(inner), np.array(g.inner(f)), scale)

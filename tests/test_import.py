@@ -31,6 +31,7 @@ def test_nothing_heavy_is_imported(use, heavy):
     assert done.stdout.split() == []
 
 
+@pytest.mark.slow
 def test_whatever_is_imported_first():
     """Nothing depends on an order, and `rkhs.gram` is the function, not the package of that name."""
     code = """
@@ -60,6 +61,7 @@ def test_every_name_is_there_and_known_to_dir():
     assert set(rkhs.__all__) <= set(dir(rkhs))
 
 
+@pytest.mark.slow
 def test_saving_imports_neither_torch_nor_dask_and_trusts_the_same_types():
     """skops walks over all packages of scikit-learn, those for other array libraries included, unless they are shut."""
     code = (

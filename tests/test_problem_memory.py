@@ -24,6 +24,7 @@ print(solution.status, solution.products, kilobytes)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the resident set is read from /proc")
 def test_usps_with_all_gradients_stays_within_1_5_gib():
     """361,590 functionals, whose Gram matrix would take 974 GiB."""

@@ -40,6 +40,7 @@ REPLACED = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("old", NAMES)
 def test_an_old_name_says_the_new_one(old):
     with pytest.raises(AttributeError, match=re.escape(f"{old!r} since rkhs {SINCE}: use rkhs.{NAMES[old]}")):
@@ -50,6 +51,7 @@ def test_an_old_name_says_the_new_one(old):
     assert eval(f"rkhs.{NAMES[old]}") is not None
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("old", SOLVERS)
 def test_an_old_solver_says_the_new_one(old):
     with pytest.raises(AttributeError, match=f"{old!r} since rkhs {SINCE}: use rkhs.solvers.{SOLVERS[old]}$"):
@@ -57,6 +59,7 @@ def test_an_old_solver_says_the_new_one(old):
     assert issubclass(getattr(rkhs.solvers, SOLVERS[old]), rkhs.solvers.Solver)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("old", PARAMETERS)
 def test_an_old_parameter_says_the_new_one(old):
     refused = [one for one in KERNEL_ESTIMATORS if old not in one._get_param_names()]
@@ -90,6 +93,7 @@ def test_all_estimators_are_looked_at():
     }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: one.__name__)
 def test_few_parameters(estimator):
     assert len(estimator._get_param_names()) <= MOST_PARAMETERS

@@ -67,6 +67,7 @@ def test_every_solver_is_on_trial():
     assert classes - {"Solver", "ADMM"} <= set(SOLVERS)  # which has its trials in solvers/test_admm.py
 
 
+@pytest.mark.slow
 def test_the_share_of_each_solver_is_a_trial():
     for name, solver in SOLVERS.items():
         system = [problems.case(seed).problem.system for seed in SEEDS if SHARES[name](seed)]

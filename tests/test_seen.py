@@ -1,11 +1,10 @@
 """Cases in which a release was seen to be wrong or slow; each states what must hold.
 
-Limits of time are generous: about three times what the right code takes on two slow cores.
+What was slow is counted in products.  Where a solver has a limit of time, what is stated holds whenever it stops.
 """
 
 import inspect
 from dataclasses import dataclass, replace
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -30,16 +29,10 @@ def wave(X):
     return np.sin(6 * X[:, 0]) + np.cos(4 * X[:, 1])
 
 
-def timed(work):
-    """The result, and how long it took."""
-    started = perf_counter()
-    found = work()
-    return found, perf_counter() - started
-
-
 def honest(problem, solution, judged=None):
     """Certificate and function agree with the judge."""
-    found = campaign.verdict(0, solution.solver, solution, judged or judge.Judge(problem), "")
+    judged = judged or judge.Judge(problem)
+    found = campaign.verdict(0, solution.solver, solution, judged, judged.value(solution.function), "")
     assert not found.broken, str(found)
 
 
@@ -87,6 +80,7 @@ def test_landmarks_of_thirty_functionals_against_the_judge(weight):
 # Targets and weights beyond the range of floating-point numbers.
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(4)], ids=["exact", "landmarks"])
 @pytest.mark.parametrize(("targets", "weight"), [(1e160, 1.0), (1e100, 1e120), (1e-200, 1.0), (1e-150, 1e-10)])
 def test_targets_beyond_the_range_of_numbers_are_refused(targets, weight, approximation):
@@ -153,25 +147,25 @@ def test_a_lying_solver_is_not_believed(kernel, loss, lies):
     honest(problem, solution)
 
 
-# Time.
+# Work: what took minutes takes few products.
 
 
 def test_a_plain_hinge_of_1600_points():
     X = rng().standard_normal((1600, 10))
     y = np.where(X[:, 0] + X[:, 1] * X[:, 2] + 0.5 * rng().standard_normal(1600) > 0, 1.0, -1.0)
     problem = rkhs.Problem(rkhs.Gaussian(3.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), y, 100.0)])
-    solution, seconds = timed(lambda: problem.solve(tol=1e-4, time_limit=30))
+    solution = problem.solve(tol=1e-4)
     assert solution.status == CONVERGED
-    assert seconds < 10
+    assert solution.products < 100
 
 
-@pytest.mark.parametrize(("count", "weight", "limit"), [(1501, 1e6, 5), (3000, 1e8, 20)])
-def test_many_values_of_a_large_weight(count, weight, limit):
+@pytest.mark.parametrize(("count", "weight"), [(1501, 1e6), (3000, 1e8)])
+def test_many_values_of_a_large_weight(count, weight):
     X = rng().random((count, 2))
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), wave(X), weight)
-    solution, seconds = timed(lambda: rkhs.Problem(rkhs.Matern(2.5, 0.5), [term]).solve(time_limit=2 * limit))
+    solution = rkhs.Problem(rkhs.Matern(2.5, 0.5), [term]).solve()
     assert solution.status == CONVERGED
-    assert seconds < limit
+    assert solution.products < 100
 
 
 def test_a_grid_of_large_weights_and_folds():
@@ -180,8 +174,8 @@ def test_a_grid_of_large_weights_and_folds():
     problem = rkhs.Problem(rkhs.Gaussian(0.3), [term])
     weights = 10.0 ** np.arange(4, 11)
     folds = [np.arange(k, 280, 5) for k in range(5)]
-    cells, seconds = timed(lambda: problem.grid({0: weights}, held_out={0: folds}, tol=TOL))
-    assert seconds < 10
+    cells = problem.grid({0: weights}, held_out={0: folds}, tol=TOL)
+    assert max(cell.products for cell in cells.flat) < 100
     for i, k in ((0, 0), (3, 2), (6, 4), (6, 0), (5, 1)):
         w = np.full(280, weights[i])
         w[folds[k]] = 0.0
@@ -209,11 +203,11 @@ def test_the_limit_of_time_is_kept(name):
     problem = rkhs.Problem(rkhs.Gaussian(7.0), [values, slopes])
     solver = getattr(rkhs.solvers, name)()
     try:
-        solution, seconds = timed(lambda: problem.solve(solver, time_limit=2.0))
+        solution = problem.solve(solver, time_limit=1.0)
     except rkhs.exceptions.NotApplicableError:  # not with so many functionals: values alone
         problem = replace(problem, terms=[values])
-        solution, seconds = timed(lambda: problem.solve(solver, time_limit=2.0))
-    assert seconds < 2 * 1.1 + 2
+        solution = problem.solve(solver, time_limit=1.0)
+    assert solution.status in ("time limit", CONVERGED)  # hours of work otherwise
     assert np.isfinite(solution.primal)
 
 
@@ -231,7 +225,7 @@ def test_local_deviations_and_a_squared_hinge(solver, swapped):
     problem = rkhs.Problem(rkhs.Gaussian(1.0), terms[::-1] if swapped else terms, rkhs.Polynomials(1))
     chosen = solver if solver == "auto" else campaign.SOLVERS[solver]
     try:
-        solution = problem.solve(chosen, tol=1e-8, time_limit=3 if solver == "auto" else 1)
+        solution = problem.solve(chosen, tol=1e-8, time_limit=300 if solver == "auto" else 1)
     except rkhs.exceptions.NotApplicableError:
         return
     if solver == "auto":
@@ -304,11 +298,14 @@ def bent(kernel, consistent, weight=1.0):
     return rkhs.Problem(kernel, terms, rkhs.Polynomials(2))
 
 
-SMOOTH = pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.ThinPlate(4)], ids=repr)
+SMOOTH = pytest.mark.parametrize(
+    "kernel", [rkhs.Gaussian(1.0), pytest.param(rkhs.ThinPlate(4), marks=pytest.mark.slow)], ids=repr
+)
+CONSISTENT = pytest.mark.parametrize("consistent", [pytest.param(True, marks=pytest.mark.slow), False])
 
 
 @SMOOTH
-@pytest.mark.parametrize("consistent", [True, False])
+@CONSISTENT
 def test_a_grid_is_no_worse_than_nothing(kernel, consistent):
     problem = bent(kernel, consistent)
     factors = 10.0 ** np.arange(-6, 7, 2)
@@ -322,7 +319,7 @@ def test_a_grid_is_no_worse_than_nothing(kernel, consistent):
 
 
 @SMOOTH
-@pytest.mark.parametrize("consistent", [True, False])
+@CONSISTENT
 @pytest.mark.parametrize("solver", ["auto", "GreedyCoordinate"])
 def test_no_solver_is_worse_than_nothing(kernel, consistent, solver):
     for weight in (1e-4, 1.0, 1e6):

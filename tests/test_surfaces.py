@@ -14,6 +14,7 @@ def sphere(t, radius=1.0):
     return radius * directions, directions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_a_ball_in_several_pieces(unit):
     points, normals = sphere(600)
@@ -28,6 +29,7 @@ def test_a_ball_in_several_pieces(unit):
     assert np.isnan(f([[100 * unit, 0.0, 0.0]])[0])
 
 
+@pytest.mark.slow
 def test_noisy_points_are_smoothed():
     points, normals = sphere(400)
     noisy = points + 0.02 * rng.standard_normal((400, 3))
@@ -36,6 +38,7 @@ def test_noisy_points_are_smoothed():
     assert np.abs(smooth(new)).mean() < 0.7 * np.abs(through(new)).mean()
 
 
+@pytest.mark.slow
 def test_corners_are_moved_onto_the_zeros():
     """From within a cell of the surface, whichever way the normals of marching cubes point."""
     points, normals = sphere(600)
@@ -57,6 +60,7 @@ def test_mesh_is_closed_and_near():
     np.testing.assert_allclose(np.linalg.norm(corners, axis=1), 1.0, atol=0.02)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("points", "normals", "sentence"),
     [

@@ -114,6 +114,7 @@ def test_save_that_is_killed_leaves_the_old_model_or_the_new_one(tmp_path):
     assert found["first"] + found["second"] == 12
 
 
+@pytest.mark.slow
 def test_processes_and_threads_that_save_and_load_together(tmp_path):
     """A short share of `tests/concurrency_files.py`."""
     assert together(tmp_path, 1.0, processes=2, threads=3)["loads"] >= 6

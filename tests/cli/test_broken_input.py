@@ -158,6 +158,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("content", "options", "wrong", "remedy"), BROKEN.values(), ids=BROKEN)
 def test_each_has_a_remedy(content, options, wrong, remedy, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -83,7 +83,7 @@ def folder(tmp_path_factory):
     home = tmp_path_factory.mktemp("tables")
     table(labeled=0.5).drop(columns="amount").to_csv(home / "data.csv", index=False)
     table(seed=1).drop(columns="amount").to_csv(home / "new.csv", index=False)
-    facts = facts_of_process("fit", "data.csv", "--target", "label", "--out", "model.skops", cwd=home)
+    facts = facts_of("fit", "data.csv", "--target", "label", "--out", "model.skops", cwd=home)
     (home / "facts.json").write_text(json.dumps(facts))
     return home
 
@@ -106,7 +106,7 @@ def test_facts_of_fit(folder):
 
 
 def test_predict_writes_the_target_of_each_row(folder):
-    facts = facts_of_process("predict", "model.skops", "new.csv", "--out", "out/predictions.csv", cwd=folder)
+    facts = facts_of("predict", "model.skops", "new.csv", "--out", "out/predictions.csv", cwd=folder)
     predictions = pd.read_csv(folder / "out" / "predictions.csv")
     truth = pd.read_csv(folder / "new.csv")["label"]
     assert list(predictions.columns) == ["label", "decision", "P(no)", "P(yes)"]
@@ -142,6 +142,7 @@ def test_text_output_has_the_same_facts(folder):
         assert word in done.stdout
 
 
+@pytest.mark.slow
 def test_fit_with_a_grid_over_parquet(folder):
     table(rows=60).drop(columns="label").to_parquet(folder / "data.parquet")
     arguments = ("--target", "amount", "--regression", "--invariance", "graph", "--cv", "--out", "grid/model.skops")
@@ -155,6 +156,7 @@ def test_fit_with_a_grid_over_parquet(folder):
     assert len(pd.read_parquet(folder / "grid" / "out.parquet")) == 60
 
 
+@pytest.mark.slow
 def test_fit_a_number(folder):
     frame = table(rows=60, labeled=0.8).drop(columns="label")
     frame.to_csv(folder / "numbers.csv", index=False)
@@ -183,6 +185,7 @@ def test_labels_that_look_like_numbers_stay_as_written(folder):
     assert facts["rows with a target"] == 30
 
 
+@pytest.mark.slow
 def test_several_classes_without_invariance(folder):
     frame = table(rows=60)
     frame["label"] = np.digitize(frame["amount"], [-0.7, 0.7])
@@ -224,6 +227,7 @@ BAD_TABLES = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("name", "arguments", "complaint"),
     [
@@ -271,6 +275,7 @@ def test_fit_refuses_with_one_sentence(folder, name, arguments, complaint, monke
     assert not (folder / "never.skops").exists()
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("model", "data", "complaint"),
     [
@@ -320,11 +325,13 @@ def test_inspect_reads_files_of_other_versions_and_refuses_others(folder, monkey
     assert "There is no file" in refused("inspect", "nothing.skops")
 
 
+@pytest.mark.slow
 def test_a_process_refuses_in_the_same_way(folder):
     done = rkhs_command("fit", "data.csv", "--target", "lable", "--out", "other.skops", cwd=folder)
     assert sentence(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_at_once_and_writes_nothing(folder):
     code = (
         "import os, signal, sys, rkhs._cli.fit as fit; from rkhs._cli import main;"
@@ -344,6 +351,7 @@ def test_errors_in_json(folder):
     assert json.loads(done.stdout) == {"error": "There is no file nothing.skops."}
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("arguments", [["fit"], ["fit", "a.csv"], ["conjure"], ["predict", "a.skops", "b.csv", "-x"]])
 def test_wrong_usage_exits_with_two(arguments):
     done = CliRunner().invoke(app, arguments)
@@ -403,6 +411,7 @@ def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(t
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * 2**20
 
 
+@pytest.mark.slow
 def test_demo_shows_that_priors_help(tmp_path):
     facts = facts_of("demo", "--out", tmp_path, cwd=tmp_path)
     errors = [row["error"] for row in facts["few labels"]]

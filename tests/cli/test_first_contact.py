@@ -40,6 +40,7 @@ def churn(tmp_path_factory):
     return home
 
 
+@pytest.mark.slow
 def test_sample_fit_predict(churn):
     new, found = pd.read_csv(churn / "new.csv"), pd.read_csv(churn / "predictions.csv")
     assert list(found.columns) == ["customer", "churn", "decision", "P(no)", "P(yes)"]
@@ -53,6 +54,7 @@ def test_sample_fit_predict(churn):
     assert "fee [EUR/month]" in table.columns
 
 
+@pytest.mark.slow
 def test_the_sample_shows_the_gain_and_prints_nothing_twice(churn):
     notes, printed = notes_of(churn / "churn.skops")["notes"], (churn / "printed.txt").read_text()
     assert notes["comparison"]["verdict"] == "better"
@@ -108,8 +110,9 @@ def test_the_model_of_the_sample_beats_a_tuned_svm_over_ten_seeds(tmp_path, monk
     assert np.mean(gains) > 2 * np.std(gains, ddof=1) / 10**0.5
 
 
-def test_sample_replaces_nothing_and_can_write_parquet(churn, monkeypatch):
-    monkeypatch.chdir(churn)
+def test_sample_replaces_nothing_and_can_write_parquet(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    command("sample churn.csv")
     done = CliRunner().invoke(app, ["sample", "churn.csv"])
     assert "churn.csv is there already" in done.stderr
     command("sample c.parquet --new later.parquet")
@@ -122,6 +125,7 @@ def test_python_dash_m_is_the_command():
     assert done.stdout.strip() == f"rkhs {rkhs.__version__}"
 
 
+@pytest.mark.slow
 def test_texts_that_are_new_are_counted_and_named(churn, monkeypatch):
     monkeypatch.chdir(churn)
     new = pd.read_csv("new.csv").head(6)
@@ -163,6 +167,7 @@ def test_monotone_columns_are_monotone(table):
     assert inside.mean() > 0.8  # intervals of held-out rows, without a standard deviation
 
 
+@pytest.mark.slow
 def test_a_nu_of_zero_is_no_prior(table):
     out = command("fit table.csv --target y --regression --invariance gradient --nu 0 --out m.skops")
     assert "The model uses no prior." in out
@@ -225,6 +230,7 @@ def test_a_text_that_was_learned_is_not_missing(tmp_path, monkeypatch):
     command("predict m.skops t.csv --missing -999")
 
 
+@pytest.mark.slow
 def test_names_of_rows_are_left_out_and_kept(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
@@ -242,6 +248,7 @@ def test_names_of_rows_are_left_out_and_kept(tmp_path, monkeypatch):
     assert list(found["P(x)"]) == list(frame["P(x)"])
 
 
+@pytest.mark.slow
 def test_units_in_names_are_no_markup(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng, column, kind, target, text = np.random.default_rng(0), "rate [/h]", "class [/c]", "price [/kg]", "text [/t]"

@@ -104,6 +104,7 @@ def test_a_model_and_its_picture_are_two_files(folder):
     assert not Path("m.skops").exists()
 
 
+@pytest.mark.slow
 def test_a_link_stays_a_link(fitted):
     Path("latest.skops").symlink_to("m.skops")
     assert command(*FIT, "--out", "latest.skops", "--C", "3", "--force").exit_code == 0
@@ -124,7 +125,7 @@ def test_names_that_a_terminal_would_understand_are_shown_and_kept(fitted, files
     assert set(found["decision"]) == {"[bold]", "no"}
 
 
-@pytest.mark.parametrize("columns", [1, 2], ids=["points", "plane"])
+@pytest.mark.parametrize("columns", [1, pytest.param(2, marks=pytest.mark.slow)], ids=["points", "plane"])
 def test_names_that_matplotlib_would_take_for_formulas_are_drawn(folder, columns):
     frame = pd.read_csv("data.csv").drop(columns="b")
     frame = frame.rename(columns={"a": "$x_{$"}).assign(other=np.arange(20))
@@ -143,6 +144,7 @@ def test_texts_that_a_model_has_not_seen_are_reported(fitted):
     assert "  b: 2" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_stood_for_missing_cells_is_kept_in_the_model(folder):
     frame = pd.read_csv("data.csv")
     frame.loc[3, "b"] = "?"
@@ -158,6 +160,7 @@ def test_what_stood_for_missing_cells_is_kept_in_the_model(folder):
     assert command("predict", "m.skops", "new.csv", "--out", "q.csv", "--missing", "-").exit_code == 0
 
 
+@pytest.mark.slow
 def test_the_demo_replaces_no_picture(folder, monkeypatch):
     monkeypatch.setattr("rkhs._cli.demo.POINTS", 60)
     monkeypatch.setattr("rkhs._cli.demo.SPLITS", 1)

@@ -120,6 +120,7 @@ def held_out(right):
     return OutOfFold(truth, np.where(right, "a", "b"), np.array(["a", "b"]))
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("ours", "plain", "verdict", "sentence"),
     [

@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from numpy.testing import assert_array_equal
 from typer.testing import CliRunner
 
@@ -111,6 +111,7 @@ READ = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("content", "columns", "labels"), READ.values(), ids=READ)
 def test_read_right(content, columns, labels, tmp_path):
     path = tmp_path / "odd.csv"
@@ -236,6 +237,7 @@ def refused(*arguments):
     return done.stderr
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("content", "complaint"), REFUSED.values(), ids=REFUSED)
 def test_refused_with_the_place_and_the_remedy(content, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -254,6 +256,7 @@ UNDECODABLE = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("content", "complaint"), UNDECODABLE.values(), ids=UNDECODABLE)
 def test_what_is_not_text_is_refused(content, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -336,6 +339,7 @@ def test_a_folder_named_like_a_partition_adds_no_column(tmp_path):
     same(seen(tmp_path / "year=2024" / "odd.parquet")[0], {"a": X})
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("columns", "complaint"),
     [
@@ -451,7 +455,6 @@ cells = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_siz
 
 
 @given(rows=st.lists(st.tuples(cells, cells), min_size=1, max_size=8))
-@settings(max_examples=50, deadline=None)
 def test_whatever_pandas_writes_is_read_as_it_was(rows, tmp_path_factory):
     """Any texts, with quotes, separators and newlines in them: all cells as they were, but for spaces around them."""
     path = tmp_path_factory.mktemp("any") / "any.csv"

@@ -127,6 +127,7 @@ def test_two_moons_are_what_the_seed_says():
     assert list(one.y[one.labeled]) == [-1, 1]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("name", datasets.NAMES)
 def test_every_set_in_the_folder_is_as_the_catalog_says(name):
     if datasets.path_of(name) is None:

@@ -28,6 +28,7 @@ def test_example_runs(example, capsys):
     plt.close("all")
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_recipe_is_short_and_complete(recipe):
     text = recipe.read_text(encoding="utf-8")

@@ -33,6 +33,7 @@ PAGES = sorted(
 PLAIN = [
     page for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if "auto_examples" not in page.parts
 ]
+QUICK = ("README.md", "docs/extend/loss.md")  # `make test-all` runs the blocks of all pages
 READ_BY_USERS = ["README.md", *(page for page in PAGES if page.startswith("docs/guide/"))]
 
 
@@ -46,7 +47,9 @@ def rkhs_commands(page):
     return [command for command in commands_of(page) if command.startswith("rkhs ")]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [page if page in QUICK else pytest.param(page, marks=pytest.mark.slow) for page in PAGES]
+)
 def test_blocks_of_a_page_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / page).read_text()
@@ -76,6 +79,7 @@ def readme(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if rkhs_commands(page)])
 def test_commands_of_rkhs_on_a_page_run(page, readme):
     first, commands = rkhs_commands("README.md"), rkhs_commands(page)
@@ -86,6 +90,7 @@ def test_commands_of_rkhs_on_a_page_run(page, readme):
         assert within.exit_code == 0, f"{command}\n{within.stdout}\n{within.stderr}"
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("page", PAGES)
 def test_other_commands_of_a_page_are_known(page):
     for command in commands_of(page):
@@ -93,6 +98,7 @@ def test_other_commands_of_a_page_are_known(page):
             check_named(command)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("page", READ_BY_USERS)
 def test_nothing_in_what_users_read_is_unchecked(page):
     text = (ROOT / page).read_text()
@@ -101,6 +107,7 @@ def test_nothing_in_what_users_read_is_unchecked(page):
     assert not INDENTED.search(prose), "an indented block is not run: write ```python or ```console"
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("page", PLAIN, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_words_are_those_that_people_use(page):
     text = re.sub(r"`[^`]*`", "", FENCE.sub("", page.read_text()))
@@ -127,7 +134,7 @@ def run(command, folder):
     door = f'rkhs() {{ "{sys.executable}" -m rkhs_command "$@"; }}'
     environment = os.environ | {"MPLBACKEND": "agg", "COLUMNS": "120"}
     return subprocess.run(
-        ["sh", "-c", f"{door}\n{command}"], cwd=folder, capture_output=True, text=True, env=environment, timeout=300
+        ["sh", "-c", f"{door}\n{command}"], cwd=folder, capture_output=True, text=True, env=environment, timeout=3000
     )
 
 
@@ -154,6 +161,7 @@ def assert_same(printed, expected):
         assert abs(float(ours) - float(shown)) <= 1.01 * 10.0 ** (exponent - places), (printed, expected)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/extend/")])
 def test_extensions_import_the_public_modules_for_them_only(page):
     imported = set(re.findall(r"^(?:from|import) (rkhs[\w.]*)", (ROOT / page).read_text(), re.MULTILINE))

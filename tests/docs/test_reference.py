@@ -65,6 +65,7 @@ def complaints(name, codes):
     return [f"{code}: {text}" for code, text in found if code in codes]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("name", OBJECTS)
 def test_docstring_of_a_public_name(name):
     text = inspect.getdoc(resolved(name))
@@ -74,6 +75,7 @@ def test_docstring_of_a_public_name(name):
     assert ">>>" in text, "no example"
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("name", list(methods()))
 def test_docstring_of_a_public_method(name):
     assert complaints(name, EVERYWHERE) == []

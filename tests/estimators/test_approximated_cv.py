@@ -112,6 +112,7 @@ def test_own_functionals_choose_as_the_exact_search_does():
     assert near.best_params_ == exact.best_params_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", [rkhs.InvariantClassifierCV, rkhs.InvariantRegressorCV])
 def test_rows_in_blocks_are_collected(search):
     weight = np.arange(len(Y)) % 3 + 1.0

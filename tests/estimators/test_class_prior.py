@@ -53,6 +53,7 @@ def test_of_rows_in_blocks():
         rkhs.InvariantClassifier(**common).partial_fit(X, y)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -149,6 +150,7 @@ def test_known_proportions_are_worth_more_than_weights(each):
     assert known > none + 0.03
 
 
+@pytest.mark.slow
 def test_the_automatic_choice_knows_the_proportions():
     accuracies = []
     for seed in range(4):

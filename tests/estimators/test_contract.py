@@ -1,7 +1,7 @@
 """scikit-learn's contract, to the letter: every check for every estimator.
 
-All estimators read their inputs by the same functions.  So the checks that differ in the container of X only are slow
-tests where fits take long; those of weights, of mixed arrays and of tags have sparse matrices and tensors as well.
+`make test` runs every check for one of the estimators, in turn: all of them read their inputs by the same functions.
+Where fits take long, the checks that differ in the container of X only are left to `make test-all`.
 """
 
 from functools import partial
@@ -79,6 +79,7 @@ def _all_checks():
             yield pytest.param(estimator, check, id=f"{label}: {name}({told})", marks=marks)
 
 
+@pytest.mark.every("check")
 @pytest.mark.parametrize(("estimator", "check"), list(_all_checks()))
 def test_contract(estimator, check):
     check(estimator)

@@ -17,6 +17,7 @@ from rkhs._estimators.comparisons import Order
 MODELS = [rkhs.KernelPoissonRegressor(), rkhs.PreferenceRegressor(), rkhs.SurvivalRanker(), rkhs.OrdinalClassifier()]
 
 
+@pytest.mark.every("check")
 @parametrize_with_checks(MODELS)
 def test_contract(estimator, check):
     check(estimator)
@@ -47,6 +48,7 @@ def test_exposures_are_weights():
     assert once.predict(X) == pytest.approx(twice.predict(X), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_cross_validation_chooses_c_and_scale():
     X, y, exposure, rate = counts(200)
     model = rkhs.KernelPoissonRegressor(C="cv", scale="cv").fit(X, y / exposure, sample_weight=exposure)
@@ -77,6 +79,7 @@ def test_counts_that_are_refused(y, match):
         rkhs.KernelPoissonRegressor().fit(np.arange(4.0)[:, None], y)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_parameters_that_are_refused(model):
     X, y = np.arange(8.0)[:, None], [1, 2, 1, 3, 2, 1, 3, 2]
@@ -258,6 +261,7 @@ def test_probabilities_of_ordered_classes():
     assert model.score(X, y) > 0.8
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_models_are_saved(model, tmp_path):
     X = np.random.default_rng(0).standard_normal((30, 2))

@@ -111,6 +111,7 @@ def test_regression(moons):
     assert search.best_params_ == {"C": 100.0, "nu": 0.0}
 
 
+@pytest.mark.slow
 def test_several_losses_are_a_grid(moons):
     """As GridSearchCV over the plain model; and what is chosen is told, saved and opened."""
     X = np.linspace(0, 6, 40)[:, None]

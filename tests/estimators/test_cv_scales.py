@@ -75,6 +75,7 @@ def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
     assert found.loss == pytest.approx(np.average(np.concatenate(errors), weights=np.concatenate(weights)), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_regressor_finds_the_features_that_matter():
     X, y = make_friedman1(150, noise=0.5, random_state=0)
     fitted, plain = rkhs.InvariantRegressorCV().fit(X, y), rkhs.InvariantRegressorCV(scales="median").fit(X, y)
@@ -103,6 +104,7 @@ def test_targets_without_information_and_bad_words():
         rkhs.InvariantRegressorCV(scales="full").fit(X, X[:, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_units_of_features_and_targets_change_nothing(unit):
     X, y = make_friedman1(80, noise=0.5, random_state=0)
@@ -168,6 +170,7 @@ def test_one_kernel_with_the_largest_evidence_is_scored():
     assert one.candidate(starts, best).loss == one.candidate([best], best).loss
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [rkhs.Quantile(0.3), rkhs.Absolute(), rkhs.Huber(0.2), rkhs.Squared()], ids=str)
 def test_C_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
     """For noise of density exp(-loss / b), drawn by the inverse of its distribution, and a process f that is zero."""
@@ -181,6 +184,7 @@ def test_C_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
     assert C_for_loss(loss, 1e20, np.eye(1000), labeled) <= C_for_loss(loss, 2e4, np.eye(1000), labeled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("features", [2, 5])
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_other_losses_do_not_depend_on_units(features, unit):
@@ -190,6 +194,7 @@ def test_other_losses_do_not_depend_on_units(features, unit):
     np.testing.assert_allclose(other.predict(X) / unit, one.predict(X), rtol=1e-2)
 
 
+@pytest.mark.slow
 def test_many_labels_leave_the_best_sixth_of_kernels():
     X, y = make_friedman1(1000, 5, noise=1.0, random_state=0)
     many, few = (rkhs.InvariantRegressorCV(scales="median", Cs=3).fit(X[:t], y[:t]) for t in (601, 600))
@@ -199,6 +204,7 @@ def test_many_labels_leave_the_best_sixth_of_kernels():
     assert many.score(X[601:], y[601:]) >= few.score(X[601:], y[601:]) - 0.01
 
 
+@pytest.mark.slow
 def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_evidence():
     """Letters in six places, of which four decide, as in genes: the evidence of classes prefers the worse kernel."""
     X = np.random.default_rng(3).integers(0, 4, (90, 6)).astype(float)

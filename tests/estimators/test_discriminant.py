@@ -55,6 +55,7 @@ def ordered(seed, classes, rows=400):
     return X, np.digitize(along, np.quantile(along, np.arange(1, classes) / classes))
 
 
+@pytest.mark.slow
 def test_classes_in_an_order(tmp_path):
     X, y = ordered(1, 5)
     names = np.array(["a", "b", "c", "d", "e"])[y]
@@ -78,6 +79,7 @@ def test_classes_in_an_order(tmp_path):
     np.testing.assert_array_equal(again.predict(X[100:]), largest)
 
 
+@pytest.mark.slow
 def test_none_where_the_largest_score_does_as_well_or_weights_differ():
     X, y = ordered(1, 5)
     apart = X + 8 * np.eye(15)[y]

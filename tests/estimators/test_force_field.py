@@ -115,6 +115,7 @@ def test_parameters_and_clone(model):
     np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("parameters", "data", "message"),
     [

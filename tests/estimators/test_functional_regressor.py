@@ -100,6 +100,7 @@ def test_bounds():
     assert model.noise_[1] == 1e-4
 
 
+@pytest.mark.slow
 def test_several_outputs_and_missing_rows():
     Y = np.stack([np.sin(X[:, 0]), np.cos(X[:, 0])], axis=1)
     Y[5] = np.nan
@@ -114,6 +115,7 @@ def test_saved_and_opened(tmp_path):
     np.testing.assert_array_equal(rkhs.load(tmp_path / "model").predict(NEW), model.predict(NEW))
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [

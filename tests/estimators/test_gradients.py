@@ -94,6 +94,7 @@ def test_several_outputs_are_as_one_by_one(approximation):
         np.testing.assert_allclose(with_slopes.predict(NEW)[:, k], one.predict(NEW), atol=1e-3)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("gradients", "sentence"),
     [
@@ -156,7 +157,10 @@ def test_a_weight_that_is_far_from_the_noise_is_told():
     rkhs.InvariantRegressor(C=5.0).fit(x, noisy[0], gradients=noisy[1])
 
 
-@pytest.mark.parametrize(("estimator", "unit"), [(rkhs.InvariantRegressor, 1e6), (rkhs.InvariantRegressorCV, 1e-6)])
+@pytest.mark.parametrize(
+    ("estimator", "unit"),
+    [(rkhs.InvariantRegressor, 1e6), pytest.param(rkhs.InvariantRegressorCV, 1e-6, marks=pytest.mark.slow)],
+)
 def test_scales_and_noise_are_learned_by_default(estimator, unit):
     """As accurate as `FunctionalRegressor`, in any units, also of noisy slopes and of values that are missing."""
     rng = np.random.default_rng(2)

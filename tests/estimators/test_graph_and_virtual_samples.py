@@ -48,6 +48,7 @@ def test_weights_of_its_graph_mean_the_same(change):
     np.testing.assert_allclose(other, one.decision_function(X), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_images_hang_together():
     """Errors fall with the weight of the graph, by a third for images; the default harms little elsewhere."""
     X, y = load_digits(return_X_y=True)

@@ -146,6 +146,7 @@ def test_a_label_that_nothing_else_predicts_is_refused():
         model.fit(far, Y[:5]).predict_interval(far)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_bars_of_a_search_have_the_amplitude_of_left_out_targets(unit):
     """tau^2 is the mean of squared residuals over variances, both without the target, by solving again."""

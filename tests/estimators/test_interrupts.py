@@ -19,6 +19,7 @@ X, Y = make_moons(60, noise=0.3, random_state=0)
 SOME = ("fit hinge", "search", "search landmarks", "probabilities", "partial_fit", "grid, kinks")
 
 
+@pytest.mark.slow
 def test_at_random_moments():
     outcomes, complaints = interrupts.campaign(12, seed=3, names=SOME)
     assert not complaints

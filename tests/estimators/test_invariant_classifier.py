@@ -232,6 +232,7 @@ class TestProbabilities:
         np.testing.assert_array_equal(after.predict_proba(X), p)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("options", "message"),
     [

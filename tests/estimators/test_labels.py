@@ -94,6 +94,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("kind", REFUSED)
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda m: type(m).__name__)
 def test_what_is_refused_and_why(kind, estimator):
@@ -190,6 +191,7 @@ WIDE = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("way", ["fit", "landmarks", "blocks", "partial_fit"])
 @pytest.mark.parametrize("kind", WIDE)
 def test_whole_numbers_that_rounding_makes_equal_are_two_classes_or_refused(kind, way):

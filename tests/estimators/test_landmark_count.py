@@ -47,6 +47,7 @@ def test_a_time_limit_allows_no_comparison(monkeypatch):
         assert counting.landmark_count(problem(X[:, 0])) == 50
 
 
+@pytest.mark.slow
 def test_only_labels_are_compared_if_class_proportions_are_known_too(monkeypatch):
     monkeypatch.setattr("rkhs._estimators.cv.MOST_EXACT", 300)
     y = np.where(np.arange(600) < 500, np.where(X[:, 0] > 0.5, 2, 1), -1)

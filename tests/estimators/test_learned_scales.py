@@ -15,7 +15,7 @@ WAVES = np.sin(8 * X[:, 0]) + 0.1 * RNG.standard_normal(300)
 OWN = {"C": 10.0, "invariance": None}
 
 
-@pytest.mark.parametrize("loss", ["squared", "absolute"])
+@pytest.mark.parametrize("loss", ["squared", pytest.param("absolute", marks=pytest.mark.slow)])
 def test_cv_is_the_scale_of_the_least_loss_left_out(loss, monkeypatch):
     """By fitting again without each fold, for each candidate."""
     monkeypatch.setattr(cross_validation, "FOLD_TOL", 1e-8)
@@ -41,6 +41,7 @@ def test_cv_is_better_than_the_median_where_units_differ():
     assert searched.score(X[150:], y[150:]) > max(0.9, median.score(X[150:], y[150:]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
 def test_cv_of_classes_with_unlabeled_points(loss):
     few = np.where(np.arange(300) < 120, (WAVES > 0).astype(int), -1)
@@ -49,6 +50,7 @@ def test_cv_of_classes_with_unlabeled_points(loss):
     assert model.score(X[120:], (WAVES > 0)[120:].astype(int)) > 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", ["evidence", "loo", "cv"])
 def test_with_an_approximation_and_in_blocks(scale):
     """A sample of few rows is all of them: scales as in memory."""

@@ -66,6 +66,7 @@ def test_slopes_are_those_of_the_function(mapped):
     np.testing.assert_allclose(mapped.predict_gradient(Z[:5])[:, 0], quotient, atol=1e-4 * np.ptp(Y))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"kernel": "gaussian"}, {"approximation": rkhs.Landmarks(20)}, {"Cs": [1.0]}])
 def test_stated_settings_are_kept(monkeypatch, options):
     monkeypatch.setattr(cv, "MOST_EXACT", 250)
@@ -103,6 +104,7 @@ def test_blocks_are_refused_with_the_remedy():
         model.fit(rkhs.streams.blocks(X, Y, rows=500))
 
 
+@pytest.mark.slow
 def test_two_length_scales_are_found():
     """The sum of two kernels is chosen where a field has two length scales, and not where it has one."""
     rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import pickle
 import warnings
 from dataclasses import replace
 from functools import partial
-from time import perf_counter, sleep
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
+from clocks import ticking
 from rkhs import _progress
 from rkhs._estimators.graph_kernels import CUTOFFS, cluster_kernel, graphs_in, unreached
 from rkhs._estimators.scoring import Candidate, Labeled, leave_one_out
@@ -83,6 +84,7 @@ def test_left_out_values_are_those_of_the_problem(size):
     np.testing.assert_allclose(values, left.predictions[0], rtol=1e-9, atol=1e-9 * size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("classes", "weighted"), [(2, True), (3, False)])
 def test_candidates_with_a_graph_are_the_models_that_are_fitted(classes, weighted):
     """Graph kernels, and their sums with another kernel, which are normalized in both places."""
@@ -131,6 +133,7 @@ def test_unlabeled_points_help_where_classes_are_clusters():
     assert report["agreement"] > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_unlabeled_points_do_no_harm_where_classes_are_no_clusters(seed):
     X = np.random.default_rng(seed).uniform(-1, 1, (300, 2))
@@ -204,6 +207,7 @@ def test_features_of_other_units_are_brought_to_one():
     assert model.score(X[80:], y[80:]) > 0.85
 
 
+@pytest.mark.slow
 def test_several_classes_and_regression():
     X = np.random.default_rng(3).standard_normal((90, 2))
     y = np.argmax(X @ np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]]), axis=1)
@@ -338,6 +342,7 @@ def test_a_conditional_kernel_is_refused_with_the_remedy():
         rkhs.InvariantRegressorCV(rkhs.ThinPlate(2)).fit(X, X[:, 0])
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("unit", [1e200, 1e-200, 1e160, 1e-160])
 def test_units_that_no_computer_has_are_refused(unit):
     X, y = make_moons(40, noise=0.2, random_state=0)
@@ -440,17 +445,19 @@ def test_a_time_limit_during_graphs(labels, monkeypatch):
 
     def slow(self, V):
         for T in sequence(self, V):
-            sleep(0.1)
+            clock.now += 0.1
             yield T
 
     monkeypatch.setattr(ChebyshevFilters, "_sequence", slow)
     X, y = MOONS
-    start = perf_counter()
-    with pytest.warns(ConvergenceWarning, match=r"stopped its search after \d+ candidates \(time limit"):
+    with (
+        ticking() as clock,
+        pytest.warns(ConvergenceWarning, match=r"stopped its search after \d+ candidates \(time limit"),
+    ):
         model = rkhs.InvariantClassifierCV("gaussian", scales="median", time_limit=2.0).fit(
             X, labels_of(y, np.arange(labels))
         )
-    assert perf_counter() - start < 6
+    assert clock.now < 6
     assert model.search_status_.startswith("time limit")
     assert not candidates_of(model)
     assert not graphs_in(model.best_params_["kernel"])
@@ -470,6 +477,7 @@ def test_a_time_limit_between_graphs(monkeypatch):
     assert _progress._settings.get().callback is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("labels", [15, 4])
 def test_models_with_graphs_are_saved(labels, tmp_path):
     X, y = make_moons(150, noise=0.1, random_state=0)
@@ -632,6 +640,7 @@ def test_the_least_C_of_equals_is_taken():
     assert choice_of(third, other, one).best is other
 
 
+@pytest.mark.slow
 def test_directions_in_which_points_differ_help_where_classes_are_clusters():
     X, y = clusters(500, 100)
     few = labels_of(y, np.arange(40))

@@ -126,6 +126,7 @@ def quantiles():
     return rkhs.QuantileRegressor([0.3, 0.7], scale=2.0).fit(FRAME, TARGET)
 
 
+@pytest.mark.slow
 def test_quantiles(change):
     found = check(change, quantiles().predict)
     if found is not None:

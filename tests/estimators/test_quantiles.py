@@ -48,12 +48,14 @@ def test_separate_ones_do_cross_here():
     assert np.all(np.diff(model.predict(np.linspace(X.min(), X.max(), 5000)[:, None]), axis=1) >= 0)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("levels", [[0.5], [0.9, 0.1], [0.0, 0.5], [0.5, 0.5]])
 def test_levels_that_are_none(levels):
     with pytest.raises(ValueError, match="quantiles must be"):
         rkhs.QuantileRegressor(levels).fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_defaults_are_learned_and_do_not_depend_on_units(unit):
     """They are nearly as good as the best of many settings, and the same in other units."""

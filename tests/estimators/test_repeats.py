@@ -105,6 +105,7 @@ def test_values(name):
     compare(REGRESSORS[name].fit, said_by_regressor, VALUES)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:With C=.* InvariantRegressor misses its training")
 @pytest.mark.filterwarnings("ignore:Between neighbors")  # values differ by noise there, not by their slopes
 @pytest.mark.parametrize("scale", [1.5, "loo"])
@@ -182,6 +183,7 @@ def test_rows_are_dealt_to_folds():
     assert found.max(axis=1)[1] < 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows", [200, *(pytest.param(more, marks=pytest.mark.slow) for more in (300, 500, 1000, 2000))]
 )

@@ -26,6 +26,7 @@ def test_random_models(seed):
     assert max(found for _, found in updates.updates(seed, steps=2)) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "prior", "pairs"), [(1e-6, None, 20), (1.0, "gradient", 20), (1e6, None, 100)])
 def test_long_sequences(unit, prior, pairs):
     """Up to 200 additions and removals, by updates of the factor alone."""

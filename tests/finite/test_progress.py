@@ -71,6 +71,7 @@ def test_progress_on_a_terminal(name, monkeypatch):
     assert re.search(r" s\b", printed(lambda: WORK[name](True), monkeypatch))  # seconds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verbose", [False, True])
 def test_silence_is_the_default_on_a_pseudo_terminal(verbose):
     """In a process of its own, whose work takes longer than anybody waits."""

@@ -40,6 +40,7 @@ def test_targets_are_in_the_dtype_and_library_of_the_points():
     assert tuple(term.weights().shape) == (4, 1)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("shape", [(3,), (12,), (4, 2), (3, 4), (4, 3, 2, 2), (0,)])
 def test_targets_of_another_shape_are_refused(shape):
     with pytest.raises(ValueError, match=r"target has shape .* needs \(4, 3\)"):
@@ -163,7 +164,7 @@ def test_functionals_of_weight_zero_are_left_out():
     np.testing.assert_array_equal(system.terms[0].target, [[0.0], [2.0]])
     np.testing.assert_array_equal(system.terms[0].weight, [[1.0], [2.0]])
     G = rkhs.gram(rkhs.Gaussian(), rkhs.Evaluation(X[[0, 2]])).dense()
-    np.testing.assert_allclose(system.gram.dense(), G, rtol=1e-14)
+    np.testing.assert_allclose(system.gram.dense(), G, rtol=1e-13)
 
 
 def test_terms_with_and_without_outputs_go_together():
@@ -176,8 +177,8 @@ def test_terms_with_and_without_outputs_go_together():
     for c in range(2):
         one = [rkhs.Term(values, rkhs.Squared(), target[:, c]), terms[1]]
         alone = RepresenterProblem.of(rkhs.Gaussian(), one, None).system
-        np.testing.assert_allclose(system.loss(u)[c], alone.loss(u[:, c : c + 1])[0], rtol=1e-14)
-        np.testing.assert_allclose(system.gradient(u)[:, c], alone.gradient(u[:, c : c + 1])[:, 0], rtol=1e-14)
+        np.testing.assert_allclose(system.loss(u)[c], alone.loss(u[:, c : c + 1])[0], rtol=1e-13)
+        np.testing.assert_allclose(system.gradient(u)[:, c], alone.gradient(u[:, c : c + 1])[:, 0], rtol=1e-13)
         np.testing.assert_allclose(
             system.hessian_diagonal(u)[:, c], alone.hessian_diagonal(u[:, c : c + 1])[:, 0], rtol=1e-14
         )

@@ -36,6 +36,7 @@ def test_boxes_against_points_are_error_functions():
     np.testing.assert_allclose(rkhs.gram(rkhs.Gaussian(S), mean, rkhs.Evaluation(Y)).dense(), expected / volume)
 
 
+@pytest.mark.slow
 def test_boxes_against_boxes():
     L = rkhs.Integral.boxes([[0.0, -1.0], [0.5, 0.5]], [[1.5, 0.3], [2.0, 2.5]], nodes=16)
     G = rkhs.gram(rkhs.Gaussian(S), L).dense()
@@ -205,6 +206,7 @@ def test_a_function_from_its_means_over_bins():
     np.testing.assert_allclose(model.predict(x), np.sin(x[:, 0]), atol=0.01)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [

@@ -64,6 +64,7 @@ def test_two_deviations_of_the_paper():
     assert found == pytest.approx(kappa(2 * th**2) - 2 * kappa(th**2) + kappa(0.0), rel=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("widths", [(0.4, 0.4), (0.4, 0.9)])
 def test_gaussian_with_scales_and_widths(widths):
     """In 30 digits: an integral for each feature, two-sided a double one."""
@@ -182,6 +183,7 @@ def test_mixture(name, n):
         assert abs(found.item() - exact) <= 1e-12  # of k(x, x) = 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Matern 7/2", "RationalQuadratic 0.3"])
 def test_mixture_with_derivatives(name):
     """The gradient of E phi(|x + z - y|) in y is its derivative in the distance, along the difference."""

@@ -50,6 +50,7 @@ def _run():
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the resident set is read from /proc")
 def test_a_million_functionals_in_a_gibibyte():
     """Dense, the matrix has 7.3 TiB."""

@@ -46,7 +46,7 @@ def test_the_product_is_the_same(three_hands, kernel, family, dtype):
 
 
 def test_work_is_really_shared_out(three_hands, monkeypatch):
-    names, together = set(), threading.Barrier(3, timeout=30)
+    names, together = set(), threading.Barrier(3, timeout=600)
     own = jets.JetProduct._add_tile
 
     def watched(self, *arguments):

@@ -221,6 +221,7 @@ def test_a_search_of_scikit_learn_and_its_svm():
     np.testing.assert_allclose(ours.decision_function(X), svm.decision_function(X), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", ["linear", "polynomial", "gaussian"])
 def test_a_million_features_take_little_memory(kernel):
     """A dense array would take 16 GB."""

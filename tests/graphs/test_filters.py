@@ -89,7 +89,7 @@ def test_degrees_above_the_highest_are_refused(monkeypatch, highest):
 def test_eigenvectors_give_the_inverse_matrix(power, cutoff):
     filter = Filter(power, cutoff)
     expected = scipy.linalg.inv(np.eye(T) + np.linalg.matrix_power(LAPLACIAN.toarray() / cutoff, power))
-    accuracy = np.finfo(float).eps * (100 + (2 / cutoff) ** power)  # of the inverse, by its condition number
+    accuracy = 10 * T * np.finfo(float).eps * (1 + (2 / cutoff) ** power)  # of the inverse, by its condition number
     np.testing.assert_allclose(EXACT.apply(filter, np.eye(T)), expected, atol=accuracy)
     np.testing.assert_allclose(EXACT.inner_products([filter], B, V)[0], V.T @ expected @ V, atol=100 * accuracy)
     assert EXACT.mean_diagonals([filter], np.empty(0)) == [pytest.approx(np.trace(expected) / T, rel=accuracy)]

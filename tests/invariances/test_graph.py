@@ -72,6 +72,7 @@ def test_points_without_neighbors_and_many_neighbors():
     assert np.all(np.isfinite(Graph(3)(np.zeros((5, 2)))(F)))  # copies of one point
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -174,6 +174,7 @@ def test_no_images_give_no_tangents():
         assert ImageTangents((4, 4), method=method)(np.zeros((0, 16))).shape == (0, 7)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [

@@ -69,7 +69,7 @@ def test_the_matrix_is_as_defined(way, power, cutoff):
     np.testing.assert_allclose(kernel(X[:4], points), (inner[:4] @ B.T) / kernel.variance, atol=atol)
     np.testing.assert_allclose(kernel(points, X[:4]), (inner[:4] @ B.T).T / kernel.variance, atol=atol)
     np.testing.assert_allclose(kernel.filter(B.T), inner @ B.T, atol=1e-11)
-    np.testing.assert_allclose(kernel.on_nodes(points).toarray(), B / np.sqrt(kernel.variance), rtol=1e-14)
+    np.testing.assert_allclose(kernel.on_nodes(points).toarray(), B / np.sqrt(kernel.variance), rtol=1e-13)
 
 
 def test_numbers_of_tiles_do_not_matter(way, monkeypatch):
@@ -159,6 +159,7 @@ def test_it_says_what_it_is():
     assert repr(kernel_of(X[:2])) == "GraphKernel(NeighborGraph(2 nodes, 1 edges), power=2, cutoff=0.1)"
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
@@ -254,6 +255,7 @@ def test_problems_whose_matrix_is_not_stored(way, monkeypatch, loss):
         assert found.status == "converged"
 
 
+@pytest.mark.slow
 def test_a_graph_of_three_thousand_nodes():
     """By polynomials, against a solution with the dense inverse matrix."""
     rng = np.random.default_rng(0)

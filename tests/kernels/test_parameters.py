@@ -52,6 +52,7 @@ def test_tangents_are_derivatives(name, d):
     check(kernel, rkhs.stack([FAMILIES[f].make(points(d)) for f in bounded(kernel, d) if f in KINDS]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -140,6 +141,7 @@ OPEN = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("kernel", OPEN, ids=repr)
 def test_open_settings_are_seen_and_refused(kernel):
     assert "Tunable(" in repr(kernel)

@@ -64,6 +64,7 @@ def test_as_solving_again(kernel, basis, groups):
         np.testing.assert_allclose(left, term.target.reshape(term.functional.shape) - expected, atol=1e-9)
 
 
+@pytest.mark.slow
 @given(st.sampled_from(sorted(KERNELS)), st.sampled_from([None, rkhs.Constant()]), st.integers(0, 2**32 - 1))
 @settings(max_examples=8, deadline=None)
 def test_over_kernels_and_functionals(name, basis, seed):

@@ -110,13 +110,10 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
         assert error == pytest.approx(np.mean(wrong), abs=0.5 / 60)  # a point near the boundary may change sides
 
 
-ALIKE = ("VirSVM, 24 copies", "InvSVM, one-sided derivatives")
-
-
 @pytest.mark.parametrize(
     ("variant", "kernel"),
     [
-        *(pytest.param(v, "Gaussian", marks=pytest.mark.slow if v in ALIKE else ()) for v in digits.VARIANTS),
+        *(pytest.param(v, "Gaussian", marks=pytest.mark.slow) for v in digits.VARIANTS),
         ("InvSVM, central derivatives", "linear"),
         pytest.param("InvSVM, central derivatives", "polynomial", marks=pytest.mark.slow),
     ],

@@ -57,7 +57,7 @@ def records_of(name):
 @pytest.mark.parametrize(
     ("name", "cells", "shown"),
     [
-        (
+        pytest.param(
             "table1",
             9 * 3 * 10 * 4 + 4,
             [
@@ -70,6 +70,7 @@ def records_of(name):
                 "with 245 rows 1 of its cells",
                 "LapSVM of the paper, printed",
             ],
+            marks=pytest.mark.slow,
         ),
         ("table1-rows", 9 * 3 * 10 * 4 + 4, ["usps_ssl", "page of [`table1`]"]),
         (
@@ -80,10 +81,11 @@ def records_of(name):
                 "| sonar | 90 | 44.5 | 44.5 | 20.5 |",
             ],
         ),
-        (
+        pytest.param(
             "digits",
             4 * 20 * (6 + 6 + 6 + 4),
             ["better on 4 of 4 pairs", "worse on 0", "20 of 20", "blurred by 1 pixel"],
+            marks=pytest.mark.slow,
         ),
         ("thin-plate", 13 * 2 * 5, ["8.333 (0.378)", "1.867 (0.254)", "On 4 of 12 sets", "splice, 0 and 1"]),
         (

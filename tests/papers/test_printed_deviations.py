@@ -62,6 +62,7 @@ def test_simulated_cells_tell_three_draws_from_ten():
     assert simulated_cells(10, repetitions=10).max() < 15
 
 
+@pytest.mark.slow
 def test_variances_fit_three_draws(table1):
     ratios = variance_ratios(table1)
     assert len(ratios) == 81

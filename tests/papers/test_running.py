@@ -145,33 +145,33 @@ def started(out):
         text=True,
         start_new_session=True,
     )
-    workers, deadline = [], time.monotonic() + 60
+    workers, deadline = [], time.monotonic() + 600
     while (len(workers) < 2 or not any(out.rglob("output.pkl"))) and time.monotonic() < deadline:
         workers = [child for child in children(process.pid) if b"popen_loky" in cmdline(child)]
         time.sleep(0.01)
     return process, workers
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_named(tmp_path):
     process, workers = started(tmp_path)
     os.kill(workers[0], signal.SIGKILL)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 1
     assert "Error: A worker process managed by the executor was unexpectedly terminated" in err
     assert len(err.strip().splitlines()) == 1
     assert not Path(f"/proc/{workers[1]}").exists()
 
 
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_workers_end_with_a_run_that_is_stopped(tmp_path, number, status):
     process, workers = started(tmp_path)
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does
     else:
         process.terminate()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert (process.returncode, err) == (status, "Stopped.\n")
     assert not any(Path(f"/proc/{worker}").exists() for worker in workers)
 

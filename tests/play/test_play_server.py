@@ -28,7 +28,7 @@ def server():
 
 def ask(server, method, path, content=None, **headers):
     """The status, the headers and the content of an answer."""
-    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=600)
     body = None if content is None else content if isinstance(content, bytes | str) else json.dumps(content)
     given = {"Content-Type": "application/json"} if body is not None else {}
     connection.request(method, path, body, given | {name.replace("_", "-"): value for name, value in headers.items()})
@@ -75,6 +75,7 @@ def test_examples_scenes_and_code(server):
     compile(json.loads(content)["code"], "play", "exec")
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("wrong", ["", "/", "/index.html", "/x/", "/x/solve", "/{}x/", "/{}/../app.js", "/%00/"])
 def test_a_token_is_needed(server, wrong):
     token = server.token[:-1]
@@ -84,6 +85,7 @@ def test_a_token_is_needed(server, wrong):
         assert server.token.encode() not in answer
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "null", "http://127.0.0.1", "https://127.0.0.1:{}", "http://127.0.0.1:{}.evil"]
 )
@@ -95,6 +97,7 @@ def test_other_origins_are_refused(server, origin):
     assert "Access-Control-Allow-Origin" not in headers
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "evil.example:{}", "0.0.0.0:{}"])
 def test_other_names_are_refused(server, host):
     """A name of somebody else's that leads to this computer."""
@@ -106,11 +109,13 @@ def test_its_own_names_and_origin_are_not(server):
         assert ask(server, "GET", path(server), Host=name, Origin=f"http://{name}")[0] == 200
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("rest", ["nothing", "../app.js", "..%2fserver.py", "static/app.js", "solve", "app.js/"])
 def test_only_its_own_files_are_read(server, rest):
     assert ask(server, "GET", path(server, rest))[0] == 404
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("content", "status"),
     [
@@ -143,18 +148,19 @@ def test_other_types_methods_and_lengths(server):
     for method in ("PUT", "DELETE", "OPTIONS", "HEAD"):
         assert ask(server, method, path(server))[0] == 501
     for length in ("-1", "x", "1e3", "9" * 30):
-        with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=600) as raw:
             head = f"POST {path(server, 'solve')} HTTP/1.0\r\nHost: {server.origins[0]}\r\n{JSON}"
             raw.sendall(f"{head}Content-Length: {length}\r\n\r\n".encode())
             assert raw.recv(100).split()[1] in (b"411", b"413")
 
 
-def test_who_says_nothing_is_not_waited_for(server, monkeypatch):
-    monkeypatch.setattr(Handler, "timeout", 0.3)
-    with socket.create_connection(("127.0.0.1", server.server_port), timeout=10) as raw:
-        head = f"POST {path(server, 'solve')} HTTP/1.0\r\nHost: {server.origins[0]}\r\n{JSON}"
-        raw.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
-        assert b"408" in raw.recv(100)
+def test_who_says_nothing_is_not_waited_for(server):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Handler, "timeout", 0.3)
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=600) as raw:
+            head = f"POST {path(server, 'solve')} HTTP/1.0\r\nHost: {server.origins[0]}\r\n{JSON}"
+            raw.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+            assert b"408" in raw.recv(100)
     assert ask(server, "GET", path(server))[0] == 200
 
 
@@ -167,20 +173,21 @@ def start(*arguments):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_it_and_its_port_is_free_again():
     process = start()
     address = process.stdout.readline().strip().removeprefix("page: ")
     port = int(address.split(":")[2].split("/")[0])
-    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", port, timeout=600)
     connection.request("GET", "/" + address.split("/", 3)[3])
     assert connection.getresponse().status == 200
     connection.close()
     os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=600)
     assert (process.returncode, err) == (130, "Stopped.\n")
     with Server(port) as again:
         taken = start("--port", str(again.server_port))
-        _, err = taken.communicate(timeout=60)
+        _, err = taken.communicate(timeout=600)
         assert taken.returncode == 1
         assert f"Port {port} cannot be used" in err
         assert "take another with --port" in err

@@ -60,6 +60,7 @@ def test_units_offsets_and_blocks_of_images_change_nothing_else(unit):
     np.testing.assert_array_equal(edges.transform(np.ones((1, many.shape[1]))), 0)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("options", "words"),
     [

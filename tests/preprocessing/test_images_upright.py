@@ -107,6 +107,7 @@ def test_random_motions_keep_what_is_not_to_move_and_repeat_themselves():
     assert 0.01 < np.abs(bent - X).mean() < 0.2
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "words"),
     [

@@ -198,6 +198,7 @@ def test_single_precision():
     assert both[1].primal == pytest.approx(both[0].primal, rel=1e-5)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -234,6 +235,7 @@ def test_what_a_problem_on_a_span_cannot_do_is_refused(option):
         problem.solve(**option)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("learn", ["fit", "partial_fit"])
 @pytest.mark.parametrize("model", [rkhs.InvariantClassifier, rkhs.InvariantRegressor])
 def test_machines_refuse_what_is_no_approximation(model, learn):

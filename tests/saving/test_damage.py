@@ -121,6 +121,7 @@ def huge_array():
     return buffer.getvalue()
 
 
+@pytest.mark.every
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("edit", EDITED.values(), ids=EDITED)
 def test_edited_files_are_refused(edit, model, tmp_path):
@@ -138,6 +139,7 @@ def test_files_of_early_versions_have_no_checksum_and_are_read(model, tmp_path):
     assert notes_of(old)["notes"] == {"target": "y", "classes": ["a", "b"]}
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("size", [0, 1, 100, 0.5, 0.99, -1])
 def test_files_that_are_cut_off_are_refused(size, model, tmp_path):
     data = model[0].read_bytes()
@@ -316,6 +318,7 @@ def test_two_members_of_one_name_are_refused(model, tmp_path):
         rkhs.load(path)
 
 
+@pytest.mark.slow
 def test_a_model_of_zeros_is_stored_so_that_it_can_be_loaded(tmp_path):
     """70 MiB of zeros would be packed a thousandfold, which load refuses."""
     path = tmp_path / "zeros.skops"
@@ -325,6 +328,7 @@ def test_a_model_of_zeros_is_stored_so_that_it_can_be_loaded(tmp_path):
     assert_array_equal(rkhs.load(path).coefficients, np.zeros(3))
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("notes", [{"error": float("nan")}, {"array": np.zeros(2)}, {"set": {1}}, {(1, 2): 3}])
 def test_notes_that_are_no_json_are_refused_and_the_old_file_stays(notes, tmp_path):
     path = tmp_path / "model.skops"

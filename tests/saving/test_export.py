@@ -206,6 +206,7 @@ def test_a_thousand_random_models(tmp_path):
     check_random_models(600, 400, 1, tmp_path)
 
 
+@pytest.mark.slow
 def test_other_estimators(tmp_path):
     rng = np.random.default_rng(2)
     X, Z = rng.standard_normal((40, 2)), rng.standard_normal((9, 2))
@@ -358,6 +359,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_exported_is_refused_by_name(name):
     make, options = REFUSED[name]

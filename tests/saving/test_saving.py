@@ -110,6 +110,7 @@ def test_round_trip_of_a_pipeline_with_a_frame(tmp_path):
     assert notes_of(tmp_path / "model.skops")["notes"] == {"target": "y"}
 
 
+@pytest.mark.slow
 def test_another_process_opens_it(tmp_path):
     fitted = machine().fit(X, Y)
     rkhs.save(fitted, tmp_path / "model.skops")
@@ -132,6 +133,7 @@ MACHINES = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("estimator", MACHINES.values(), ids=MACHINES)
 def test_round_trip_of_each_estimator(estimator, tmp_path):
     y = Y if getattr(estimator, "unlabeled", None) == -1 else np.arange(24) % 3
@@ -320,6 +322,7 @@ def holds_itself():
     return found
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("value", "complaint"),
     [

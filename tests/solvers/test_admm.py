@@ -50,6 +50,7 @@ def test_outputs_share_one_inverse(monkeypatch):
     assert made == [1]
 
 
+@pytest.mark.slow
 def test_a_grid_of_kinks_beside_curves_is_split_together(monkeypatch):
     """Weights and folds: each cell is what it is alone, and its certificate is of that cell."""
     runs = []
@@ -74,6 +75,7 @@ def test_a_grid_that_a_few_gradients_solve_is_not_split(monkeypatch):
         assert own.primal == pytest.approx(mixed(1e-3, 1e-3 * factor).solve(tol=1e-7).primal, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_outputs_and_cells_of_a_grid():
     targets = np.stack([Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)
     for own, slopes in zip(mixed(1.0, 1.0, targets).path(1, [0.1, 10.0], tol=1e-5), [0.1, 10.0], strict=True):

@@ -161,6 +161,7 @@ def test_weights_of_any_size(weights, basis):
     assert solution.primal == pytest.approx(one.solve(rkhs.solvers.Direct()).primal, rel=2e-6)
 
 
+@pytest.mark.slow
 def test_rounding_has_the_last_word():
     """Weights that float64 cannot resolve: it ends, says so, and gives the true gap."""
     grid = np.linspace(-1, 1, 60)[:, None]
@@ -205,6 +206,7 @@ def test_other_losses_are_refused():
         )
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("wrong", [-1, 2.5, "many", True])
 def test_a_wrong_number_of_landmarks_is_refused(wrong):
     with pytest.raises(ValueError, match="nonnegative integer or None, got"):

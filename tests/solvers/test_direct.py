@@ -194,6 +194,7 @@ def test_other_losses_are_refused():
         problem.solve(rkhs.solvers.Direct())
 
 
+@pytest.mark.slow
 def test_it_takes_the_memory_of_one_matrix():
     """And tiles: with symmetries and sums too, whose matrix is a sum of many."""
     points = RNG.uniform(-1, 1, (2500, 2))

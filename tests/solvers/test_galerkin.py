@@ -118,7 +118,7 @@ def test_leading_representers_are_those_that_see_most():
     np.testing.assert_allclose(seen, everything[:5], rtol=1e-8)
 
 
-@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.Logistic()], ids=repr)
+@pytest.mark.parametrize("loss", [pytest.param(rkhs.Hinge(), marks=pytest.mark.slow), rkhs.Logistic()], ids=repr)
 def test_a_restart_forgets_no_point(loss):
     """With room for a few directions it still converges, and J never rises."""
     whole = problem(loss, weight=100.0, space=SPACES[0])

@@ -118,6 +118,7 @@ def test_compress_drops_what_is_zero():
     np.testing.assert_allclose(small(points), f(points), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Absolute()], ids=repr)
 def test_conditionally_positive_definite(loss):
     """f is in the space of the kernel: its coefficients vanish on the polynomials, and count among the allowed."""
@@ -215,6 +216,7 @@ def test_logistic_losses_beside_kinks_without_a_basis(other):
     assert found.primal == pytest.approx(best.primal, rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "basis"), [(rkhs.EpsilonInsensitive(0.05), rkhs.Constant()), (rkhs.Absolute(), None)], ids=repr
 )

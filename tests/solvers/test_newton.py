@@ -58,6 +58,7 @@ def test_a_piecewise_quadratic_problem_is_solved_exactly():
     assert solution.iterations <= 12
 
 
+@pytest.mark.slow
 def test_only_curved_rows_are_factorized(monkeypatch):
     """2,000 points, of which few violate the margin: the equations are of these alone."""
     X, y = moons(2000)
@@ -160,6 +161,7 @@ def test_losses_without_a_derivative_are_refused():
         two_terms(rkhs.Hinge()).solve(rkhs.solvers.Newton())
 
 
+@pytest.mark.slow
 def test_weights_far_apart_are_certified_for_every_output():
     """-w loss'(u) of a row that weighs 1e7 times more than others is too coarse a dual; the iterate itself is not."""
     X, y = sklearn.datasets.make_blobs(n_samples=50, centers=3, cluster_std=20, random_state=0)

@@ -94,6 +94,7 @@ def labeled(loss, count=400, weight=10.0, **options):
     return rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Constant(), **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Logistic()], ids=repr)
 def test_landmarks_save_products_and_change_nothing_else(loss):
     problem = labeled(loss, count=200, weight=10.0 if loss == rkhs.Hinge() else 100.0)

@@ -90,6 +90,7 @@ def summed(loss, basis):
     )
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.SquaredHinge(), rkhs.Hinge(), rkhs.Logistic()], ids=repr)
 def test_a_wrong_theta_is_caught(loss, basis):

@@ -143,6 +143,7 @@ def test_gradients_that_are_alike_are_combined():
     np.testing.assert_allclose(_combined(torch.from_numpy(G), gaps, 1e-4), _combined(G, gaps, 1e-4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge()], ids=repr)
 def test_a_grid_takes_fewer_columns_and_its_gaps_are_true(loss, monkeypatch):
     points = RNG.standard_normal((60, 4))

@@ -488,6 +488,7 @@ def test_far_away_there_is_only_the_basis(d):
 # Tuning.
 
 
+@pytest.mark.slow
 def test_tuning_finds_the_process():
     """A sample of a known process, by waves of a grid."""
     rng = np.random.default_rng(3)
@@ -636,6 +637,7 @@ def test_samples_know_the_box_of_the_user(monkeypatch):
     np.testing.assert_allclose(posterior.std(rkhs.Evaluation(away)), posterior.amplitude, rtol=0.4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weight", [1e4, 1e8])
 @pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=["", "linear"])
 def test_close_fits_converge(weight, basis):

@@ -225,12 +225,14 @@ def test_accuracies_outside_of_the_unit_interval(accuracy):
         rkhs.FourierGrid(accuracy)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("modes", [0, -3, 2.5, "many"])
 def test_numbers_of_frequencies_that_are_none(modes):
     with pytest.raises(ValueError, match="modes of a FourierGrid must be a positive integer"):
         rkhs.FourierGrid(modes=modes)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("box", [([0.0], [1.0, 1.0]), ([0.0, 0.0], [-1.0, 1.0]), ([0.0, np.nan], [1.0, 1.0]), (1.0,)])
 def test_boxes_that_are_none(box):
     with pytest.raises(ValueError, match="box"):

@@ -150,6 +150,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("kernel", "d", "message"), REFUSED.values(), ids=REFUSED)
 def test_refused_kernels_name_the_remedy(kernel, d, message):
     with pytest.raises(ValueError, match=message):

@@ -78,6 +78,7 @@ def test_other_losses(client, loss):
     assert spread.classes_.tolist() == [0, 1]
 
 
+@pytest.mark.slow
 def test_rows_that_are_read_again(client):
     """Newton's method with all its sums on the cluster; the limit is that of the process that adds up."""
     stream = dask.array.from_array(X, chunks=(1000, 5))
@@ -96,6 +97,7 @@ def _limit(value):
     rkhs._finite.features.KEPT_BYTES = value
 
 
+@pytest.mark.slow
 def test_a_worker_dies(client, tmp_path):
     """Its blocks are read again elsewhere."""
     mark = str(tmp_path / "died")
@@ -113,6 +115,7 @@ def _deadly(block, mark):
     return block
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_empty_partitions(client, loss):
     order = np.argsort(X[:, 0])

@@ -21,7 +21,7 @@ def terms(block):
     ]
 
 
-@pytest.mark.parametrize("criterion", ["evidence", "loo"])
+@pytest.mark.parametrize("criterion", ["evidence", pytest.param("loo", marks=pytest.mark.slow)])
 def test_as_in_memory(criterion):
     stream = rkhs.streams.blocks(X, Y, WEIGHT, rows=40)
     found = rkhs.streams.StreamedProblem(KERNEL, terms, stream, SPAN, rkhs.Constant()).tune(criterion, starts=1)

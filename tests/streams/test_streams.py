@@ -160,7 +160,7 @@ def test_a_block_that_cannot_be_read():
         regressor().fit(rkhs.streams.blocks(stream))
 
 
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize("loss", [pytest.param("hinge", marks=pytest.mark.slow), "logistic"])
 def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
     """E is never held: Newton's method reads the stream anew, and comes to the same."""
     stream = rkhs.streams.blocks(X[:60], LABELS[:60], rows=30)
@@ -173,6 +173,7 @@ def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
         classifier(loss=loss).fit(rkhs.streams.blocks(pieces(X, LABELS)))
 
 
+@pytest.mark.slow
 def test_a_block_without_labels_among_rows_that_are_read_again(monkeypatch):
     y = LABELS.copy()
     y[250:500] = -1
@@ -207,6 +208,7 @@ def test_missing_targets_of_a_file_are_no_labels_where_that_is_said(tmp_path):
     )
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -283,6 +285,7 @@ CHANGED = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("change", CHANGED, ids=lambda change: next(iter(change)))
 def test_parameters_that_change_between_blocks_are_refused(change):
     model = regressor().partial_fit(X[:500], TARGET[:500])

@@ -27,12 +27,14 @@ AVERAGES = {
 ALL = {**{name: case.make for name, case in FAMILIES.items()}, **AVERAGES}
 
 
+@pytest.mark.every("name")
 @pytest.mark.parametrize("dimension", DIMENSIONS)
 @pytest.mark.parametrize("name", ALL)
 def test_every_family_obeys(name, dimension):
     check_functional(ALL[name](points(dimension)))
 
 
+@pytest.mark.every("name")
 @pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["NumPy", "PyTorch"])
 @pytest.mark.parametrize("name", ALL)
 def test_every_family_obeys_in_single_precision(name, library):
@@ -111,6 +113,7 @@ MEANT = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("family", "meaning"), MEANT, ids=[repr(L) for L, _ in MEANT])
 def test_every_family_means_what_it_says(family, meaning):
     check_functional(family, reference=meaning)
@@ -224,6 +227,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("family", "law"), BROKEN, ids=[type(L).__name__ for L, _ in BROKEN])
 def test_a_broken_family_is_caught(family, law):
     with pytest.raises(AssertionError, match=law):
@@ -245,6 +249,7 @@ WRONG_GRAMS = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("law", WRONG_GRAMS)
 def test_a_wrong_operator_is_caught(law, monkeypatch):
     name, wrong = WRONG_GRAMS[law]

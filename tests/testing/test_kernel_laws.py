@@ -29,6 +29,7 @@ WIDE = {
 SPACES = [d if d == 2 else pytest.param(d, marks=pytest.mark.slow) for d in DIMENSIONS]
 
 
+@pytest.mark.every("name")
 @pytest.mark.parametrize("dimension", SPACES)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_kernel_obeys(name, dimension):
@@ -274,6 +275,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("kernel", "law"), BROKEN, ids=[f"{type(k).__name__}-{i}" for i, (k, _) in enumerate(BROKEN)])
 def test_a_broken_kernel_is_caught(kernel, law):
     with pytest.raises(AssertionError, match=law):

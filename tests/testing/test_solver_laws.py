@@ -27,6 +27,7 @@ SOLVERS = (
 )
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.name)
 def test_every_solver_obeys(solver):
     check_solver(solver)
@@ -116,6 +117,7 @@ class Meddling(Wrong):
         return super().run(system, start, monitor)
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(
     ("solver", "law"),
     [

@@ -96,6 +96,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize(("law", "message"), BROKEN.items())
 def test_broken_laws_are_named(law, message):
     with pytest.raises(AssertionError, match=message):

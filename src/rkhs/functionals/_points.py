@@ -25,7 +25,7 @@ def point_groups(family: Functional) -> Vector:
     array([0, 1, 0, 1, 2])
     """
     if family.sparse:
-        points = [row_keys(part.atoms.points) for part in family.parts]
+        points = [row_keys(part.atoms.points)[:, None] for part in family.parts]
     else:
         points = [to_numpy(part.atoms.points) for part in family.parts]
     number = unique_rows(np.concatenate(points))[2]

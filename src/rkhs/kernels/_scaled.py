@@ -92,10 +92,10 @@ class HasLengthScale(Kernel):
     distance: ClassVar[str] = "euclidean"  # the distance behind scale="median"
 
     def __post_init__(self) -> None:
-        scale: Any = getattr(self, "scale", None)
-        if scale is None:
+        if not hasattr(self, "scale"):
             raise TypeError(f"{type(self).__name__} has no length scale: declare the field `scale: float = 1.0` in it.")
-        if isinstance(scale, str) and scale != "median":
+        scale: Any = self.scale
+        if scale is None or (isinstance(scale, str) and scale != "median"):
             raise ValueError(f'scale must be positive, one per feature, or "median", got {scale!r}.')
         if isinstance(scale, (str, Tunable)):
             return

@@ -1,0 +1,29 @@
+"""A clock that is made, not looked at: time limits are tested without waiting, alike on all computers."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from rkhs import _progress
+from rkhs._finite import monitor
+
+
+class Clock:
+    """A clock on which a certain time passes at each look, and whenever somebody says so."""
+
+    def __init__(self, each: float = 0.0) -> None:
+        self.now, self.each = 0.0, each
+
+    def look(self) -> float:
+        self.now += self.each
+        return self.now
+
+
+@contextmanager
+def ticking(each: float = 0.0):
+    """Let time limits, deadlines and progress look at this clock."""
+    clock = Clock(each)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (_progress, monitor):
+            patch.setattr(module, "perf_counter", clock.look)
+        yield clock
