@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import make_moons
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, ShuffleSplit, cross_val_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, LeaveOneOut, ShuffleSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -101,3 +101,4 @@ def test_what_is_refused(moons):
         next(split.split(X, np.full(200, -1)))
     assert repr(split) == "LabeledSplit(cv=4, unlabeled=-1)"
     assert split.get_n_splits(X, few) == 4
+    assert rkhs.LabeledSplit(LeaveOneOut()).get_n_splits(X, few) == 40  # rows without a label are never left out

@@ -65,15 +65,9 @@ class LabeledSplit:
         tuple of two ndarrays of int
             The indices of the training rows and of the test rows.
         """
-        if y is None:
-            raise ValueError("LabeledSplit needs y, which marks the rows without a label.")
-        filled, missing = (fill_missing_rows if columns_of(y) > 1 else fill_missing)(y, self.unlabeled)
-        rows, others = np.flatnonzero(~missing), np.flatnonzero(missing)
-        if not len(rows):
-            raise ValueError(f"LabeledSplit needs rows with a label; every y is unlabeled={self.unlabeled!r}.")
-        labels, grouped = filled[rows], None if groups is None else _safe_indexing(groups, rows)
+        labels, rows, others = self._labeled(y)
         splitter = check_cv(self.cv, labels, classifier=self._stratified(labels))
-        for train, test in splitter.split(np.zeros((len(rows), 1)), labels, grouped):
+        for train, test in splitter.split(np.zeros((len(rows), 1)), labels, _taken(groups, rows)):
             yield np.sort(np.concatenate([rows[train], others])), rows[test]
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
@@ -82,16 +76,33 @@ class LabeledSplit:
         Parameters
         ----------
         X, y, groups : object, optional
-            As in `split`; only some splitters need them.
+            As in `split`; only some splitters need them, such as those that leave out one row at a time.
 
         Returns
         -------
         int
             The number of folds.
         """
-        return int(check_cv(self.cv).get_n_splits(X, y, groups))
+        if y is None or isinstance(self.cv, Integral):
+            return int(check_cv(self.cv).get_n_splits(X, y, groups))
+        labels, rows, _ = self._labeled(y)
+        return int(check_cv(self.cv).get_n_splits(np.zeros((len(rows), 1)), labels, _taken(groups, rows)))
+
+    def _labeled(self, y: Any) -> tuple[Vector, Vector, Vector]:
+        """Return the labels, the indices of their rows, and those of all other rows."""
+        if y is None:
+            raise ValueError("LabeledSplit needs y, which marks the rows without a label.")
+        filled, missing = (fill_missing_rows if columns_of(y) > 1 else fill_missing)(y, self.unlabeled)
+        rows = np.flatnonzero(~missing)
+        if not len(rows):
+            raise ValueError(f"LabeledSplit needs rows with a label; every y is unlabeled={self.unlabeled!r}.")
+        return filled[rows], rows, np.flatnonzero(missing)
 
     def _stratified(self, labels: Vector) -> bool:
         if not isinstance(self.cv, Integral) or type_of_target(labels) not in ("binary", "multiclass"):
             return False
         return int(np.unique(labels, return_counts=True)[1].min()) >= self.cv
+
+
+def _taken(groups: Any, rows: Vector) -> Any:
+    return None if groups is None else _safe_indexing(groups, rows)
