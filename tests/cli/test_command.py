@@ -401,7 +401,7 @@ def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(t
     facts = facts_of_process(*command, cwd=tmp_path)
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * 2**20  # in KiB, of the largest child so far
     assert 20_000 <= facts["rows learned from"] < 20_100
-    assert facts["solution"].endswith("in the span of Landmarks: 1000 functions")
+    assert "in the span of Landmarks: 1000 functions" in facts["solution"]
     (column,) = [row for row in facts["table"] if row["column"] == "city"]
     assert column["values"] == len(set(city.tolist()))
     assert f"the {column['values'] - 49} rarest" in column["cells"]
