@@ -19,6 +19,7 @@ the values E of the functionals on the waves.  If all losses are squared, they h
 Fourier grid misses, as `rkhs.FourierGrid` states.
 """
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations_with_replacement, product as tuples
@@ -381,7 +382,9 @@ def _by_clarabel(judge):
             losses = _scalar_losses(term.loss, part, b.astype(np.float64))
         J = J + cp.sum(cp.multiply(w, losses))
     try:
-        cp.Problem(cp.Minimize(J)).solve(solver="CLARABEL")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # an inaccurate solution is a function, too
+            cp.Problem(cp.Minimize(J)).solve(solver="CLARABEL")
     except cp.SolverError:
         return Real(inf)
     if y.value is None:
