@@ -451,7 +451,7 @@ OPERANDS = [
 @pytest.mark.parametrize("points", [X, torch.tensor(X)], ids=["NumPy", "PyTorch"])
 def test_operands_that_are_other_arrays(points, v):
     found = rkhs.gram(K, rkhs.Evaluation(points)) @ v
-    np.testing.assert_allclose(np.asarray(found), K(X) @ np.arange(1.0, 7.0), rtol=1e-13)
+    np.testing.assert_allclose(np.asarray(found), K(X) @ np.arange(1.0, 7.0), rtol=1e-14)
 
 
 def test_nan_goes_through_a_product():

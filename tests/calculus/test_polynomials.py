@@ -41,7 +41,7 @@ def test_the_monomials_of_the_coordinates():
     assert np.max(np.abs(z)) <= 1
     assert np.all(np.max(np.abs(z), axis=0) > 0.5 - 1e-12)
     direct = np.stack([np.ones(40), z[:, 0], z[:, 1], z[:, 0] ** 2, z[:, 0] * z[:, 1], z[:, 1] ** 2], axis=1)
-    np.testing.assert_allclose(rkhs.Evaluation(points)(space), direct, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(rkhs.Evaluation(points)(space), direct, rtol=1e-14, atol=1e-15)
 
 
 def test_derivatives_are_those_of_the_values():
@@ -66,7 +66,7 @@ def test_nothing_is_lost_far_from_the_origin(degree, offset, unit, seed):
     one, other = (rkhs.Evaluation(p)(rkhs.Polynomials(degree).centered(p)) for p in (here, there))
     if unit == 1e-6:  # another power of two
         one, other = (m / np.where(np.abs(m).max(axis=0) > 0, np.abs(m).max(axis=0), 1) for m in (one, other))
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
     else:
         np.testing.assert_array_equal(one, other)
 
@@ -80,14 +80,14 @@ def test_magnitudes(linear, order):
         assert np.all(np.abs(space.on(some)) <= space.magnitude(some) * (1 + 1e-14))
     sharp = Atoms.values(points)
     plain = rkhs.Polynomials(3)
-    np.testing.assert_allclose(plain.magnitude(sharp), np.abs(plain.on(sharp)), rtol=1e-13)
+    np.testing.assert_allclose(plain.magnitude(sharp), np.abs(plain.on(sharp)), rtol=1e-14)
 
 
 def test_magnitudes_of_ones_own_functions():
     """A function that crosses zero has a magnitude there, where its average is made of both sides."""
     plane = rkhs.Functions(lambda Z: Z, gradient=lambda Z: np.broadcast_to(np.eye(2), (len(Z), 2, 2)))
     blurred = Atoms.values(np.zeros((1, 2)), blur=np.ones(2))
-    np.testing.assert_allclose(plane.on(blurred), 0, atol=1e-13)
+    np.testing.assert_allclose(plane.on(blurred), 0, atol=1e-14)
     assert np.all(plane.magnitude(blurred) > 0.5)
     slope = Atoms(np.zeros((1, 2)), np.array([[[1.0, -1.0]]]))
     np.testing.assert_array_equal(plane.magnitude(slope), [[1.0, 1.0]])

@@ -101,7 +101,7 @@ def test_orthonormal_and_a_product(space, offset):
     L = rkhs.stack([rkhs.Evaluation(points), rkhs.Gradient(points), rkhs.LocalAverage(points, width=0.5)])
     basis = Basis.of(L, space)
     assert basis.rank == basis.size == space.size(2)
-    np.testing.assert_allclose(basis.Q.T @ basis.Q, np.eye(basis.rank), atol=1e-13)
+    np.testing.assert_allclose(basis.Q.T @ basis.Q, np.eye(basis.rank), atol=1e-14)
     np.testing.assert_allclose(basis.Q, L(basis.space) @ basis.back, atol=1e-13)
 
 
@@ -168,7 +168,7 @@ def test_kinds_of_arrays(kind, dtype):
     np.testing.assert_array_equal(to_numpy(basis.Q)[60:], 0.0)
     inside = in_memory(FiniteProblem(Geometry(None, rkhs.gram(rkhs.Gaussian(1.0), L), basis.Q), ()))
     assert inside.Q.dtype == np.float64
-    np.testing.assert_allclose(inside.Q.T @ inside.Q, np.eye(6), atol=1e-13)
+    np.testing.assert_allclose(inside.Q.T @ inside.Q, np.eye(6), atol=1e-14)
     np.testing.assert_allclose(to_numpy(L(basis.space)) @ basis.back, inside.Q, atol=100 * np.finfo(dtype).eps)
 
 

@@ -69,7 +69,7 @@ def test_arithmetic():
     np.testing.assert_allclose((f + g)(Y), f(Y) + g(Y), rtol=1e-12)
     np.testing.assert_allclose((f - g)(Y), f(Y) - g(Y), rtol=1e-12)
     np.testing.assert_allclose((2 * f - g * 0.5)(Y), 2 * f(Y) - 0.5 * g(Y), rtol=1e-12)
-    np.testing.assert_allclose((-f)(Y), -f(Y), rtol=1e-13)
+    np.testing.assert_allclose((-f)(Y), -f(Y), rtol=1e-14)
     np.testing.assert_allclose((f + g).norm() ** 2, f.norm() ** 2 + 2 * rkhs.inner(f, g) + g.norm() ** 2, rtol=1e-12)
 
 
@@ -130,7 +130,7 @@ def test_several_outputs():
         one = g.output(c)
         assert one.outputs is None
         np.testing.assert_allclose(one(T), g(T)[:, c], rtol=1e-12)
-        np.testing.assert_allclose(rkhs.Gradient(T)(one), rkhs.Gradient(T)(g)[..., c], rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(rkhs.Gradient(T)(one), rkhs.Gradient(T)(g)[..., c], rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(one.norm(), g.norm()[c], rtol=1e-12)
     np.testing.assert_allclose((g - 2 * g)(T), -g(T), rtol=1e-12)
 

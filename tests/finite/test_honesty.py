@@ -104,7 +104,7 @@ def test_excesses_are_never_negative_and_none_at_the_slope(loss):
     low, high = loss.domain(b)
     at_slope = loss.excess(u, b, loss.gradient(u, b) + 0 * b)
     assert np.all(at_slope >= 0)
-    np.testing.assert_allclose(at_slope, 0.0, atol=1e-13)
+    np.testing.assert_allclose(at_slope, 0.0, atol=1e-14)
     for s in np.linspace(-4, 4, 33):
         inside = np.clip(s, low, high) + 0 * u
         excess = loss.excess(u, b, inside)

@@ -54,7 +54,7 @@ def test_bounds_are_those_from_scratch(loss, basis, monkeypatch):
     monkeypatch.setattr(VerifiedProducts, "right", lambda *_: False)
     slow = [whole.solve(rkhs.solvers.Galerkin(), tol=1e-5), *whole.grid({0: [0.1, 1.0]}, {0: [[0, 1], [5]]}).flat]
     for one, other in zip(fast, slow, strict=True):
-        np.testing.assert_allclose(one.function.coefficients, other.function.coefficients, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(one.function.coefficients, other.function.coefficients, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(one.certificate.primal, other.certificate.primal, rtol=1e-10)
         np.testing.assert_allclose(one.certificate.dual, other.certificate.dual, rtol=1e-10)
 

@@ -210,7 +210,7 @@ def test_the_matrix_of_a_family_has_its_rows():
     for make, R in FAMILIES.values():
         L = make(X, NEW)
         expected = R @ kernel.graph.on_nodes(Z).toarray() / np.sqrt(kernel.variance)
-        np.testing.assert_allclose(node_matrix(kernel, L.parts, L.size).toarray(), expected, atol=1e-13)
+        np.testing.assert_allclose(node_matrix(kernel, L.parts, L.size).toarray(), expected, atol=1e-14)
 
 
 def test_products_share_the_matrix_of_a_family():

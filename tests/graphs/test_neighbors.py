@@ -175,8 +175,8 @@ def test_many_points_are_projected(monkeypatch):
 
 def test_scales_divide_the_features():
     X, scale = points(20), np.array([1.0, 10.0, 0.1])
-    np.testing.assert_allclose(Projection.of(X * scale, scale)(X * scale), X - X.mean(axis=0), atol=1e-13)
-    np.testing.assert_allclose(Projection.of(X, 4.0)(X + 4.0), (X - X.mean(axis=0)) / 4 + 1, atol=1e-13)
+    np.testing.assert_allclose(Projection.of(X * scale, scale)(X * scale), X - X.mean(axis=0), atol=1e-14)
+    np.testing.assert_allclose(Projection.of(X, 4.0)(X + 4.0), (X - X.mean(axis=0)) / 4 + 1, atol=1e-14)
     own = Projection.of(X * scale, scale, components=2)(X * scale)
     np.testing.assert_allclose(np.abs(own), np.abs(Projection.of(X, components=2)(X)), atol=1e-13)
 

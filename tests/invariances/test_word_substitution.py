@@ -35,7 +35,7 @@ def test_derivatives_are_limits_of_substitutions(weights):
 def test_dense_documents_have_the_same_functionals():
     prior = WordSubstitution(PAIRS)
     sparse, dense = (rkhs.gram(rkhs.Gaussian(2.0), prior(points)).dense() for points in (X, D))
-    np.testing.assert_allclose(sparse, dense, atol=1e-13)
+    np.testing.assert_allclose(sparse, dense, atol=1e-14)
 
 
 def test_names():

@@ -69,7 +69,7 @@ def test_the_matrix_is_as_defined(way, power, cutoff):
     np.testing.assert_allclose(kernel(X[:4], points), (inner[:4] @ B.T) / kernel.variance, atol=atol)
     np.testing.assert_allclose(kernel(points, X[:4]), (inner[:4] @ B.T).T / kernel.variance, atol=atol)
     np.testing.assert_allclose(kernel.filter(B.T), inner @ B.T, atol=1e-11)
-    np.testing.assert_allclose(kernel.on_nodes(points).toarray(), B / np.sqrt(kernel.variance), rtol=1e-13)
+    np.testing.assert_allclose(kernel.on_nodes(points).toarray(), B / np.sqrt(kernel.variance), rtol=1e-14)
 
 
 def test_numbers_of_tiles_do_not_matter(way, monkeypatch):

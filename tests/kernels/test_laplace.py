@@ -14,7 +14,7 @@ X, Y = RNG.standard_normal((7, 3)), RNG.standard_normal((5, 3))
 
 
 def test_against_scikit_learn():
-    np.testing.assert_allclose(rkhs.Laplace(2.0)(X, Y), laplacian_kernel(X, Y, gamma=0.5), rtol=1e-13)
+    np.testing.assert_allclose(rkhs.Laplace(2.0)(X, Y), laplacian_kernel(X, Y, gamma=0.5), rtol=1e-14)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])

@@ -50,10 +50,10 @@ def test_values_differences_and_averages_are_those_of_the_kernel(kernel):
         (W @ rkhs.Evaluation(i), W @ rkhs.Evaluation(a)),
     ]:
         G, expected = rkhs.gram(kernel, indexed), rkhs.gram(GAUSSIAN, direct)
-        np.testing.assert_allclose(G.dense(), expected.dense(), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(G.dense(), expected.dense(), rtol=0, atol=1e-14)
         np.testing.assert_allclose(G @ np.ones(G.shape[1]), expected.dense().sum(axis=1), rtol=0, atol=1e-13)
-        np.testing.assert_allclose(G.diagonal(), np.diag(expected.dense()), rtol=0, atol=1e-13)
-    np.testing.assert_allclose(kernel(i, j), GAUSSIAN(a, b), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(G.diagonal(), np.diag(expected.dense()), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(kernel(i, j), GAUSSIAN(a, b), rtol=0, atol=1e-14)
     tensor = kernel(torch.tensor(i), torch.tensor(j))
     np.testing.assert_array_equal(tensor.numpy(), kernel(i, j))
 
@@ -123,7 +123,7 @@ def test_objects_beside_features():
     """A column of indices and columns of numbers, each with its kernel."""
     table = np.column_stack([np.arange(60.0), X])
     kernel = LinearTransform(Precomputed(K), np.eye(3)[:1]) + rkhs.Gaussian(2.0) @ np.eye(3)[1:]
-    np.testing.assert_allclose(kernel(table), K + rkhs.Gaussian(2.0)(X), atol=1e-13)
+    np.testing.assert_allclose(kernel(table), K + rkhs.Gaussian(2.0)(X), atol=1e-14)
 
 
 def test_derivatives_are_refused():

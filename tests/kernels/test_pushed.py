@@ -157,7 +157,7 @@ def test_components_share_what_they_have_in_common():
     K = rkhs.kernels.components(rkhs.Gaussian(1.0), 1, B)
     X, Y = rng.standard_normal((3, 1)), rng.standard_normal((2, 1))
     G = rkhs.gram(K, rkhs.functionals.Components(X, 2), rkhs.functionals.Components(Y, 2)).dense()
-    np.testing.assert_allclose(G, np.kron(rkhs.Gaussian(1.0)(X, Y), B), atol=1e-13)
+    np.testing.assert_allclose(G, np.kron(rkhs.Gaussian(1.0)(X, Y), B), atol=1e-14)
 
 
 KERNELS = {

@@ -113,7 +113,7 @@ def test_without_a_box_it_is_linear():
     Q = np.linalg.qr(rng.standard_normal((20, 3)))[0]
     point = rng.standard_normal(20)
     a = projected(point, np.full(20, -np.inf), np.full(20, np.inf), Q)
-    np.testing.assert_allclose(a, point - Q @ (Q.T @ point), atol=1e-13)
+    np.testing.assert_allclose(a, point - Q @ (Q.T @ point), atol=1e-14)
 
 
 def test_only_zero_is_feasible():
@@ -129,7 +129,7 @@ def test_boxes_that_are_points():
     """What cannot move takes its share of Q'a, and the others make up for it."""
     Q = np.full((4, 1), 0.5)
     low, high = np.array([1.0, 1.0, -5.0, -5.0]), np.array([1.0, 1.0, 5.0, 5.0])
-    np.testing.assert_allclose(projected(np.zeros(4), low, high, Q), [1, 1, -1, -1], rtol=1e-14)
+    np.testing.assert_allclose(projected(np.zeros(4), low, high, Q), [1, 1, -1, -1], rtol=1e-15)
     fixed = np.array([2.0, -1.0, 0.5, -1.5])
     np.testing.assert_array_equal(projected(np.zeros(4), fixed, fixed, Q), fixed)
 

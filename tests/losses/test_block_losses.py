@@ -139,12 +139,12 @@ def test_vectors_of_one_functional_have_the_scalar_loss(phi):
         if name == "curvature":  # at least the second derivative
             assert np.all(group.curvature(u, b) >= expected - 1e-14)
         else:
-            np.testing.assert_allclose(getattr(group, name)(u, b), expected, atol=1e-13)
-    np.testing.assert_allclose(group.prox(u, b, 0.7), phi.prox(u, b, 0.7), atol=1e-13)
+            np.testing.assert_allclose(getattr(group, name)(u, b), expected, atol=1e-14)
+    np.testing.assert_allclose(group.prox(u, b, 0.7), phi.prox(u, b, 0.7), atol=1e-14)
     s = phi.gradient(u, b)
     np.testing.assert_allclose(group.conjugate(s, b), phi.conjugate(s, b), atol=1e-13)
     np.testing.assert_allclose(group.excess(u[::-1], b, s), phi.excess(u[::-1], b, s), atol=1e-13)
-    np.testing.assert_allclose(group.project_dual(3 * s, b), phi.project_dual(3 * s, b), rtol=1e-14)
+    np.testing.assert_allclose(group.project_dual(3 * s, b), phi.project_dual(3 * s, b), rtol=1e-15)
 
 
 def test_a_ball_of_radius_zero_leaves_the_hinge_of_the_value():
@@ -168,18 +168,18 @@ def test_values_on_paper():
         (rkhs.Squared(), 25.0),
         (rkhs.losses.SquaredEpsilonInsensitive(1.0), 16.0),
     ]:
-        np.testing.assert_allclose(rkhs.GroupNorm(phi, 2).value(v, b), [known / 2, known / 2, 0, 0], rtol=1e-14)
+        np.testing.assert_allclose(rkhs.GroupNorm(phi, 2).value(v, b), [known / 2, known / 2, 0, 0], rtol=1e-15)
     shrunk = rkhs.GroupNorm(size=2).prox(v, b, 2.0)
-    np.testing.assert_allclose(shrunk, [1 + 3 * 0.6, 4 * 0.6, 1, 0], rtol=1e-14)
-    np.testing.assert_allclose(rkhs.GroupNorm(size=2).project_dual(v, b), [0.5**0.5, 0.5**0.5, 1, 0], rtol=1e-14)
+    np.testing.assert_allclose(shrunk, [1 + 3 * 0.6, 4 * 0.6, 1, 0], rtol=1e-15)
+    np.testing.assert_allclose(rkhs.GroupNorm(size=2).project_dual(v, b), [0.5**0.5, 0.5**0.5, 1, 0], rtol=1e-15)
     jet, y = np.array([-1.0, 3.0, 4.0]), np.array([1.0, 0.0, 0.0])
     robust = rkhs.RobustHinge(2.0, 3)
-    np.testing.assert_allclose(robust.value(jet, y).sum(), 1 + 1 + 2 * 5, rtol=1e-14)
-    np.testing.assert_allclose(robust.gradient(jet, y), [-1, 2 * 0.6, 2 * 0.8], rtol=1e-14)
-    np.testing.assert_allclose(robust.prox(jet, y, 0.5), [-0.5, 3 - 0.6, 4 - 0.8], rtol=1e-13)
-    np.testing.assert_allclose(robust.project_dual(np.array([5.0, 0.0, 1.0]), y), [0, 0, 0], atol=1e-14)  # the tip
-    np.testing.assert_allclose(robust.project_dual(np.array([-9.0, 0.0, 9.0]), y), [-1, 0, 2], rtol=1e-14)
-    np.testing.assert_allclose(robust.project_dual(np.array([0.0, 0.0, 2.5]), y), [-1, 0, 2], rtol=1e-14)
+    np.testing.assert_allclose(robust.value(jet, y).sum(), 1 + 1 + 2 * 5, rtol=1e-15)
+    np.testing.assert_allclose(robust.gradient(jet, y), [-1, 2 * 0.6, 2 * 0.8], rtol=1e-15)
+    np.testing.assert_allclose(robust.prox(jet, y, 0.5), [-0.5, 3 - 0.6, 4 - 0.8], rtol=1e-14)
+    np.testing.assert_allclose(robust.project_dual(np.array([5.0, 0.0, 1.0]), y), [0, 0, 0], atol=1e-15)  # the tip
+    np.testing.assert_allclose(robust.project_dual(np.array([-9.0, 0.0, 9.0]), y), [-1, 0, 2], rtol=1e-15)
+    np.testing.assert_allclose(robust.project_dual(np.array([0.0, 0.0, 2.5]), y), [-1, 0, 2], rtol=1e-15)
 
 
 def test_steps_of_values_and_gradients():
@@ -219,7 +219,7 @@ def test_the_envelope_of_a_length_is_that_of_its_loss():
         closed, by_prox = loss.smoothed(0.3), SmoothedBlock(loss, 0.3)
         assert isinstance(closed, rkhs.GroupNorm)
         for name in ("value", "gradient"):
-            np.testing.assert_allclose(getattr(closed, name)(u, b), getattr(by_prox, name)(u, b), atol=1e-13)
+            np.testing.assert_allclose(getattr(closed, name)(u, b), getattr(by_prox, name)(u, b), atol=1e-14)
 
 
 # Parameters.

@@ -215,7 +215,7 @@ def test_values_of_scipy():
     """SciPy's Huber function has r^2 / 2 near the target, ours r^2."""
     u, b = np.linspace(-3, 4, 29), np.linspace(0, 1, 29)
     for delta in (0.3, 1.0, 20.0):
-        np.testing.assert_allclose(rkhs.Huber(delta).value(u, b), 2 * scipy.special.huber(delta, u - b), rtol=1e-13)
+        np.testing.assert_allclose(rkhs.Huber(delta).value(u, b), 2 * scipy.special.huber(delta, u - b), rtol=1e-14)
 
 
 def test_values_on_paper():
@@ -230,7 +230,7 @@ def test_values_on_paper():
         rkhs.Hinge().smoothed(0.5): [2.75, 0.0625, 0, 0],
     }
     for loss, values in known.items():
-        np.testing.assert_allclose(loss.value(u, b), values, rtol=1e-14)
+        np.testing.assert_allclose(loss.value(u, b), values, rtol=1e-15)
 
 
 def test_curvature_at_the_target():
@@ -244,14 +244,14 @@ def test_curvature_at_the_target():
         (rkhs.losses.SquaredEpsilonInsensitive(0.1), 0),
         (rkhs.Logistic(), 1 / (2 + 2 * np.cosh(1.0))),
     ]:
-        np.testing.assert_allclose(loss.curvature(b, b), known, rtol=1e-14)
+        np.testing.assert_allclose(loss.curvature(b, b), known, rtol=1e-15)
 
 
 def test_huber_tends_to_squared():
     u, b = np.linspace(-3, 4, 29), np.linspace(0, 1, 29)
     huber, squared = rkhs.Huber(1e300), rkhs.Squared()
     for name in ("value", "gradient", "curvature", "conjugate"):
-        np.testing.assert_allclose(getattr(huber, name)(u, b), getattr(squared, name)(u, b), rtol=1e-14)
+        np.testing.assert_allclose(getattr(huber, name)(u, b), getattr(squared, name)(u, b), rtol=1e-15)
     np.testing.assert_array_equal(huber.prox(u, b, 3.0), squared.prox(u, b, 3.0))
 
 
@@ -272,7 +272,7 @@ def test_prox_of_the_logistic_loss(step):
     one, expected = np.ones(len(m)), np.array([_logistic_prox(v, step) for v in m])
     for sign in (1, -1):
         v = rkhs.Logistic().prox(sign * m, sign * one, step)
-        np.testing.assert_allclose(sign * v, expected, rtol=2e-14, atol=1e-14 * min(1.0, step))
+        np.testing.assert_allclose(sign * v, expected, rtol=2e-15, atol=1e-15 * min(1.0, step))
 
 
 def test_prox_of_the_logistic_loss_takes_few_steps(monkeypatch):

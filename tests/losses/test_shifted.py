@@ -19,7 +19,7 @@ def test_methods(loss, shape):
     at = shift if len(shape) == 1 else shift[:, None]
     moved = shifted(loss, shift)
     for name in ("value", "gradient", "curvature"):
-        np.testing.assert_allclose(getattr(moved, name)(u, b), getattr(loss, name)(u + at, b), atol=1e-13)
+        np.testing.assert_allclose(getattr(moved, name)(u, b), getattr(loss, name)(u + at, b), atol=1e-14)
     np.testing.assert_allclose(moved.prox(u, b, 0.7), loss.prox(u + at, b, 0.7) - at, atol=1e-13)
     low, high = moved.domain(b)
     np.testing.assert_array_equal(low, loss.domain(b)[0])

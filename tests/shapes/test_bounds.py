@@ -146,7 +146,7 @@ def test_the_least_of_a_parabola():
     grid = np.linspace(-1, 1, 2001)[:, None] * np.abs(h)
     expected = np.min(g * grid + d * grid**2 / 2, axis=0)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert np.all(found <= expected + 1e-13)
+    assert np.all(found <= expected + 1e-15)
     assert np.all(np.abs(t) <= np.abs(h))
 
 

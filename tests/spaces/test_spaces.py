@@ -58,7 +58,7 @@ def test_closed_forms_equal_rows(kernel, family, monkeypatch):
     monkeypatch.setattr(sys.modules["rkhs._spaces.base"], "TILE_ENTRIES", 1)  # tiles of 128 rows
     span = LandmarkSpace(kernel, family)
     for found, right in zip(summed(span, X, WEIGHTS), expected(span, X, WEIGHTS), strict=True):
-        np.testing.assert_allclose(found, right, rtol=0, atol=1e-13 * np.abs(right).max() * 10)
+        np.testing.assert_allclose(found, right, rtol=0, atol=1e-14 * np.abs(right).max() * 10)
 
 
 def test_one_feature():
