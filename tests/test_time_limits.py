@@ -14,8 +14,9 @@ import sklearn.cluster
 import campaign
 import rkhs
 from rkhs._finite import features, monitor as monitors
-from rkhs._finite.certificate import certify, certify_quickly
+from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.representers import certify_quickly
 from rkhs._gram import blocks as tables
 from rkhs._gram.operator import Gram
 from rkhs._linalg.saddle import PackedCholesky

@@ -8,6 +8,7 @@ import scipy
 
 import rkhs
 from rkhs._finite.problem import FiniteProblem, is_unbounded_below
+from rkhs._finite.representers import GramGeometry
 
 
 def by_all_rows(down):
@@ -27,7 +28,7 @@ def system_of(X, y, degree):
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=y)
     parts = rkhs.Problem(rkhs.Gaussian(), [term]).system.terms
     Q = np.linalg.qr(rows)[0][:, : np.linalg.matrix_rank(rows)]
-    return FiniteProblem.stored(np.eye(len(X)), Q, parts)
+    return FiniteProblem(GramGeometry.stored(np.eye(len(X)), Q), parts)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -7,7 +7,8 @@ import torch
 import rkhs
 from rkhs._backend.arrays import to_numpy
 from rkhs._finite.basis import Basis, exact_rank, joined
-from rkhs._finite.problem import FiniteProblem, Geometry
+from rkhs._finite.problem import FiniteProblem
+from rkhs._finite.representers import GramGeometry
 from rkhs.solvers._base import in_memory
 
 RNG = np.random.default_rng(0)
@@ -166,7 +167,7 @@ def test_kinds_of_arrays(kind, dtype):
     assert basis.Q.dtype == points.dtype
     assert basis.rank == 6
     np.testing.assert_array_equal(to_numpy(basis.Q)[60:], 0.0)
-    inside = in_memory(FiniteProblem(Geometry(None, rkhs.gram(rkhs.Gaussian(1.0), L), basis.Q), ()))
+    inside = in_memory(FiniteProblem(GramGeometry(None, rkhs.gram(rkhs.Gaussian(1.0), L), basis.Q), ()))
     assert inside.Q.dtype == np.float64
     np.testing.assert_allclose(inside.Q.T @ inside.Q, np.eye(6), atol=1e-14)
     np.testing.assert_allclose(to_numpy(L(basis.space)) @ basis.back, inside.Q, atol=100 * np.finfo(dtype).eps)

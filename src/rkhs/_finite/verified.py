@@ -19,7 +19,8 @@ import numpy as np
 from rkhs._backend.arrays import Array, inner, like, namespace
 from rkhs._finite.certificate import Certificate, certificate_of
 from rkhs._finite.monitor import plain
-from rkhs._finite.problem import FiniteProblem, Geometry, Iterate
+from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.representers import GramGeometry
 
 SHARE = 1e-4  # the fraction of a tolerance that errors of images may contribute
 _VERIFIED = object()  # private to this module, so that solvers cannot construct certificates
@@ -74,7 +75,7 @@ class VerifiedProducts:
     False
     """
 
-    def __init__(self, geometry: Geometry) -> None:
+    def __init__(self, geometry: GramGeometry) -> None:
         self.exact = plain(geometry.exact)  # without a monitor: the check is not subject to the time limit
         self.random = np.random.default_rng(0)
         self.points: Array = None

@@ -14,7 +14,8 @@ import numpy as np
 from rkhs._backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, consecutive
+from rkhs._finite.problem import FiniteProblem, Iterate, consecutive
+from rkhs._finite.representers import GramGeometry
 from rkhs._finite.term import Term
 from rkhs._finite.verified import joined
 from rkhs._gram.matrix import diagonal_part
@@ -333,7 +334,7 @@ class DropZeroWeights:
             blocks.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
         gram = diagonal_part(system.gram, rows)
         exact = diagonal_part(system.exact, rows) if system.inexact else gram
-        geometry = Geometry(gram, exact, Q, system.definite, lambda: take_rows(system.geometry.sizes, rows))
+        geometry = GramGeometry(gram, exact, Q, system.definite, lambda: take_rows(system.geometry.sizes, rows))
         return cls(system, FiniteProblem(geometry, consecutive(blocks), system.outputs), rows, turn)
 
     def restrict(self, iterate: Iterate) -> Iterate:

@@ -13,7 +13,8 @@ import scipy.linalg
 from rkhs._backend.arrays import double, like, to_numpy
 from rkhs._backend.memory import budget_bytes, free_memory
 from rkhs._finite.monitor import InnerMonitor, Monitor
-from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
+from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
+from rkhs._finite.representers import GramGeometry
 from rkhs._gram.matrix import GramMatrix, GramOperator
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._costs import Estimate
@@ -205,7 +206,7 @@ def in_numpy(system: FiniteProblem, gram: GramOperator | None = None) -> FiniteP
         if Q.shape[1]:  # orthonormal to float32 so far, now to float64; rows of zeros stay zero
             Q = np.asarray(scipy.linalg.solve_triangular(np.linalg.cholesky(Q.T @ Q), Q.T, lower=True).T)
     basis = double(system.geometry.basis_sizes)
-    geometry = Geometry(gram, gram, Q, system.definite, lambda: double(system.geometry.sizes), basis)
+    geometry = GramGeometry(gram, gram, Q, system.definite, lambda: double(system.geometry.sizes), basis)
     return FiniteProblem(geometry, blocks_in_double(system.terms), system.outputs)
 
 

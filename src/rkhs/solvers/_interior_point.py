@@ -34,9 +34,10 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._finite.certificate import UNITS, Certificate, certify
+from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.representers import UNITS
 from rkhs._linalg.projection import project
 from rkhs._linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError

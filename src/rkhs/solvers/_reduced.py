@@ -29,6 +29,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace,
 from rkhs._finite.certificate import feasible, lower_bound, project_dual
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
+from rkhs._finite.representers import GramGeometry
 from rkhs.solvers._base import Solver, blocks_in_double
 
 ROUNDING = 45  # units of rounding of the objective below which a decrease is not significant
@@ -356,7 +357,7 @@ class Elimination:
         self.unseen = curvature.unseen @ unseen
         offset = np.concatenate([double(part.u) for part in problem.parts])
         blocks = consecutive(blocks_in_double([part.rows for part in problem.parts]))
-        self.system = FiniteProblem.stored(F.T @ F + W @ W.T, Q, blocks).shifted(offset + mean)
+        self.system = FiniteProblem(GramGeometry.stored(F.T @ F + W @ W.T, Q), blocks).shifted(offset + mean)
 
     def solve(self, solver: Solver, monitor: Monitor) -> tuple[Matrix, Matrix]:
         """Return theta, and alpha on the rows, to the tolerance of the monitor if rounding allows."""

@@ -26,6 +26,7 @@ from rkhs._backend.memory import budget_bytes
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.representers import GramGeometry
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import Solver, cheapest, from_memory, in_memory, to_memory
 from rkhs.solvers._conditioned import QuadraticTerms, factorable
@@ -146,7 +147,7 @@ class _RemainingProblem:
         self.known = [float(value) for value in xp.vecdot(quadratic.system.target, a, axis=0) / 2]
         Q, transform = orthonormal_columns(rest.Q @ unseen)
         self.unseen = unseen @ transform
-        left = FiniteProblem.stored((G + G.T) / 2, Q, rest.terms, rest.outputs)
+        left = FiniteProblem(GramGeometry.stored((G + G.T) / 2, Q), rest.terms, rest.outputs)
         self.outputs = [left.output(k).shifted(mean[:, k]) for k in range(system.columns)]
 
     def lift(self, left: Iterate) -> Iterate:
