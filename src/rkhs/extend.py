@@ -9,7 +9,7 @@ from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._spaces import Approximation, DenseSpace, FiniteSpace, FourierSpace, LandmarkSpace
+from rkhs._spaces import Approximation, FiniteSpace, FourierSpace, LandmarkSpace
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import Functional, Part
 from rkhs.invariances import Invariance
@@ -24,7 +24,6 @@ __all__ = [
     "Approximation",
     "Atoms",
     "BlockLoss",
-    "DenseSpace",
     "FiniteProblem",
     "FiniteSpace",
     "Form",

@@ -42,10 +42,10 @@ from rkhs._estimators.problem import FormulatedProblem, formulate
 from rkhs._estimators.regressor import InvariantRegressor, SeveralOutputs
 from rkhs._estimators.scoring import SCALES, C_for_loss, Labeled
 from rkhs._estimators.selection import Choice, ModelSelection, SelectionMonitor
+from rkhs._finite.posterior import Posterior
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._graphs.neighbors import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
-from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._spaces import FourierFeatures, FourierGrid, Landmarks

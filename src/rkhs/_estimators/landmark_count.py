@@ -13,7 +13,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._estimators.scoring import mean_fall
-from rkhs._finite.features import KEPT_BYTES
+from rkhs._finite.sums import KEPT_BYTES
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left

@@ -18,9 +18,9 @@ from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, columns_of, fill_missing, fill_missing_rows
 from rkhs._estimators.streamed import InvariantEstimator
 from rkhs._estimators.updates import updatable
+from rkhs._finite.posterior import Posterior
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
-from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient

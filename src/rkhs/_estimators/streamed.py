@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,12 @@ from rkhs._estimators.normalization import WeightNormalization
 from rkhs._estimators.options import SolverOptions, check_in_span, check_number, check_unchanged, parameters, quoted
 from rkhs._estimators.problem import formulate, invariance_term, multiplicity, points_of, size_of
 from rkhs._estimators.updates import Training, in_memory
-from rkhs._finite.features import FeatureBlocks
+from rkhs._finite.features import FeatureTerms
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
+from rkhs._finite.sums import FeatureSums
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
-from rkhs._problem.subspace import solution_of
+from rkhs._problem.spaces import Solved, solution_of, solve_weightings
 from rkhs._shapes.fitting import shape_of
 from rkhs._spaces import FourierGrid
 from rkhs._spaces.base import check_sums
@@ -57,7 +59,6 @@ from rkhs.functionals import Evaluation
 from rkhs.invariances._base import Invariance, as_invariances, resolve_columns
 from rkhs.kernels import Kernel
 from rkhs.kernels._base import FormKernel
-from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.streams._blocks import Block, Blocks, blocks, in_blocks, replayed
 from rkhs.streams._plan import Plan, Reservoir, SampleSpec, sample
 from rkhs.streams._problem import SAMPLING, planned, solve_stream, with_progress
@@ -220,7 +221,7 @@ class InvariantEstimator(BaseKernelEstimator):
                 solved = solve_stream(learn, plan, monitor)
             else:  # the number of rows, by which invariances are averaged, is known only at the end
                 solved = _solved(with_progress(learn, monitor, SUMMING).reduce(_sums, plan), plan, self.tol)
-            self._keep_in_subspace(plan, *solved, seen, monitor)
+            self._keep_in_subspace(plan, solved, seen, monitor)
         self._sums = None
         if self.solution_.source is None and not in_blocks(X):
             function: Any = self.function_
@@ -256,7 +257,7 @@ class InvariantEstimator(BaseKernelEstimator):
             check_unchanged(self, settings)
             check_same_classes(self, classes)
             sums = sums + _sums(plan, block)
-        self._keep_in_subspace(plan, *_solved(sums, plan, self.tol), seen, Monitor(self.tol))
+        self._keep_in_subspace(plan, _solved(sums, plan, self.tol), seen, Monitor(self.tol))
         self._sums = (plan, sums, index + 1, seen, parameters(self))
 
     def _plan(self, look: Blocks, classes: Any) -> tuple[Plan, Reservoir]:
@@ -309,16 +310,14 @@ class InvariantEstimator(BaseKernelEstimator):
         plan = planned(kernel, terms, terms(block), config.basis, self.approximation, options.device)
         return plan, replace(seen, facts=None)
 
-    def _keep_in_subspace(
-        self, plan: Plan, problem: ProjectedProblem, result: ProjectedSolution, seen: Reservoir, monitor: Monitor
-    ) -> None:
+    def _keep_in_subspace(self, plan: Plan, solved: Solved, seen: Reservoir, monitor: Monitor) -> None:
         """Keep the solution, and a sample of the labels for intervals, prediction sets and probabilities."""
-        solution = solution_of(problem, result, self.approximation, monitor)
+        solution = solution_of(solved, self.approximation, monitor)
         terms: Any = plan.terms
         self._keep(None, solution, terms.units.variance)
         self._held_out = HeldOutByFolds(type(self).__name__, self.loss)
         drawn, block = seen.smallest(1000).of_kind(0), seen.block()
-        if problem.quadratic and len(drawn.X):
+        if solved.terms.quadratic and len(drawn.X):
             self._held_out = HeldOutInSubspace(terms(drawn)[0], solution)
         if is_classifier(self):
             labels = terms.rows(block).take(terms.labeled(block))
@@ -449,7 +448,7 @@ def _weight_of(invariance: Invariance, totals: Vector) -> float:
 class Sums:
     """The sums over blocks, and the total weights of their rows."""
 
-    features: FeatureBlocks
+    features: FeatureSums
     weights: Vector  # (2,) of labeled and of unlabeled rows
 
     def __add__(self, other: Sums) -> Sums:
@@ -461,11 +460,12 @@ def _sums(plan: Plan, block: Block, _: Any = None) -> Sums:
     return Sums(plan.features(block), terms.weights(block))
 
 
-def _solved(sums: Sums, plan: Plan, tol: float) -> tuple[ProjectedProblem, ProjectedSolution]:
+def _solved(sums: Sums, plan: Plan, tol: float) -> Solved:
     """Solve the problem from sums alone; the means of invariances are corrected to the rows that were summed."""
     terms: Any = plan.terms
     factors = [
         _weight_of(invariance, terms.totals) / _weight_of(invariance, sums.weights) for invariance in terms.invariances
     ]
-    problem = ProjectedProblem(sums.features.times([1.0, *factors]))
-    return problem, problem.solve(tol)
+    found = FeatureTerms(sums.features.times([1.0, *factors]))
+    *_, (_, solved) = solve_weightings(lambda _: found, [None], Monitor(tol), inf)
+    return solved

@@ -27,16 +27,16 @@ from rkhs._estimators.poisson_regressor import KernelPoissonRegressor
 from rkhs._estimators.quantile_regressor import QuantileRegressor
 from rkhs._estimators.regressor import Regressor
 from rkhs._export.tracing import Graph, PointPairs, Symbol
+from rkhs._finite.features import FeatureCovariance
 from rkhs._finite.function import FeatureFunction, Function
 from rkhs._gram.blocks import blocks_of_parts
 from rkhs._linalg.saddle import Saddle
-from rkhs._spaces import LandmarkSpace
 from rkhs._spaces.fourier_features import FourierSpace
 from rkhs.exceptions import ExportError
 from rkhs.functionals._base import Functional, Part
 from rkhs.kernels._base import Kernel
 from rkhs.losses import Logistic
-from rkhs.solvers._conditioned import ConditionedGram, SubspaceCovariance
+from rkhs.solvers._conditioned import ConditionedGram
 
 CHECKED = 20  # points of each kind of functional at which the recorded formula is compared with f
 TOL = 1e-3  # largest difference there, relative to the largest value of f: formulas in float32 differ by their rounding
@@ -204,8 +204,8 @@ def _on_basis(space: FunctionSpace | None, x: Symbol) -> Array:
 
 def _features(space: Any, x: Symbol) -> Array:
     """Record the values (p,) at x of the functions of a finite-dimensional space."""
-    if isinstance(space, LandmarkSpace):
-        return _cross(space.kernel, space.functionals, x)
+    if space.representers is not None:
+        return _cross(space.kernel, space.representers, x)
     if not isinstance(space, FourierSpace):
         refuse(type(space).__name__, "there are too many functions in it", "use rkhs.Landmarks or rkhs.FourierFeatures")
     point = x[0] if space.center is None else x[0] - space.center
@@ -242,13 +242,13 @@ def _variance(spread: Any, x: Symbol) -> Array:
         root = c @ M.T - b @ (M @ A).T
         variance = _prior(problem.kernel, x) - graph.vecdot(root, root)
         return variance - graph.vecdot(c @ (2 * T) - b @ (T.T @ A), b) if T.shape[1] else variance
-    if not isinstance(spread, SubspaceCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
+    if not isinstance(spread, FeatureCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
         refuse("The standard deviation", "it is known for positive definite kernels only here", "leave return_std out")
     psi = _features(spread.space, x)
     inside = psi @ spread.R
     E = graph.concat([_on_basis(spread.basis, x), inside])
     variance = graph.vecdot(E @ spread.curvature.covariance(np.eye(E.shape[0])), E)
-    if isinstance(spread.space, LandmarkSpace):
+    if not spread.space.defines_kernel:
         variance = variance + graph.clip(_prior(spread.space.kernel, x) - graph.vecdot(inside, inside), 0.0)
     return variance
 

@@ -204,10 +204,17 @@ def certificate_of(
     quick: bool = False,
 ) -> Certificate:
     """Compute the certificate of an iterate from its image Ga, and |a - alpha|^2 (c,) for its alpha if known."""
-    bounds = Bounds(system, system.geometry.point(system, iterate, image))
-    for candidate in bounds.point.candidates(quick):
+    return certificate_at(system, system.geometry.point(system, iterate, image), tol, energy, quick)
+
+
+def certificate_at(
+    system: FiniteProblem, point: Point, tol: float, energy: Array | None = None, quick: bool = False
+) -> Certificate:
+    """Compute the certificate of a point; `energy` is |f - sum_i alpha_i z_i|^2 (c,) for its own alpha if known."""
+    bounds = Bounds(system, point)
+    for candidate in point.candidates(quick):
         alpha = feasible(system, candidate)
-        bounds.try_alpha(alpha, energy if alpha is iterate.alpha else None)
+        bounds.try_alpha(alpha, energy if alpha is point.iterate.alpha else None)
         certificate = bounds.certificate
         if certificate.within(tol) or quick or energy is not None:
             break
@@ -236,6 +243,10 @@ class Bounds:
             block_gaps, block_rounding = excess(t, self.point.u[t.rows], alpha[t.rows], self.point.error[t.rows])
             gaps, rounding = gaps + block_gaps, rounding + block_rounding
         gaps = np.where(np.isfinite(self.point.primal), gaps, inf)
+        # J may be smaller by the shift, so that the gap relative to it is larger.
+        rest = np.where(np.isfinite(self.point.primal), self.point.primal - self.point.shift, 0.0)
+        share = np.where(rest > 0, (gaps + rounding) / np.where(rest > 0, rest, 1.0), 1.0)
+        rounding = rounding + np.minimum(share, 1.0) * self.point.shift
         better = gaps + rounding < self.gaps + self.rounding
         self.gaps, self.rounding = np.where(better, gaps, self.gaps), np.where(better, rounding, self.rounding)
 
@@ -277,6 +288,8 @@ def lower_bound(system: FiniteProblem, alpha: Array, image: Array) -> Array:
 
 def feasible(system: FiniteProblem, alpha: Array) -> Array:
     """Return alpha if it is dual feasible, else its projection onto the feasible set."""
+    if not system.terms:
+        return alpha
     xp = namespace(alpha)
     inside = _inside(system.terms, alpha)
     if not bool(xp.all(balanced(system.Q, inside))):

@@ -156,6 +156,7 @@ class Iterate:
 class Point(ABC):
     """An iterate of a problem with the bounds of its rounding errors, from which its certificate is computed."""
 
+    iterate: Iterate
     u: Array  # (N, c), the values of the functionals
     primal: Vector  # (c,), the objective J
     error: Array  # (N, c), bounds on the rounding errors of u
@@ -180,7 +181,20 @@ class Geometry(ABC):
     All problems with the same functionals in the same space share it.
     """
 
-    Q: Array  # (N, r), orthonormal values of the basis functions on which a dual point has to vanish
+    @property
+    def summed_at_zero(self) -> Any:
+        """The part of J(0) (c,) that is not in the losses on rows."""
+        return 0.0
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """The number N of functionals."""
+
+    @property
+    @abstractmethod
+    def Q(self) -> Array:
+        """The values (N, r), orthonormalized, of the basis functions on which a dual point has to vanish."""
 
     @abstractmethod
     def start(self, columns: int) -> Iterate:
@@ -241,13 +255,17 @@ class FiniteProblem:
 
     def __init__(self, geometry: Any, terms: tuple[LossBlock, ...], outputs: int | None = None) -> None:
         self.geometry, self.terms, self.outputs, self.columns = geometry, terms, outputs, outputs or 1
-        self.Q = geometry.Q
         self.gram, self.exact = getattr(geometry, "gram", None), getattr(geometry, "exact", None)
-        self.size = int(self.Q.shape[0])
+        self.size = int(geometry.size)
         self.smooth = all(t.loss.smooth for t in terms)
         self.quadratic = all(t.loss.quadratic for t in terms)
         self.separable = all(t.loss.separable for t in terms)
         self.definite, self.inexact = getattr(geometry, "definite", True), self.gram is not self.exact
+
+    @property
+    def Q(self) -> Array:
+        """The values of the basis functions, orthonormalized."""
+        return self.geometry.Q
 
     def with_geometry(self, **changes: Any) -> FiniteProblem:
         """Return the problem with another Gram operator or basis.
@@ -474,7 +492,10 @@ class FiniteProblem:
     @cached_property
     def at_zero(self) -> Vector:
         """The objective J(0) of each output."""
-        return double(self.loss(self.zeros()))
+        total = self.geometry.summed_at_zero + np.zeros(self.columns)
+        for t in self.terms:
+            total = total + double(namespace(t.target).sum(t.weight * t.loss.value(0 * t.target, t.target), axis=0))
+        return total
 
     @cached_property
     def rounding(self) -> tuple[float, ...]:
@@ -499,6 +520,8 @@ class FiniteProblem:
 
     def _rowwise(self, values: Callable[[LossBlock], Array]) -> Array:
         parts = [values(t) for t in self.terms]
+        if not parts:
+            return np.zeros((0, self.columns))
         return namespace(parts[0]).concat(parts, axis=0)
 
 
@@ -571,3 +594,13 @@ def consecutive(terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
 
 def _indices(terms: Sequence[LossBlock]) -> Vector:
     return np.concatenate([np.zeros(0, dtype=int), *(np.arange(t.rows.start, t.rows.stop) for t in terms)])
+
+
+def degrees_of_freedom(terms: Sequence[LossBlock], Q: Matrix) -> int:
+    """Return N - r without priors, which are terms whose targets are all zero.
+
+    That is the number of other targets minus the rank of the basis functions, with values Q (N, r), given the priors.
+    """
+    priors = _indices([t for t in terms if not np.any(to_numpy(t.target))])
+    rank, prior_rank = (int(np.linalg.matrix_rank(rows)) if rows.size else 0 for rows in (Q, Q[priors]))
+    return len(Q) - len(priors) - rank + prior_rank

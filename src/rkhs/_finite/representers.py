@@ -38,7 +38,7 @@ class GramGeometry(Geometry):
 
     gram: GramOperator
     exact: GramOperator
-    Q: Array
+    Q: Array = None
     definite: bool = True
     magnitudes: Callable[[], Array] | None = None
     of_basis: Array | None = None
@@ -48,6 +48,10 @@ class GramGeometry(Geometry):
         """Return the geometry of a Gram matrix that is stored."""
         matrix = GramMatrix(G)
         return cls(matrix, matrix, Q)
+
+    @property
+    def size(self) -> int:
+        return int(self.Q.shape[0])
 
     @cached_property
     def sizes(self) -> Array:

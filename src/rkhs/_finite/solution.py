@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rkhs._finite.certificate import CONVERGED, Certificate
-
-if TYPE_CHECKING:
-    from rkhs._learning.posterior import Posterior, PosteriorSource
+from rkhs._finite.posterior import Posterior
 
 __all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden_functions"]
 INTERRUPTED = "interrupted"
@@ -92,7 +90,7 @@ class Solution:
     history: tuple[Record, ...] = field(repr=False)
     span: str | None = None
     basis_rank: tuple[int, int] | None = None
-    source: PosteriorSource | None = field(default=None, repr=False)
+    source: Any = field(default=None, repr=False)
 
     @property
     def posterior(self) -> Posterior:

@@ -34,26 +34,29 @@ import warnings
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, double, like, to_numpy
+from rkhs._finite.features import FeatureCovariance
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.representers import RepresenterProblem
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
-from rkhs._learning.observations import Hyperparameter, Observations, check_null_space, check_squared
+from rkhs._learning.observations import (
+    ConvexProblem,
+    Hyperparameter,
+    Observations,
+    check_null_space,
+    check_squared,
+)
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import interrupts_raised
 from rkhs.functionals._base import stack
 from rkhs.functionals._points import point_groups
 from rkhs.kernels._base import Kernel
-from rkhs.solvers._conditioned import SubspaceCovariance
-
-if TYPE_CHECKING:
-    from rkhs._problem.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,7 @@ class LeaveOneOut:
     exact: bool
 
 
-def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> LeaveOneOut:
+def left_out_of(problem: ConvexProblem, groups: Any, count: Matrix | None = None) -> LeaveOneOut:
     """Return the leave-out predictions of `Problem.leave_out`.
 
     With `count`, each functional of the first term stands for that many equal ones, one of which is left out.
@@ -141,7 +144,7 @@ def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
     target, h = to_numpy(term.target), 2 * to_numpy(term.weights())[:, 0]
     assert solution.source is not None
     covariance = solution.source.spread
-    assert isinstance(covariance, SubspaceCovariance)
+    assert isinstance(covariance, FeatureCovariance)
     share = 1 - h * covariance.within(term.functional)  # one minus the leverage of each target
     if np.any(share < 1e-8):
         raise ValueError(
@@ -152,7 +155,7 @@ def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
     return target - residual / (share if target.ndim == 1 else share[:, None])
 
 
-def left_out_amplitude(problem: Problem, count: Matrix) -> float | Matrix:
+def left_out_amplitude(problem: ConvexProblem, count: Matrix) -> float | Matrix:
     """Return the amplitude tau for which the left-out targets of the first term have their predicted variance.
 
     The leave-one-out residual e_i has the variance tau^2 / P_ii, so tau^2 is the mean of e_i^2 P_ii = e_i a_i; if a

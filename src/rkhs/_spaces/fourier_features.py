@@ -22,7 +22,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms, push_covariance
 from rkhs._gram.blocks import check_bounded
-from rkhs._spaces.base import Approximation, DenseSpace, Pilot, Tile, check_count, generator, in_double, square
+from rkhs._spaces.base import Approximation, FiniteSpace, Pilot, Tile, check_count, generator, in_double, square
 from rkhs.functionals._base import Functional
 from rkhs.kernels import Gaussian, Kernel, LinearTransform, Matern, RationalQuadratic
 
@@ -87,7 +87,7 @@ class FourierFeatures(Approximation):
 
 
 @dataclass(frozen=True, eq=False)
-class FourierSpace(DenseSpace):
+class FourierSpace(FiniteSpace):
     """The span of cosine waves with given frequencies, phases and amplitudes.
 
     Its functions are amplitude_a cos(<w_a, x - center> + b_a), and they are orthonormal in the approximated norm.
@@ -115,6 +115,7 @@ class FourierSpace(DenseSpace):
     array([[-1.]])
     """
 
+    defines_kernel = True
     W: Matrix  # (p, n), the frequencies
     b: Vector  # (p,), the phases
     amplitudes: Vector  # (p,)

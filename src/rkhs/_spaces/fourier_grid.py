@@ -30,21 +30,19 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
-from math import pi, prod
 from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, double, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, to_numpy
 from rkhs._backend.memory import free_memory
 from rkhs._backend.nufft import package
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram.blocks import check_bounded
 from rkhs._gram.operator import gram
-from rkhs._spaces.base import Approximation, FiniteSpace, Pilot
+from rkhs._spaces.base import Approximation, Pilot
 from rkhs._spaces.spectral import RadialSpectrum, spectra
-from rkhs._spaces.toeplitz import Channels, Grid, Normal, ToeplitzSums
+from rkhs._spaces.toeplitz import Channels, Grid, Normal, ToeplitzSums, Waves
 from rkhs.functionals._base import Functional, Part
 from rkhs.kernels._algebra import Push
 from rkhs.kernels._base import Kernel
@@ -54,6 +52,7 @@ ACCURACY = 1e-4  # default accuracy of the kernel, relative to k(0)
 DERIVATIVES = 100.0  # factor on the default accuracy for derivatives
 FEWEST_MODES, MODES = 2**16, 2**22  # the range of the default limit, which is twice the number of functionals
 COARSEST = 0.1  # accuracy above which a grid of MODES frequencies is refused
+FINEST = 1e-14  # smallest relative error of non-uniform Fourier transforms
 BYTES = 200  # memory for each frequency: a dozen grids, and FFTs of twice the size along each axis
 
 
@@ -89,6 +88,7 @@ class FourierGrid(Approximation):
     ('converged', True)
     """
 
+    local = True
     accuracy: float | None = None
     modes: int | None = None
     box: Any = None
@@ -232,7 +232,7 @@ class Identity:
 
 
 @dataclass(frozen=True, eq=False)
-class FourierGridSpace(FiniteSpace):
+class FourierGridSpace(Waves):
     """The functions whose frequencies lie on a grid.
 
         f = sum_j tau_j D_j cas(2 pi <h j, x - center>),        |f|^2 = |tau|^2
@@ -262,22 +262,6 @@ class FourierGridSpace(FiniteSpace):
     >>> space.size, bool(space.kernel_error < 1e-6)
     (19, True)
     """
-
-    center: Vector
-    extent: Vector
-    spacing: Vector
-    limits: tuple[int, ...]
-    accuracy: float
-    transform_error: float
-
-    @property
-    def size(self) -> int:
-        return prod(self.shape)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The numbers 2 m + 1 of frequencies along each axis."""
-        return tuple(2 * m + 1 for m in self.limits)
 
     @property
     def dimension(self) -> int:
@@ -317,14 +301,14 @@ class FourierGridSpace(FiniteSpace):
         half = 0.5 * (1 + 1e-9) * self.extent + 8 * EPS * np.abs(self.center)
         return self.center - half, self.center + half
 
-    def corners(self, families: Sequence[Functional]) -> tuple[Vector, Vector]:
-        """Return the corners of the box that contains the points of functionals."""
-        return _corners([part.atoms for family in families for part in self.parts(family)])
-
-    @cached_property
-    def frequencies(self) -> list[Vector]:
-        """The frequencies h_a j along each axis, in cycles."""
-        return [h * np.arange(-m, m + 1) for h, m in zip(self.spacing, self.limits, strict=True)]
+    def outside_of_box(self, families: Sequence[Functional]) -> str | None:
+        low, high = _corners([part.atoms for family in families for part in self.parts(family)])
+        if np.all(np.maximum(self.center - low, high - self.center) <= 0.5001 * self.extent):
+            return None
+        return (
+            f"has points between {low.tolist()} and {high.tolist()}, outside of the box of the FourierGrid: pass "
+            "rkhs.FourierGrid(box=(lower, upper)) with the corners of a box that contains all points"
+        )
 
     @cached_property
     def amplitudes(self) -> Grid:
@@ -354,20 +338,11 @@ class FourierGridSpace(FiniteSpace):
         """Return the adjoint of `_complex`."""
         return self.amplitudes * (coefficients.real - coefficients.imag)
 
-    def grids(self, tau: Matrix) -> Grid:
-        """Return coefficients (p, c) as grids (c, 2 m_1 + 1, ..)."""
-        return np.ascontiguousarray(tau.T).reshape(-1, *self.shape)
-
-    @staticmethod
-    def columns(grids: Grid) -> Matrix:
-        """Return grids (c, 2 m_1 + 1, ..) as coefficients (p, c)."""
-        return grids.reshape(len(grids), -1).T
-
     # Functionals.
 
     def rows(self, functional: Functional) -> Array:
         """Return the matrix (size, p), for small problems and tests; `apply` and `adjoint` are products with it."""
-        return self.columns(self.adjoint(functional, np.eye(functional.size))).T
+        return self.adjoint(functional, np.eye(functional.size)).T
 
     def apply(self, functional: Functional, tau: Array) -> Matrix:
         check_bounded(self.kernel, functional)
@@ -379,19 +354,42 @@ class FourierGridSpace(FiniteSpace):
             result[part.rows] += part.forward(values)
         return result.reshape(functional.size, *np.shape(tau)[1:])
 
-    def adjoint(self, functional: Functional, alpha: Matrix) -> Grid:
-        """Return the coefficients, as grids (c, ..), of the functions sum_i alpha_i z_i for columns alpha (N, c)."""
+    def adjoint(self, functional: Functional, alpha: Matrix) -> Matrix:
         result = np.zeros((alpha.shape[1], *self.shape))
         for part in self.parts(functional):
             channels, on_atoms = Channels.of(self, part.atoms), part.adjoint(alpha)
             for k, column in enumerate(on_atoms.T):
                 result[k] += self._hartley(channels.sums(column))
-        return result
+        return self.columns(result)
 
     def normal(self, functional: Functional, weight: Vector) -> Any:
         check_bounded(self.kernel, functional)
-        toeplitz = ToeplitzSums.of(self, functional, weight)
-        return Normal(self, [] if toeplitz is None else [toeplitz], [] if toeplitz else [(functional, weight)])
+        sums = self.summed(functional, weight, [])
+        return self.normal_of([] if sums is None else [sums], [(functional, weight)] if sums is None else [])
+
+    def summed(self, functional: Functional, weight: Vector, known: list[Any]) -> ToeplitzSums | None:
+        return ToeplitzSums.of(self, functional, weight, known)
+
+    def normal_of(self, summed: Sequence[Any], others: Sequence[tuple[Functional, Vector]]) -> Normal:
+        return Normal(self, summed, others)
+
+    @property
+    def product_error(self) -> float:
+        return self.transform_error
+
+    @property
+    def finer(self) -> FourierGridSpace | None:
+        return replace(self, transform_error=FINEST) if self.transform_error > FINEST else None
+
+    def coarser(self, most: int, families: Sequence[Functional]) -> FourierGridSpace:
+        if self.size <= most:
+            return self
+        return FourierGrid(modes=most, box=self.box).choose(self.kernel, families)
+
+    @property
+    def summary(self) -> str:
+        """The shape of the grid, and the error of the kernel."""
+        return f"{' x '.join(map(str, self.shape))} frequencies, kernel to {self.kernel_error:.0e}"
 
     def outside(self, functional: Functional) -> Vector:
         inside = [float(np.sum(self.adjoint(functional, e[:, None]) ** 2)) for e in np.eye(functional.size)]
@@ -433,26 +431,4 @@ class FourierGridSpace(FiniteSpace):
         result, rows = np.zeros(functional.size), np.flatnonzero(far)
         if len(rows):
             result[rows] = to_numpy(gram(self.kernel, functional.take(rows)).diagonal())
-        return result
-
-    def phases(self, points: Array) -> Matrix:
-        """Return 2 pi h (x - center), (t, d)."""
-        return np.ascontiguousarray((double(points) - self.center) * (2 * pi * self.spacing))
-
-    def near(self, points: Array) -> Vector | None:
-        """Return which points are at most half of the range of the kernel away from the box; None for all."""
-        reach = (1 / self.spacing - self.extent) / 2
-        inside = np.all(np.abs(to_numpy(points) - self.center) <= self.extent / 2 + reach, axis=1)
-        return None if np.all(inside) else inside
-
-    def multiplier(self, directions: Matrix, blur: Matrix | None) -> Any:
-        """Return the multiplier of derivatives along directions (m, d), of averages with a covariance `blur`."""
-        axes = np.meshgrid(*self.frequencies, indexing="ij", sparse=True)
-        result: Any = 1.0
-        for u in directions:
-            result = result * (2j * pi * sum((c * w for c, w in zip(u, axes, strict=True) if c), np.zeros(())))
-        if blur is not None:
-            C = np.diag(blur) if blur.ndim == 1 else blur
-            form = sum((C[a, b] * axes[a] * axes[b] for a, b in product(range(len(C)), repeat=2)), np.zeros(()))
-            result = result * np.exp(-2 * pi**2 * form)
         return result

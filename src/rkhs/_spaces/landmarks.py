@@ -16,7 +16,7 @@ from rkhs._gram.operator import gram
 from rkhs._spaces.base import (
     UNIT,
     Approximation,
-    DenseSpace,
+    FiniteSpace,
     Orthonormal,
     Pilot,
     check_count,
@@ -70,6 +70,7 @@ class Landmarks(Approximation):
     ('converged', 'Landmarks: 300 functions')
     """
 
+    has_gradients = True
     functionals: int | Functional
     selection: str = "k-means++"
     derivatives: float = 0.25
@@ -235,7 +236,7 @@ def _among(functional: Functional, landmarks: Functional) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class LandmarkSpace(DenseSpace):
+class LandmarkSpace(FiniteSpace):
     """The span of the representers of a family of functionals.
 
     Parameters
@@ -259,6 +260,10 @@ class LandmarkSpace(DenseSpace):
         double = in_double(self.functionals.prototype[:0])
         if any(part.atoms.points.dtype != double.dtype for part in self.functionals.parts):
             object.__setattr__(self, "functionals", self.functionals.like(double))
+
+    @property
+    def representers(self) -> Functional:
+        return self.functionals
 
     @property
     def prototype(self) -> Array:

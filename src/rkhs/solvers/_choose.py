@@ -32,14 +32,17 @@ from rkhs.solvers._base import Solver, fits, from_memory, in_memory, to_memory
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._costs import Estimate
 from rkhs.solvers._direct import Direct
+from rkhs.solvers._features import FeatureNewton
 from rkhs.solvers._galerkin import Galerkin
 from rkhs.solvers._negligible import WORTH, Restricted, negligible, restricted
 from rkhs.solvers._newton import Newton, expected
 from rkhs.solvers._nonlinear_cg import NonlinearCG
+from rkhs.solvers._operators import OperatorNewton
 from rkhs.solvers._schur_complement import DENSE, SchurComplement
 
 EXACT: tuple[Solver, ...] = (*DENSE[:-1], SchurComplement())
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), NonlinearCG())  # in order of preference
+IN_SPACES: tuple[Solver, ...] = (FeatureNewton(), OperatorNewton())  # for other spaces than that of the representers
 MIN_PRODUCTS = 8  # Gram products that an iterative solver may always use before its fallback takes over
 TRIAL = 6  # iterations of a trial of a solver whose estimate is high, if six times as many are affordable
 
@@ -49,6 +52,9 @@ def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> 
 
     It leaves out functionals that provably cannot matter, if they are many.
     """
+    for solver in IN_SPACES:
+        if solver.applies(system):
+            return solver
     dropped = negligible(system, tol)
     if not WORTH * system.size <= len(dropped) < system.size:
         return cheapest_solver(system, tol, time_limit)

@@ -27,7 +27,7 @@ from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
 from rkhs.solvers._base import OutputSolver
 from rkhs.solvers._costs import Estimate, factorization
-from rkhs.solvers._reduced import ReducedProblem
+from rkhs.solvers._reduced import around, minimize
 
 CURVED = 1e-200  # second derivatives below this count as zero: their reciprocals would overflow
 STEP = 3e-3  # seconds per step, without its factorization
@@ -173,7 +173,7 @@ class _NewtonState:
     def _minimize(self, D: Matrix, U: Matrix) -> float:
         """Minimize over the basis and a direction D with image U, if any; return the step length along D."""
         r = self.system.Q.shape[1]
-        theta = ReducedProblem.around(self.system, self.a, self.image, self.u, D, U).minimize()
+        theta = minimize(around(self.system, self.a, self.image, self.u, D, U))
         self.a, self.image = self.a + D @ theta[r:], self.image + U @ theta[r:]
         self.basis = self.basis + theta[:r]
         return float(theta[-1]) if D.shape[1] else 0.0

@@ -33,7 +33,7 @@ from rkhs._linalg.cg import Preconditioner
 from rkhs.solvers._base import Solver
 from rkhs.solvers._costs import Estimate
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count
-from rkhs.solvers._reduced import SHRINK, ReducedProblem, Smoothing
+from rkhs.solvers._reduced import SHRINK, Smoothing, around, minimize
 
 ROUNDING_SHARE = 0.25  # directions are used only if rounding contributes less than this share of d'Gd
 
@@ -245,8 +245,7 @@ class _OutputState:
 
     def _minimize(self, D: Array, U: Array) -> tuple[Array, Array]:
         r = int(self.true.Q.shape[1])
-        reduced = ReducedProblem.around(self.system, self.a, self.image, self.u, D, U)
-        theta = like(reduced.minimize(), self.a)
+        theta = like(minimize(around(self.system, self.a, self.image, self.u, D, U)), self.a)
         step, change = D @ theta[r:], U @ theta[r:]
         self.a, self.image, self.basis = self.a + step, self.image + change, self.basis + theta[:r]
         return step, change

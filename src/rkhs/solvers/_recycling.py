@@ -30,6 +30,7 @@ from rkhs._finite.certificate import feasible, relative_gap
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.verified import VerifiedProducts
+from rkhs.solvers._reduced import value
 from rkhs.solvers._span_dual import SpanDual
 from rkhs.solvers._subspace import Directions, Task, TaskPoints
 
@@ -154,10 +155,10 @@ def _solve_in_span(batch: list[Task], span: SpanDual, led: bool, verified: Verif
     system, closed = directions.system, []
     bounding = not system.inexact and system.gram.seconds > DEAR
     for task in batch:
-        reduced = task.solve(directions, tol, monitor.left)
+        problem = task.solve(directions, tol, monitor.left)
         if bounding and span.serves(task):
-            task.primal = reduced.value(task.theta)
-            dual, gamma = span.bound(task, reduced, tol, monitor.left)
+            task.primal = value(problem, task.theta)
+            dual, gamma = span.bound(task, problem, tol, monitor.left)
             task.gap = min(task.gap, relative_gap(task.primal, dual, task.system.rounding[0]))
             if task.gap <= tol:
                 closed.append((task, gamma))

@@ -19,8 +19,10 @@ from __future__ import annotations
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, double, like, namespace, to_numpy
+from rkhs._finite.problem import FiniteProblem
+from rkhs._linalg.curvature import with_ridge
 from rkhs._linalg.saddle import inverse_root
-from rkhs.solvers._reduced import ReducedProblem, with_ridge
+from rkhs.solvers._reduced import reduced
 from rkhs.solvers._subspace import SMALLER, Directions, Task, solve
 
 RANK_TOL = 1e-10  # eigenvectors of M, scaled to unit diagonal, are dropped below this eigenvalue
@@ -39,7 +41,7 @@ class SpanDual:
         whole = self.first == len(self.directions.rows) > 0
         return whole and all(isinstance(task.multiples[k], float) and task.multiples[k] > 0 for k in self.moments)
 
-    def bound(self, task: Task, reduced: ReducedProblem, tol: float, seconds: float) -> tuple[float, Matrix]:
+    def bound(self, task: Task, problem: FiniteProblem, tol: float, seconds: float) -> tuple[float, Matrix]:
         """Return the dual value of a task, up to rounding, and the coefficients gamma of its alpha = D'gamma."""
         self._update()
         d = self.directions
@@ -56,24 +58,17 @@ class SpanDual:
         C, e = R.T @ cross, R.T @ b
         square = 2 * C.T @ C
         square[d.rank :, d.rank :] += np.eye(d.count)
-        lower = ReducedProblem(with_ridge(square, d.U), -2 * C.T @ e, float(e @ e), reduced.parts, reduced.rank)
-        solution = solve(lower, SMALLER * tol, task.theta, seconds=seconds)
-        residual, blocks = C @ solution.theta - e, [part.rows for part in reduced.parts]
+        lower = reduced(with_ridge(square, d.U), -2 * C.T @ e, float(e @ e), d.rank, problem.terms, problem.geometry.E)
+        theta, alpha = solve(lower, SMALLER * tol, task.theta, seconds=seconds)
+        residual = C @ theta - e
         beta = -2 * R @ residual
-        gamma = U_o @ (solution.alpha - D_o.T @ beta)
+        gamma = U_o @ (alpha - D_o.T @ beta)
         gamma[self.first :] += beta
         alpha_o = D.T @ gamma
-        ends = np.cumsum([len(block.target) for block in blocks])[:-1]
-        inside = [
-            double(block.project_dual(like(part[:, None], block.target)))[:, 0]
-            for block, part in zip(blocks, np.split(alpha_o, ends), strict=True)
-        ]
+        inside = [double(t.project_dual(like(alpha_o[t.rows, None], t.target)))[:, 0] for t in problem.terms]
         gamma += U_o @ (np.concatenate([np.zeros(0), *inside]) - alpha_o)  # rounding may have left the feasible set
-        conjugates = (
-            float(part.rows.conjugate(like(alpha[:, None], part.u))[0])
-            for part, alpha in zip(reduced.parts, solution.alphas, strict=True)
-        )
-        return float(beta @ b - gamma @ gamma / 2 - residual @ residual) - sum(conjugates), gamma
+        conjugate = sum(float(t.conjugate(like(alpha[t.rows, None], t.target))[0]) for t in problem.terms)
+        return float(beta @ b - gamma @ gamma / 2 - residual @ residual) - conjugate, gamma
 
     def _update(self) -> None:
         """Update the moments for directions that were added."""

@@ -13,20 +13,21 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy, zeros
 from rkhs._finite.certificate import bounds, feasible, relative_gap
 from rkhs._finite.monitor import Monitor, plain, quiet
-from rkhs._finite.problem import FiniteProblem, Iterate, consecutive
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.verified import Entry
 from rkhs._gram.gradient_moments import gradient_moments
 from rkhs._gram.operator import Gram
+from rkhs._linalg.curvature import with_ridge
 from rkhs._linalg.saddle import inverse_root
 from rkhs.solvers._base import cheapest
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._libsvm import LibSVM
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._proximal_newton import ProximalNewton
-from rkhs.solvers._reduced import Elimination, FeatureBlock, ReducedProblem, Smoothing, with_ridge
+from rkhs.solvers._reduced import Elimination, Smoothing, minimize, reduced, value
 
 KINKED = (LibSVM(), BoxDual(), ProximalNewton(), NonlinearCG())  # solvers for losses with kinks after elimination
 ROWS = 3000  # maximal number of rows with kinks for elimination, whose Gram matrix is dense
@@ -34,68 +35,58 @@ DEPENDENT = 1e-10  # a direction is dropped if less than this squared norm remai
 SMALLER = 0.2  # tolerance of reduced problems, relative to that of the whole problem
 
 
-@dataclass(frozen=True, eq=False)
-class ReducedSolution:
-    """theta, and on the rows of each part alpha = -w loss'(u), or a subgradient where there is no derivative."""
-
-    theta: Matrix
-    alphas: list[Matrix]
-
-    @property
-    def alpha(self) -> Matrix:
-        """The alpha of all rows."""
-        return np.concatenate([np.zeros(0), *self.alphas])
-
-
 def solve(
-    problem: ReducedProblem,
+    problem: FiniteProblem,
     tol: float,
-    start: Matrix | None = None,
+    start: Vector | None = None,
     enough: float = 0.0,
     seconds: float = inf,
     smoothing: bool = False,
-) -> ReducedSolution:
-    """Minimize to rounding (or to `enough`) if losses are smooth, otherwise to a relative gap of tol.
+) -> tuple[Vector, Vector]:
+    """Minimize over few variables, to rounding (or to `enough`) if losses are smooth, else to a relative gap of tol.
 
-    With `smoothing`, kinks on many more rows than variables are smoothed before any elimination.  `Stopped` is raised
-    after `seconds`.
+    Return theta, and alpha = -w loss'(u) on the rows, or a subgradient where there is no derivative.  With `smoothing`,
+    kinks on many more rows than variables are smoothed before any elimination.  `Stopped` is raised after `seconds`.
     """
-    monitor = quiet(tol, seconds)
+    monitor, variables = quiet(tol, seconds), len(problem.geometry.square)
     if start is not None:
-        start = np.concatenate([start, np.zeros(len(problem.linear) - len(start))])
+        start = np.concatenate([start, np.zeros(variables - len(start))])
     if problem.smooth:
-        theta = problem.minimize(start, enough, monitor.check)
-        return ReducedSolution(theta, [-slope for slope in problem.slopes(theta)])
-    rows = sum(len(part.rows.target) for part in problem.parts)
-    in_memory = all(hasattr(part.E, "shape") for part in problem.parts)
-    dense = in_memory and rows <= ROWS
-    if not dense or (smoothing and len(problem.linear) < rows):
-        solution, gap = _solve_smoothed(problem, tol, start, monitor)
+        theta = minimize(problem, start, enough, monitor.check)
+        return theta, dual_point(problem, theta)
+    in_memory = all(hasattr(E, "shape") for E in problem.geometry.E)
+    dense = in_memory and problem.size <= ROWS
+    if not dense or (smoothing and variables < problem.size):
+        theta, alpha, gap = _solve_smoothed(problem, tol, start, monitor)
         if not dense or gap <= tol:
-            return solution
+            return theta, alpha
     elimination = Elimination(problem)
-    theta, alpha = elimination.solve(cheapest(KINKED, elimination.system, tol), monitor)
-    ends = np.cumsum([len(part.rows.target) for part in problem.parts])[:-1]
-    return ReducedSolution(theta, list(np.split(alpha, ends)))
+    return elimination.solve(cheapest(KINKED, elimination.system, tol), monitor)
+
+
+def dual_point(problem: FiniteProblem, theta: Vector) -> Vector:
+    """Return alpha = -w loss'(u) (N,)."""
+    if not problem.terms:
+        return np.zeros(0)
+    return -double(problem.gradient(problem.geometry.values(theta[:, None])))[:, 0]
 
 
 def _solve_smoothed(
-    problem: ReducedProblem, tol: float, start: Matrix | None, monitor: Monitor
-) -> tuple[ReducedSolution, float]:
-    """Solve a series of smoothed problems with decreasing widths; return the last solution and its relative gap.
+    problem: FiniteProblem, tol: float, start: Vector | None, monitor: Monitor
+) -> tuple[Vector, Vector, float]:
+    """Solve a series of smoothed problems with decreasing widths; return theta, alpha and the relative gap.
 
     The minimum of the true problem lies between the values of the smoothed and of the true objective.
     """
-    theta = np.zeros(len(problem.linear)) if start is None else start
-    u = np.concatenate([to_numpy(part.at(theta)) for part in problem.parts])[:, None]
-    smoothing = Smoothing.of(consecutive([part.rows for part in problem.parts]), u)
+    theta = np.zeros(len(problem.geometry.square)) if start is None else start
+    smoothing = Smoothing.of(problem.terms, problem.geometry.values(theta[:, None]))
     narrowest = 1e-9 * smoothing.width
     while True:
-        smoothed = problem.smoothed(smoothing)
-        theta = smoothed.minimize(theta, check=monitor.check)
-        gap = relative_gap(problem.value(theta), smoothed.value(theta))
+        smoothed = problem.with_rows(smoothing.terms(problem.terms))
+        theta = minimize(smoothed, theta, check=monitor.check)
+        gap = relative_gap(value(problem, theta), value(smoothed, theta))
         if gap <= tol or smoothing.width <= narrowest:
-            return ReducedSolution(theta, [-slope for slope in smoothed.slopes(theta)]), gap
+            return theta, dual_point(smoothed, theta), gap
         smoothing.shrink()
 
 
@@ -292,22 +283,20 @@ class Task:
         blocks = tuple(replace(t, weight=t.weight * m) for t, m in zip(system.terms, multiples, strict=True))
         return cls(system.with_rows(blocks), multiples)
 
-    def solve(self, directions: Directions, tol: float, seconds: float, smoothing: bool = False) -> ReducedProblem:
-        """Solve on the span of the directions and return the reduced problem."""
-        problem = self._reduced(directions)
-        solution = solve(problem, SMALLER * tol, self.theta, seconds=seconds, smoothing=smoothing)
-        self.theta, self.others = solution.theta, solution.alpha
+    def solve(self, directions: Directions, tol: float, seconds: float, smoothing: bool = False) -> FiniteProblem:
+        """Solve on the span of the directions and return the problem there."""
+        problem = self._in_span(directions)
+        self.theta, self.others = solve(problem, SMALLER * tol, self.theta, seconds=seconds, smoothing=smoothing)
         return problem
 
-    def _reduced(self, directions: Directions) -> ReducedProblem:
+    def _in_span(self, directions: Directions) -> FiniteProblem:
         r, size = directions.rank, directions.rank + directions.count
         linear, square, constant = np.zeros(size), np.zeros((size, size)), 0.0
         square[r:, r:] = np.eye(size - r)
-        parts = []
+        terms = [t for t in self.system.terms if not t.loss.quadratic]
         for k, t in enumerate(self.system.terms):
             xp, multiple = namespace(t.target), self.multiples[k]
             if not t.loss.quadratic:
-                parts.append(FeatureBlock(t, zeros((int(t.target.shape[0]),), t.target), directions.images(t.rows)))
                 continue
             if isinstance(multiple, float):
                 square += 2 * multiple * directions.moments[k][:size, :size]
@@ -318,7 +307,8 @@ class Task:
                 weighted = t.weight * t.target
                 linear -= 2 * to_numpy(directions.images(t.rows).T @ weighted)[:, 0]
                 constant += float(xp.sum(weighted * t.target))
-        return ReducedProblem(with_ridge(square, directions.U), linear, constant, parts, r)
+        rows = [directions.images(t.rows) for t in terms]
+        return reduced(with_ridge(square, directions.U), linear, constant, r, terms, rows)
 
     def gradient(self, a: Array, u: Array) -> Array:
         """Return a + w loss'(u) (N, 1); for nonsmooth losses, a - alpha with the alpha of the reduced problem.

@@ -19,12 +19,12 @@ import numpy as np
 
 from rkhs._backend.arrays import Vector
 from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs._finite.features import FeatureBlocks, KeptRows
+from rkhs._finite.operators import OperatorTerms, with_missing_variance
+from rkhs._finite.sums import FeatureSums, KeptRows
 from rkhs._finite.term import Term
-from rkhs._spaces import DenseSpace, FiniteSpace, FourierGridSpace
-from rkhs._spaces.base import Orthonormal
+from rkhs._spaces.base import FiniteSpace, Orthonormal
+from rkhs._spaces.normal_equations import QuadraticSums
 from rkhs.exceptions import BlockError
-from rkhs.solvers._spectral_equations import QuadraticSums, TermRows, with_missing_variance
 from rkhs.streams._blocks import Block, Blocks
 
 TermsOf = Callable[[Block], Sequence[Term]]
@@ -40,35 +40,32 @@ class Plan:
     outputs: int | None
     functions: Orthonormal | None = None  # the functions for the sums; None for those of the space
 
-    def features(self, block: Block, only: int | None = None) -> FeatureBlocks:
+    def features(self, block: Block, only: int | None = None) -> FeatureSums:
         """Return the sums of a block, of all terms or of the term `only`, whose rows are then all kept."""
         terms = list(self.terms(block))
         selected = terms if only is None else terms[only : only + 1]
-        assert isinstance(self.space, DenseSpace)
         try:
             limit = None if only is None else inf
-            return FeatureBlocks.of(self.space, self.basis, selected, self.outputs, self.functions, limit=limit)
+            return FeatureSums.of(self.space, self.basis, selected, self.outputs, self.functions, limit=limit)
         except (FloatingPointError, ValueError) as error:
             raise BlockError(block.index, f"cannot be summed up: {error}") from error
 
     def quadratic_sums(self, block: Block, _: Any = None) -> QuadraticSums:
         """Return the sums of a block on a Fourier grid."""
-        assert isinstance(self.space, FourierGridSpace)
-        rows = [TermRows.of(term, self.basis, self.outputs) for term in self.terms(block)]
-        for one in rows:
-            if not one.block.loss.quadratic:
+        found = OperatorTerms.of(self.space, self.basis, list(self.terms(block)), self.outputs)
+        for one in found.blocks:
+            if not one.loss.quadratic:
                 raise ValueError(
-                    f"A FourierGrid adds up squared losses over blocks, and one is {one.block.loss!r}: use arrays, or "
+                    f"A FourierGrid adds up squared losses over blocks, and one is {one.loss!r}: use arrays, or "
                     "rkhs.Landmarks."
                 )
-        low, high = self.space.corners([one.functional for one in rows])
-        if np.any(np.maximum(self.space.center - low, high - self.space.center) > 0.5001 * self.space.extent):
-            raise BlockError(
-                block.index,
-                f"has points between {low.tolist()} and {high.tolist()}, outside of the box of the FourierGrid: pass "
-                "rkhs.FourierGrid(box=(lower, upper)) with the corners of a box that contains all points",
-            )
-        return QuadraticSums.of(self.space, [with_missing_variance(self.space, one) for one in rows])
+        problem = self.space.outside_of_box([functional for functional, _ in found.rows])
+        if problem is not None:
+            raise BlockError(block.index, problem)
+        weights = [
+            with_missing_variance(self.space, rows, t.weight) for rows, t in zip(found.rows, found.blocks, strict=True)
+        ]
+        return QuadraticSums.of(self.space, found.rows, weights, [t.target for t in found.blocks])
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +161,9 @@ class LazyRows:
     h: Vector | None = None  # the weights h of the rows in h * E
     transposed: bool = False
     __array_ufunc__ = None  # NumPy must leave `h * E` to __rmul__
+
+    def __len__(self) -> int:
+        return sum(self.counts)
 
     def __getitem__(self, key: tuple[slice, slice]) -> LazyRows:
         return replace(self, matrix=self.matrix[:, key[1]])

@@ -10,19 +10,19 @@ from math import inf
 from typing import Any
 
 from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._finite.features import FeatureTerms
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
+from rkhs._finite.operators import OperatorTerms
 from rkhs._finite.representers import outputs_of
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._learning.tuning import Tuning
 from rkhs._problem.problem import Problem
-from rkhs._problem.subspace import SubspaceProblem, solution_of, solve_weightings
-from rkhs._spaces import FourierGrid, FourierGridSpace
+from rkhs._problem.spaces import Solved, chosen_space, full_basis, solution_of, solve_weightings
+from rkhs._spaces import FourierGrid
 from rkhs._spaces.base import Approximation, Orthonormal
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._tunable import Tunable
-from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
-from rkhs.solvers._spectral import QuadraticSolver, SpectralProblem, SpectralSolution
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
 from rkhs.streams._plan import Extent, Plan, SampleSpec, TermsOf, lazy_images, sample
 
@@ -105,7 +105,7 @@ class StreamedProblem:
             sampled = list(self.terms(reservoir.block()))
             with monitor.showing(CHOICE):
                 plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
-            return solution_of(*solve_stream(learn, plan, monitor), self.approximation, monitor)
+            return solution_of(solve_stream(learn, plan, monitor), self.approximation, monitor)
 
     def _solve_on_grid(self, grid: FourierGrid, look: Blocks, learn: Blocks, monitor: Monitor) -> Solution:
         """Return the minimizer on a Fourier grid, from one pass over the rows if the box of the points is given."""
@@ -123,11 +123,10 @@ class StreamedProblem:
             if grid.box is None:
                 grid = replace(grid, box=(reservoir.facts.low, reservoir.facts.high))
         plan = planned(self.kernel, self.terms, list(self.terms(block)), self.basis, grid, self.device)
-        assert isinstance(plan.space, FourierGridSpace)
         sums = with_progress(learn, monitor, SUMMING).reduce(Plan.quadratic_sums, plan)
-        solved = SpectralSolution.joined([QuadraticSolver(plan.space, sums, monitor).solve()], monitor)
-        problem = SpectralProblem(plan.space, plan.basis, plan.outputs, [])
-        return solution_of(problem, solved, grid, monitor, posterior=False)
+        found = OperatorTerms(plan.space, plan.basis, plan.outputs, (), (), sums)
+        *_, (_, solved) = solve_weightings(lambda _: found, [None], monitor, inf)
+        return solution_of(solved, grid, monitor, posterior=False)
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
         """Return the problem with values for everything that is `rkhs.Tunable()`, learned from a sample of its rows.
@@ -207,15 +206,15 @@ def with_progress(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
     return replace(blocks, read=read)
 
 
-def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> tuple[ProjectedProblem, ProjectedSolution]:
+def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> Solved:
     """Solve the problem of all blocks; they are read again, if possible, where sums lose accuracy."""
     blocks = with_progress(blocks, monitor, SUMMING)
 
-    def projected(functions: Orthonormal | None) -> ProjectedProblem:
+    def terms_of(functions: Orthonormal | None) -> FeatureTerms:
         changed = replace(plan, functions=functions)
-        return ProjectedProblem(blocks.reduce(Plan.features, changed), lazy_images(blocks, changed))
+        return FeatureTerms(blocks.reduce(Plan.features, changed), lazy_images(blocks, changed))
 
-    *_, (_, solved) = solve_weightings(projected, [None], monitor, 0 if blocks.replays else inf)
+    *_, (_, solved) = solve_weightings(terms_of, [None], monitor, 0 if blocks.replays else inf)
     return solved
 
 
@@ -228,5 +227,6 @@ def planned(
     device: str | None,
 ) -> Plan:
     """Return the plan for all blocks, with functions chosen by the terms of a sample."""
-    problem = SubspaceProblem(kernel, [term for term in sampled if term.size], basis, approximation, device)
-    return Plan(problem.space, problem.full_basis, terms, outputs_of(sampled))
+    present = [term for term in sampled if term.size]
+    full = full_basis(kernel, present, basis)
+    return Plan(chosen_space(kernel, present, full, approximation, device), full, terms, outputs_of(sampled))

@@ -10,7 +10,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, like, to_numpy
 from rkhs._finite.function import function_in
 from rkhs._gram import gram
-from rkhs._spaces.base import DenseSpace, FiniteSpace
+from rkhs._spaces.base import FiniteSpace
 from rkhs.functionals import DirectionalDerivative, Evaluation, Functional, Gradient, stack
 from rkhs.testing._laws import HAS_TORCH, ROUNDING, central, demand, demand_equal, demand_limit, largest, restricted
 
@@ -58,7 +58,7 @@ def check_space(space: FiniteSpace, functionals: Sequence[Functional] | None = N
     if smooth:
         _derivatives(space, X, rng)
     _norm(space, families, rng)
-    if isinstance(space, DenseSpace):
+    if space.stored:
         _closed_forms(space, X, smooth, rng)
 
 
@@ -152,7 +152,7 @@ def _same_elsewhere(space: FiniteSpace, L: Functional) -> None:
         demand_equal(space, "K in PyTorch = K in NumPy", to_numpy(in_torch.gram @ ones), to_numpy(space.gram @ ones))
 
 
-def _closed_forms(space: DenseSpace, X: Array, smooth: bool, rng: np.random.Generator) -> None:
+def _closed_forms(space: FiniteSpace, X: Array, smooth: bool, rng: np.random.Generator) -> None:
     """Check that tiles agree with rows, and with normal matrices of weighted gradients."""
     tile, w = space.tile(X), rng.random(len(X))
     if tile is None:

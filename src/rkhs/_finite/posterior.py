@@ -1,31 +1,41 @@
 """The posterior of f given squared losses: a Gaussian process whose mean is the minimizer.
 
-Its covariance is tau^2 times the conditioned kernel (`solvers._conditioned`), with the amplitude of maximum likelihood,
-tau^2 = 2 J* / (N - r) (`evidence`), so that error bars have the units of the targets.
+Its covariance is tau^2 times that of f given the terms for tau = 1 (`Covariance`), with the amplitude of maximum
+likelihood, tau^2 = 2 J* / (N - r), so that error bars have the units of the targets.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace
 from rkhs._backend.memory import check_tables
-from rkhs._finite.basis import Basis
 from rkhs._finite.function import FeatureFunction, Function
-from rkhs._finite.problem import LossBlock, consecutive
-from rkhs._finite.representers import RepresenterProblem
-from rkhs._finite.solution import Solution
-from rkhs._learning.observations import Observations
 from rkhs.functionals._base import Functional, stack
-from rkhs.solvers._conditioned import ConditionedGram, SubspaceCovariance
-from rkhs.solvers._spectral_covariance import SpectralCovariance
 
 # Peak memory of `cov` and `sample` in matrices of the size of the covariance, measured.
 COV_TABLES, SAMPLE_TABLES = 4, 8
+
+
+class Covariance(Protocol):
+    """The covariance of functionals of f given the terms of a problem, for the amplitude 1."""
+
+    @property
+    def outputs(self) -> int | None:
+        """The number of outputs; None for a scalar function."""
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """The degrees of freedom N - r, without terms whose targets are all zero."""
+
+    def variance(self, M: Functional) -> Array:
+        """Return the variances (m,), infinite where M depends on a basis function that no term determines."""
+
+    def covariance(self, M: Functional) -> Array:
+        """Return the covariances (m, m)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +64,7 @@ class Posterior:
     """
 
     function: Function | FeatureFunction
-    spread: ConditionedGram | SubspaceCovariance | SpectralCovariance
+    spread: Covariance
     amplitude: float | Matrix
 
     def mean(self, L: Functional) -> Array:
@@ -180,57 +190,3 @@ def _noise(weight: float | None) -> float:
     if not weight > 0:
         raise ValueError(f"weight must be positive, got {weight!r}.")
     return 1 / (2 * float(weight))
-
-
-@dataclass(frozen=True, eq=False)
-class PosteriorSource:
-    """The data from which the posterior of a solution is computed on demand."""
-
-    given: RepresenterProblem | SubspaceCovariance | SpectralCovariance  # the problem, or its covariance in a subspace
-    repeats: int = 0  # the number of observations that were merged with equal ones
-
-    @classmethod
-    def of(cls, represented: RepresenterProblem, rows: tuple[LossBlock, ...]) -> PosteriorSource | None:
-        """Return the source for a problem with the given loss blocks; None if it has no Gaussian posterior.
-
-        Rows of weight zero, which folds leave out, are dropped when the posterior is computed.
-        """
-        if represented.dropped or not all(t.loss.quadratic for t in rows):
-            return None
-        return cls(replace(represented, rows=rows, precision=None))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"given": replace(self.given), "repeats": self.repeats}  # without cached properties
-
-    @cached_property
-    def spread(self) -> ConditionedGram | SubspaceCovariance | SpectralCovariance:
-        """The posterior covariance of f, in units of tau^2."""
-        if not isinstance(self.given, RepresenterProblem):
-            return self.given
-        rows = self.given.rows
-        kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]
-        if all(len(index) == t.rows.stop - t.rows.start for index, t in zip(kept, rows, strict=True)):
-            return ConditionedGram.of(self.given)
-        every = np.concatenate([index + t.rows.start for index, t in zip(kept, rows, strict=True)])
-        functionals = self.given.functionals.take(every)
-        blocks = [
-            replace(t, rows=slice(0, len(index)), target=t.target[index], weight=t.weight[index])
-            for index, t in zip(kept, rows, strict=True)
-        ]
-        basis = Basis.of(functionals, self.given.basis.space)
-        return ConditionedGram.of(replace(self.given, functionals=functionals, rows=consecutive(blocks), basis=basis))
-
-    def posterior(self, solution: Solution) -> Posterior:
-        """Return the posterior with the solution as its mean, and tau from the minimum of J for each output."""
-        spread = self.spread
-        if isinstance(spread, ConditionedGram):
-            free, outputs = Observations.of(spread.represented).degrees_of_freedom, spread.represented.outputs
-        else:
-            free, outputs = spread.degrees_of_freedom, spread.outputs
-        free += self.repeats
-        if free < 1:
-            raise ValueError(
-                "There are no more functionals than basis functions: add functionals, or take a smaller basis."
-            )
-        tau: Matrix = np.sqrt(2 * np.clip(solution.certificate.primal, 0, None) / free)
-        return Posterior(solution.function, spread, float(tau[0]) if outputs is None else tau)
