@@ -13,18 +13,18 @@ import sklearn.cluster
 
 import campaign
 import rkhs
-from rkhs._finite import features, monitor as monitors
+from rkhs._finite import monitor as monitors, sums
 from rkhs._finite.certificate import certify
+from rkhs._finite.features import FeatureTerms
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.representers import certify_quickly
 from rkhs._gram import blocks as tables
 from rkhs._gram.operator import Gram
 from rkhs._linalg.saddle import PackedCholesky
 from rkhs._progress import with_progress_callback
-from rkhs._spaces import DenseSpace
+from rkhs._spaces import FiniteSpace
+from rkhs.solvers import _reduced
 from rkhs.solvers._conditioned import ConditionedGram, QuadraticTerms
-from rkhs.solvers._projected import ProjectedProblem
-from rkhs.solvers._reduced import ReducedProblem
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(100, 2))
@@ -184,7 +184,7 @@ def in_a_span(loss=SQUARED, target=Y):
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Eight rows in each tile of a span."""
-    monkeypatch.setattr(DenseSpace, "tile_rows", 8)
+    monkeypatch.setattr(FiniteSpace, "tile_rows", 8)
 
 
 @pytest.mark.parametrize("limit", [0.0, 5.0, 30.0, 60.0, 110.0])
@@ -204,8 +204,8 @@ def test_a_problem_in_a_span_keeps_a_time_limit(limit, small_tiles, ticking):
     ("place", "name"),
     [
         (sklearn.cluster, "kmeans_plusplus"),
-        (features, "square"),
-        (ReducedProblem, "derivatives"),
+        (sums, "square"),
+        (_reduced, "derivatives"),
     ],
 )
 def test_ctrl_c_in_a_span(place, name, monkeypatch):
@@ -223,17 +223,17 @@ def test_a_grid_in_a_span_that_is_stopped_keeps_what_it_has(small_tiles, monkeyp
     folds = {0: [np.arange(k, 100, 3) for k in range(3)]}
     given = in_a_span(rkhs.Logistic(), LABELS)
     whole = given.grid({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
-    made, own = [], ProjectedProblem.weighted
+    made, own = [], FeatureTerms.weighted
 
     def counted(self, factors=None):
         made.append(factors)
-        if len(made) == 6:  # the first is of the choice of landmarks
+        if len(made) == 5:
             raise KeyboardInterrupt
         return own(self, factors)
 
-    monkeypatch.setattr(ProjectedProblem, "weighted", counted)
+    monkeypatch.setattr(FeatureTerms, "weighted", counted)
     found = given.grid({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
-    assert len(made) == 6
+    assert len(made) == 5
     done = [k for k in range(18) if found.flat[k].status == "converged"]
     assert len(done) == 4
     for k in range(18):

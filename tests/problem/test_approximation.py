@@ -147,7 +147,7 @@ def test_tensors(loss):
 
 def test_too_many_rows_to_keep(monkeypatch):
     """A problem in memory does not fill it with features."""
-    monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
+    monkeypatch.setattr("rkhs._finite.sums.KEPT_BYTES", 1000)
     problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Logistic()), approximation=SPANS["values"])
     with pytest.raises(MemoryError, match=r"20 rows with the loss Logistic.*StreamedProblem"):
         problem.solve()
@@ -350,5 +350,5 @@ def test_a_space_for_which_there_is_no_solver():
             return None
 
     term = rkhs.Term(rkhs.Evaluation([[0.0]]), rkhs.Squared(), 1.0)
-    with pytest.raises(TypeError, match=r"Nothing.* must choose an rkhs.extend.DenseSpace"):
+    with pytest.raises(TypeError, match=r"Nothing.* must choose an rkhs.extend.FiniteSpace"):
         rkhs.Problem(rkhs.Gaussian(), [term], approximation=Nothing()).solve()

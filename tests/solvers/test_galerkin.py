@@ -9,7 +9,7 @@ import rkhs
 from rkhs._finite.monitor import quiet
 from rkhs._gram import Gram
 from rkhs.solvers._recycling import OTHERS
-from rkhs.solvers._reduced import Elimination, FeatureBlock, ReducedProblem
+from rkhs.solvers._reduced import Elimination, reduced
 from rkhs.solvers._subspace import Directions
 
 RNG = np.random.default_rng(4)
@@ -180,7 +180,7 @@ def test_elimination_against_the_whole(seen):
     y = np.where(RNG.standard_normal(few) > 0, 1.0, -1.0)
     term = rkhs.Term(rkhs.Evaluation(X[:few]), rkhs.Hinge(), y, 3.0)
     rest = rkhs.Problem(rkhs.Gaussian(1.0), [term]).system
-    small = ReducedProblem(S, linear, 0.0, [FeatureBlock(rest.terms[0], np.zeros(few), E)], r)
+    small = reduced(S, linear, 0.0, r, rest.terms, [E])
     theta, alpha = Elimination(small).solve(rkhs.solvers.BoxDual(), quiet(1e-12))
     np.testing.assert_allclose(S @ theta + linear, E.T @ alpha, atol=1e-8)
     margin, share = y * (E @ theta) - 1, y * alpha

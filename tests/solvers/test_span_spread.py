@@ -9,9 +9,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import rkhs
 from rkhs._finite.basis import joined
-from rkhs._finite.features import FeatureBlocks
+from rkhs._finite.features import FeatureTerms
+from rkhs._finite.sums import FeatureSums
 from rkhs._spaces import FourierSpace, LandmarkSpace
-from rkhs.solvers._projected import ProjectedProblem
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(12, 3))
@@ -34,7 +34,8 @@ CASES = [
 
 
 def spread(span, basis, terms=TERMS):
-    return ProjectedProblem(FeatureBlocks.of(span, joined(basis, span.kernel.null_space), terms, None)).covariance()
+    found = FeatureTerms(FeatureSums.of(span, joined(basis, span.kernel.null_space), terms, None))
+    return found.covariance(found.weighted())
 
 
 @pytest.mark.parametrize("new", NEW.values(), ids=NEW)

@@ -9,7 +9,7 @@ import pytest
 
 import rkhs
 from rkhs._learning.observations import spatial_sample
-from rkhs.solvers import _spectral_equations
+from rkhs._spaces import normal_equations, toeplitz
 
 RNG = np.random.default_rng(5)
 GRID = rkhs.FourierGrid(1e-9)
@@ -287,7 +287,7 @@ def test_interrupts(loss, after, monkeypatch):
     X = POINTS[2]
     terms = [rkhs.Term(rkhs.Evaluation(X), loss, target(X), 300.0)]
     approximate, exact = problems(KERNELS[2], terms, rkhs.Constant())
-    count, product = 0, _spectral_equations.NormalEquations.product
+    count, product = 0, normal_equations.NormalEquations.product
 
     def interrupted(self, tau):
         nonlocal count
@@ -296,7 +296,7 @@ def test_interrupts(loss, after, monkeypatch):
             raise KeyboardInterrupt
         return product(self, tau)
 
-    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", interrupted)
+    monkeypatch.setattr(normal_equations.NormalEquations, "product", interrupted)
     stopped = approximate.solve(tol=1e-9)
     assert stopped.status == "interrupted"
     minimum = exact.solve(tol=1e-6)
@@ -307,7 +307,7 @@ def test_an_interrupt_while_rows_are_summed(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_spectral_equations.ToeplitzSums, "of", interrupted)
+    monkeypatch.setattr(toeplitz.ToeplitzSums, "of", interrupted)
     X = POINTS[2]
     terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target(X), 300.0)]
     stopped = rkhs.Problem(KERNELS[2], terms, rkhs.Constant(), approximation=GRID).solve()
@@ -344,7 +344,7 @@ def test_a_matrix_that_rounding_makes_indefinite_leaves_no_nan(monkeypatch):
     X = POINTS[1]
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), X[:, 0], 1.0)
     problem = rkhs.Problem(rkhs.Gaussian(0.5), [term], approximation=rkhs.FourierGrid())
-    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", lambda self, tau: -tau)
+    monkeypatch.setattr(normal_equations.NormalEquations, "product", lambda self, tau: -tau)
     found = problem.solve()
     assert found.status == "no further progress"
     assert np.all(np.isfinite(found.function(X)))
@@ -352,14 +352,14 @@ def test_a_matrix_that_rounding_makes_indefinite_leaves_no_nan(monkeypatch):
 
 def test_variances_take_fewer_iterations_than_solutions(monkeypatch):
     """Of accurate data with a trend, whose equations are ill-conditioned: an error of variances is quadratic."""
-    monkeypatch.setattr(_spectral_equations, "PLAIN", 10**6)  # no leading block, which would contain the whole grid
+    monkeypatch.setattr(normal_equations, "PLAIN", 10**6)  # no leading block, which would contain the whole grid
     X = np.random.default_rng(0).uniform(size=(500, 2))
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 100 * X[:, 0], 1e5)
     problem = rkhs.Problem(rkhs.Matern(0.5, 1.0), [term], rkhs.Constant(), approximation=rkhs.FourierGrid(modes=2000))
     covariance, M = problem.solve(tol=1e-2).source.given, rkhs.Evaluation(X[:3])
-    products, own = [], _spectral_equations.NormalEquations.product
+    products, own = [], normal_equations.NormalEquations.product
     counted = lambda self, tau: (products.append(1), own(self, tau))[1]  # noqa: E731
-    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", counted)
+    monkeypatch.setattr(normal_equations.NormalEquations, "product", counted)
     variance, used = covariance.variance(M) - covariance.space.missing(M), len(products)
     np.testing.assert_allclose(variance, np.diag(covariance.covariance(M)), rtol=1e-3)
     assert used < 0.5 * (len(products) - used)
@@ -628,7 +628,7 @@ def test_far_from_the_data_the_variance_is_that_of_the_prior(count):
 
 
 def test_samples_know_the_box_of_the_user(monkeypatch):
-    monkeypatch.setattr("rkhs.solvers._spectral_covariance.COARSE", 200)
+    monkeypatch.setattr("rkhs._finite.operators.COARSE", 200)
     X = np.random.default_rng(0).uniform(size=(200, 2))
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(5 * X[:, 0]), weight=50.0)
     grid = rkhs.FourierGrid(box=([-3.0, -3.0], [4.0, 4.0]))

@@ -142,7 +142,7 @@ def test_products_without_matrices(d, name, weights):
     scale = np.abs(E).sum(axis=1).max()
     np.testing.assert_allclose(space.apply(L, tau), E @ tau, atol=1e-12 * scale)
     assert space.apply(L, tau[:, 0]).shape == (L.size,)
-    np.testing.assert_allclose(space.columns(space.adjoint(L, alpha)), E.T @ alpha, atol=1e-12 * scale)
+    np.testing.assert_allclose(space.adjoint(L, alpha), E.T @ alpha, atol=1e-12 * scale)
     expected = E.T @ (w[:, None] * (E @ tau))
     normal = space.normal(L, w)
     size = np.abs(E.T) @ (w * (np.abs(E) @ np.abs(tau).max(axis=1)))

@@ -165,7 +165,7 @@ def test_rows_too_many_to_keep_are_read_again(loss, monkeypatch):
     """E is never held: Newton's method reads the stream anew, and comes to the same."""
     stream = rkhs.streams.blocks(X[:60], LABELS[:60], rows=30)
     kept = classifier(loss=loss, tol=1e-5).fit(stream)
-    monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
+    monkeypatch.setattr("rkhs._finite.sums.KEPT_BYTES", 1000)
     read = classifier(loss=loss, tol=1e-5).fit(stream)
     np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=5e-3)
     assert read.solution_.relative_gap <= 1e-5
@@ -179,7 +179,7 @@ def test_a_block_without_labels_among_rows_that_are_read_again(monkeypatch):
     y[250:500] = -1
     stream = rkhs.streams.blocks(X, y, rows=250)
     kept = classifier(loss="logistic").fit(stream)
-    monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
+    monkeypatch.setattr("rkhs._finite.sums.KEPT_BYTES", 1000)
     read = classifier(loss="logistic").fit(stream)
     np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=1e-6)
 
@@ -256,7 +256,7 @@ def test_blocks_without_rows_are_passed_over(nothing, loss):
 def test_blocks_without_rows_among_rows_that_are_read_again(monkeypatch):
     parts = [(X[:0], LABELS[:0]), (X[:500], LABELS[:500]), (X[:0], LABELS[:0]), (X[500:], LABELS[500:])]
     kept = classifier(loss="logistic").fit(X, LABELS)
-    monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
+    monkeypatch.setattr("rkhs._finite.sums.KEPT_BYTES", 1000)
     read = classifier(loss="logistic").fit(rkhs.streams.blocks(lambda: iter(parts)))
     np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=1e-6)
 

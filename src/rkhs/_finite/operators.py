@@ -246,8 +246,8 @@ class OperatorTerms:
 
     def covariance(self, system: FiniteProblem) -> OperatorCovariance:
         """Return the covariance of any functionals; all losses must be squared."""
-        curvature = system.geometry.curvature(system, np.zeros((system.size, system.columns)))
-        return OperatorCovariance(self.space, self.basis, curvature, self.rows, self.blocks, self.outputs)
+        weights = [t.weight for t in system.terms]
+        return OperatorCovariance(self.space, self.basis, self.rows, weights, self.blocks, self.outputs)
 
 
 def with_missing_variance(space: FiniteSpace, rows: tuple[Functional, Matrix], weight: Matrix) -> Matrix:
@@ -272,10 +272,15 @@ class OperatorCovariance:
 
     space: FiniteSpace
     basis: FunctionSpace | None
-    curvature: NormalEquations
     rows: Sequence[tuple[Functional, Matrix]]
+    weights: Sequence[Matrix]  # (N, 1), with the variance that the space misses
     blocks: Sequence[LossBlock]  # with the weights of the problem
     outputs: int | None
+
+    @cached_property
+    def curvature(self) -> NormalEquations:
+        """The equations of the posterior."""
+        return NormalEquations(self.space, QuadraticSums.of(self.space, self.rows, self.weights), 2.0)
 
     @property
     def degrees_of_freedom(self) -> int:

@@ -56,6 +56,8 @@ def chosen_space(
         return _function(found, auto(system, 1.0).run(system, system.start(), quiet(1.0)), several=True)
 
     space = approximation.choose(kernel, families, preliminary_fit)
+    if not isinstance(space, FiniteSpace):
+        raise TypeError(f"{approximation!r} must choose an rkhs.extend.FiniteSpace, got {space!r}.")
     if device not in (None, "cpu") and not space.stored:
         raise ValueError(
             f"A {type(approximation).__name__} is computed on the CPU, and device is {device!r}: leave `device` out, "
