@@ -42,7 +42,7 @@ from rkhs._backend.nufft import package
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram.blocks import check_bounded
 from rkhs._gram.operator import gram
-from rkhs._spaces.base import Approximation, FiniteSpace, Pilot
+from rkhs._spaces.base import Approximation, FiniteSpace, Pilot, corners
 from rkhs._spaces.spectral import RadialSpectrum, spectra
 from rkhs._spaces.toeplitz import Channels, Grid, Normal, ToeplitzSums
 from rkhs.functionals._base import Functional, Part
@@ -123,7 +123,7 @@ class FourierGrid(Approximation):
         if dimension > 3:
             raise ValueError(f"A FourierGrid is for at most three features, got {dimension}: use rkhs.Landmarks.")
         parts = spectra(scalar, dimension)
-        low, high = _corners(atoms)
+        low, high = corners(atoms)
         if self.box is not None:
             low, high = self._checked_box(low, high)
         center, extent = (low + high) / 2, high - low
@@ -203,12 +203,6 @@ def pushed_parts(functional: Functional, push: Push | None) -> tuple[Part, ...]:
     if push is None:
         return functional.parts
     return tuple(replace(part, atoms=atoms) for part in functional.parts for atoms in push(part.atoms))
-
-
-def _corners(atoms: Sequence[Atoms]) -> tuple[Vector, Vector]:
-    points = [one.points for one in atoms if one.points.shape[0]]
-    low = np.min([to_numpy(array).min(axis=0) for array in points], axis=0).astype(np.float64)
-    return low, np.max([to_numpy(array).max(axis=0) for array in points], axis=0).astype(np.float64)
 
 
 def _widths(atoms: Sequence[Atoms]) -> Any:
@@ -319,7 +313,7 @@ class FourierGridSpace(FiniteSpace):
 
     def corners(self, families: Sequence[Functional]) -> tuple[Vector, Vector]:
         """Return the corners of the box that contains the points of functionals."""
-        return _corners([part.atoms for family in families for part in self.parts(family)])
+        return corners([part.atoms for family in families for part in self.parts(family)])
 
     @cached_property
     def frequencies(self) -> list[Vector]:
