@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import rkhs
-from rkhs._gram.sensitivity import sensitivity
 from rkhs.kernels._symmetrized import generated, group_order
 from rkhs.testing import check_kernel
 
@@ -158,26 +157,6 @@ def test_components_share_what_they_have_in_common():
     X, Y = rng.standard_normal((3, 1)), rng.standard_normal((2, 1))
     G = rkhs.gram(K, rkhs.functionals.Components(X, 2), rkhs.functionals.Components(Y, 2)).dense()
     np.testing.assert_allclose(G, np.kron(rkhs.Gaussian(1.0)(X, Y), B), atol=1e-14)
-
-
-KERNELS = {
-    "Composition": lambda s: rkhs.Matern(2.5, s) @ rkhs.kernels.InverseDistances(),
-    "Symmetrized": lambda s: rkhs.kernels.Symmetrized(rkhs.Gaussian(s), np.stack([np.eye(12), -np.eye(12)])),
-    "CurlFree": lambda s: rkhs.kernels.CurlFree(rkhs.Gaussian(s)),
-    "Periodic": lambda s: rkhs.Periodic(7.0, s),
-}
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_derivatives_in_settings(name):
-    L = rkhs.stack([rkhs.Evaluation(molecules(3)), rkhs.Derivative(molecules(2), axes=[1])])
-    B = rng.standard_normal((5, 5))
-    h = 1e-5
-    up, down = (rkhs.gram(KERNELS[name](0.8 * np.exp(step)), L).dense() for step in (h, -h))
-    found = sensitivity(KERNELS[name](0.8), L, L, B, [("kernel.scale", None)])["kernel.scale", None]
-    assert found == pytest.approx(float(np.vdot(B, up - down)) / (2 * h), rel=1e-6)
-    table = rkhs.gram(KERNELS[name](0.8).tangent("kernel.scale"), L).dense()
-    assert found == pytest.approx(float(np.vdot(B, table)), rel=1e-9)
 
 
 def test_settings_are_learned_behind_a_map():
