@@ -113,20 +113,6 @@ def test_a_factorization_that_was_stopped_leaves_the_matrix():
     np.testing.assert_array_equal(np.triu(halves.matrix), np.triu(G))
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("family", [rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.LocalAverage(X, 0.1)], ids=repr)
-def test_a_matrix_tells_how_far_it_is_and_is_the_same(family, threads, small_pieces, monkeypatch):
-    monkeypatch.setattr(tables, "cores", lambda array: threads)
-    shares = []
-    with with_progress_callback(shares.append):
-        matrix = rkhs.gram(KERNEL, family).in_double()
-    monkeypatch.undo()
-    np.testing.assert_allclose(matrix, rkhs.gram(KERNEL, family).in_double(), atol=1e-14)
-    assert len(shares) > 20 / threads  # the calling thread alone reports, and computes its share of the tiles
-    assert shares == sorted(shares)
-    assert 0 <= shares[0] < shares[-1] <= 1
-
-
 @pytest.mark.parametrize("limit", [10.0, 60.0, 200.0])
 def test_direct_stops_within_a_piece(limit, small_pieces, ticking):
     given = problem()
