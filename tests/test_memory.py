@@ -1,4 +1,4 @@
-"""The largest of the papers' problems stays within its memory."""
+"""What a process may take: limits of the system count, and the largest problem of the papers stays within its memory."""
 
 import os
 import subprocess
@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from rkhs._backend import memory
 
 FOLDER = Path(os.environ.get("RKHS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 SOLVE = """
@@ -36,3 +38,22 @@ def test_usps_with_all_gradients_stays_within_1_5_gib():
     assert status == "converged"
     assert int(products) <= 40
     assert int(kilobytes) * 1024 < 1.5 * 2**30
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no module resource")
+def test_a_limit_on_the_address_space_counts():
+    code = (
+        "import resource; from rkhs._backend.memory import free_main_memory;"
+        "resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)); print(free_main_memory())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0 < int(done.stdout) < 2**31
+
+
+@pytest.mark.parametrize(("limit", "left"), [("1000000", 400_000), ("max", None), ("what?", None)])
+def test_a_limit_of_a_container_counts(tmp_path, monkeypatch, limit, left):
+    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    (tmp_path / "memory.current").write_text("600000\n")
+    monkeypatch.setattr(memory, "GROUP", tmp_path)
+    found = memory.free_main_memory()
+    assert found == left if left else found > 400_000  # which any computer has
