@@ -1,4 +1,4 @@
-"""What a process may take: limits of the system count, and the largest problem of the papers stays within its bounds."""
+"""What a process may take: limits of the system count, and the largest problem of the papers stays within them."""
 
 import os
 import subprocess

@@ -114,7 +114,7 @@ BROKEN = [
     ({"shape": property(lambda self: (3, 2))}, "a part of it writes to the rows 0 to 7"),
     ({"size": property(lambda self: 4)}, "size = the product of the shape"),
     ({"__call__": lambda self, f: Functional.__call__(self, f) ** 2}, r"L\(f\) has the shape of L|L\(2 f - 3 g\)"),
-    ({"take": lambda self, rows: Functional.take(self, rows) * NEARLY}, r"\(2 L - M / 2\)\(f\)|L.take"),
+    ({"take": lambda self, rows: Functional.take(self, rows) * NEARLY}, r"\(2 L - M / 2\)\(f\)|L.take\(rows\)"),
     ({"assemble": lambda self, on: Functional.assemble(self, on) * NEARLY}, r"L\(p\) = its difference quotients"),
     (
         {"parts": property(lambda self: tuple(Askew(part.atoms) for part in rkhs.Gradient(X).parts))},
