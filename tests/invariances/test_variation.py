@@ -135,22 +135,19 @@ def test_the_length_of_gradients_at_the_training_points():
     assert np.all(np.isfinite(model.predict(X)))
 
 
-def test_points_are_necessary_for_terms():
-    with pytest.raises(ValueError, match="pass points="):
-        rkhs.TotalVariation().term(1.0)
+LINE = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+REFUSED = [
+    (lambda: rkhs.TotalVariation().term(1.0), "pass points="),
+    *((lambda p=p: rkhs.TotalVariation(p), "do not span") for p in ([[0.0]], LINE, [[0.0, 1.0], [2.0, 3.0]])),
+    (lambda: rkhs.TotalVariation(np.zeros((2, 4))), "at most 3 dimensions"),
+]
 
 
-@pytest.mark.parametrize(
-    "points", [[[0.0]], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], [[0.0, 1.0], [2.0, 3.0]]]
-)
-def test_points_that_span_nothing(points):
-    with pytest.raises(ValueError, match="do not span"):
-        rkhs.TotalVariation(points)
-
-
-def test_more_than_three_dimensions():
-    with pytest.raises(ValueError, match="at most 3 dimensions"):
-        rkhs.TotalVariation(np.zeros((2, 4)))
+@pytest.mark.every
+@pytest.mark.parametrize(("make", "sentence"), REFUSED)
+def test_what_is_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
 
 
 def test_repeated_points_count_once():
