@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import rkhs
+from refusals import refused
 from rkhs._problem import grid
 from rkhs._problem.grid import GridTasks
 from rkhs.solvers._choose import Fallback
@@ -169,7 +170,7 @@ def test_a_cell_at_its_limit_of_iterations_does_not_end_the_grid(monkeypatch):
     assert first.status == third.status == "converged"
 
 
-REFUSED = [
+test_what_is_refused = refused(
     (lambda: problem().path(problem().terms[0], NUS), "not a term of this problem"),
     (
         lambda: problem().grid({0: [1]}, {0: [[99]]}),
@@ -180,14 +181,7 @@ REFUSED = [
         lambda: problem().grid({0: [1.0], (0, 1): [1.0]}),
         r"one axis of weights at most, got the terms \[0, 0, 1\]",
     ),
-]
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(("make", "sentence"), REFUSED)
-def test_what_is_refused(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        make()
+)
 
 
 def test_many_labels_and_classes_are_solved_cell_by_cell():

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse
 import torch
 
+from refusals import refused
 from rkhs._graphs import neighbor_graph
 from rkhs._graphs.filters import ChebyshevFilters, SpectralFilters
 from rkhs._graphs.neighbor_graph import NeighborGraph, row_keys
@@ -252,25 +253,18 @@ def test_keys_tell_rows_apart():
     assert len(np.unique(row_keys(np.arange(20000.0).reshape(-1, 2)))) == 10000
 
 
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        *(
-            (lambda n=n: NeighborGraph.of(X, n), f"n_neighbors of a NeighborGraph must be a positive integer, got {n}")
-            for n in (0, 2.5, True, None)
-        ),
-        (lambda: NeighborGraph.of(X, components=0), "components of a NeighborGraph must be a positive integer, got 0"),
-        (lambda: NeighborGraph.of(X, scale=0.0), "scale"),
-        (lambda: NeighborGraph.of(X, scale=[1.0, np.nan, 1.0]), "scale"),
-        (lambda: NeighborGraph.of(X, scale=[1.0, 2.0]), "scale"),
-        (lambda: NeighborGraph.of(X[:0]), "needs at least one point"),
-        (lambda: NeighborGraph.of(X[0]), r"X must have shape \(points, features\)"),
-        (lambda: NeighborGraph.of(np.where(X > 2, np.nan, X)), "NaN or infinity"),
-        (lambda: NeighborGraph.of(X).on_nodes(X[:, :2]), "has points of 3 features, got 2"),
-        (lambda: NeighborGraph.of(X).on_nodes(np.full((1, 3), np.inf)), "NaN or infinity"),
-    ],
+test_what_is_refused = refused(
+    *(
+        (lambda n=n: NeighborGraph.of(X, n), f"n_neighbors of a NeighborGraph must be a positive integer, got {n}")
+        for n in (0, 2.5, True, None)
+    ),
+    (lambda: NeighborGraph.of(X, components=0), "components of a NeighborGraph must be a positive integer, got 0"),
+    (lambda: NeighborGraph.of(X, scale=0.0), "scale"),
+    (lambda: NeighborGraph.of(X, scale=[1.0, np.nan, 1.0]), "scale"),
+    (lambda: NeighborGraph.of(X, scale=[1.0, 2.0]), "scale"),
+    (lambda: NeighborGraph.of(X[:0]), "needs at least one point"),
+    (lambda: NeighborGraph.of(X[0]), r"X must have shape \(points, features\)"),
+    (lambda: NeighborGraph.of(np.where(X > 2, np.nan, X)), "NaN or infinity"),
+    (lambda: NeighborGraph.of(X).on_nodes(X[:, :2]), "has points of 3 features, got 2"),
+    (lambda: NeighborGraph.of(X).on_nodes(np.full((1, 3), np.inf)), "NaN or infinity"),
 )
-def test_what_is_refused(make, words):
-    with pytest.raises(ValueError, match=words):
-        make()

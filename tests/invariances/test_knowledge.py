@@ -10,6 +10,7 @@ from scipy import ndimage
 from sklearn.base import clone
 
 import rkhs
+from refusals import refused
 from rkhs.invariances import InputNoise, Invariance, Monotone, RandomSubset, SignalTangents, Tangents
 
 
@@ -164,7 +165,7 @@ def test_sampled_knowledge_is_that_of_some_rows():
     assert not np.array_equal(RandomSubset("gradient", most=10, random_state=1)(X).X, L.X)
 
 
-REFUSED = [
+test_what_is_refused = refused(
     (lambda: Tangents(lambda X, a: X[:, :1])(np.zeros((2, 2))), "must keep the shape"),
     *((lambda w=w: InputNoise(w), "width must be positive") for w in (0.0, -1.0, [0.0, 0.0], [[1.0]])),
     (lambda: InputNoise([1.0, 2.0])(np.zeros((4, 3))), "2 widths but X has 3 features"),
@@ -172,11 +173,4 @@ REFUSED = [
     (lambda: SignalTangents()(np.zeros((3, 1))), "at least two samples"),
     (lambda: RandomSubset("gradient", most=0), "positive number of points"),
     (lambda: RandomSubset("steepness", most=10), "An invariance must be a callable"),
-]
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(("make", "sentence"), REFUSED)
-def test_what_is_refused(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        make()
+)

@@ -7,6 +7,7 @@ import scipy.sparse
 from sklearn.base import clone
 
 import rkhs
+from refusals import refused
 from rkhs.invariances import WordSubstitution
 
 RNG = np.random.default_rng(0)
@@ -83,17 +84,10 @@ def test_words_that_may_stand_for_each_other_get_the_same_weight(kernel):
     assert changes[1e4] < (0.05 if kernel == "linear" else 0.7) * changes[0.0]  # a whole word is not infinitesimal
 
 
-REFUSED = [
+test_what_is_refused = refused(
     *((lambda p=p: WordSubstitution(p), "pairs of different words") for p in ([], [(1, 1)], [(1, 2, 3)])),
     (lambda: WordSubstitution(PAIRS, weights=[1.0, 0.0]), "weights must be positive"),
     (lambda: WordSubstitution(PAIRS, weights=[1.0, 2.0])(X), "2 weights, and X has 12 columns"),
     (lambda: WordSubstitution([(0, 12)])(X), "0 to 11"),
     (lambda: WordSubstitution(PAIRS, most=0), "most"),
-]
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(("make", "sentence"), REFUSED)
-def test_what_is_refused(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        make()
+)
