@@ -36,10 +36,7 @@ def minimizer(problem):
     B = Z @ (vectors / np.sqrt(size))
     v, c = cvxpy.Variable(B.shape[1]), cvxpy.Variable(max(Q.shape[1], 1))
     u = G @ B @ v + (Q if Q.shape[1] else np.zeros((system.size, 1))) @ c
-    risk = sum(
-        cvxpy.sum(cvxpy.multiply(t.weight[:, 0], problems.cvxpy_loss(t.loss, u[t.rows], t.target[:, 0])))
-        for t in system.terms
-    )
+    risk = sum(problems.cvxpy_risk(t.loss, u[t.rows], t.target[:, 0], t.weight[:, 0]) for t in system.terms)
     model = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(v) / 2 + risk))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that 1e-12 was not reached

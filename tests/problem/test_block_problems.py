@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import judge
+import problems
 import rkhs
 from rkhs.solvers._choose import Fallback
 
@@ -45,26 +46,6 @@ class Oracle:
     u: np.ndarray
 
 
-def of_length(phi, r):
-    match phi:
-        case rkhs.Squared():
-            return cp.square(r)
-        case rkhs.Huber():
-            return cp.huber(r, phi.delta)
-        case rkhs.losses.SquaredEpsilonInsensitive():
-            return cp.square(cp.pos(r - phi.epsilon))
-    return cp.pos(r - phi.epsilon)
-
-
-def vector_losses(loss, V, b):
-    """The losses of vectors (t, m)."""
-    if isinstance(loss, rkhs.GroupNorm):
-        return of_length(loss.loss, cp.norm(V - b, axis=1))
-    if isinstance(loss, rkhs.RobustHinge):
-        return cp.pos(1 - cp.multiply(b[:, 0], V[:, 0]) + loss.radius * cp.norm(V[:, 1:], axis=1))
-    return of_length(loss, cp.abs(V - b)[:, 0])
-
-
 def oracle(terms, basis, kernel=KERNEL):
     """The minimum by an interior-point method for second-order cones."""
     family = rkhs.stack([t.functional for t in terms])
@@ -76,10 +57,8 @@ def oracle(terms, basis, kernel=KERNEL):
         u = u + P @ cp.Variable(P.shape[1])
     J, start = cp.sum_squares(a) / 2, 0
     for t in terms:
-        m = getattr(t.loss, "size", 1)
-        V = cp.reshape(u[start : start + t.size], (t.size // m, m), order="C")
-        b, w = np.asarray(t.target).reshape(-1, m), np.asarray(t.weights()).reshape(-1, m)[:, 0]
-        J, start = J + cp.sum(cp.multiply(w, vector_losses(t.loss, V, b))), start + t.size
+        b, w = np.asarray(t.target).reshape(-1), np.asarray(t.weights()).reshape(-1)
+        J, start = J + problems.cvxpy_risk(t.loss, u[start : start + t.size], b, w), start + t.size
     cp.Problem(cp.Minimize(J)).solve(solver="CLARABEL")
     return Oracle(float(J.value), np.asarray(u.value))
 

@@ -25,6 +25,7 @@ import scipy.linalg
 from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, namespace, same_device, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, on_cpu, tile_entries
 from rkhs._backend.precision import check_precision
+from rkhs._calculus.atoms import Atoms
 from rkhs._gram.operator import gram
 from rkhs.functionals._base import Functional
 from rkhs.kernels._base import Kernel
@@ -522,6 +523,13 @@ def generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31))
     return np.random.default_rng(random_state)
+
+
+def corners(atoms: Sequence[Atoms]) -> tuple[Vector, Vector]:
+    """Return the lower and the upper corner of the box of all points; both are zero if there are none."""
+    points = [to_numpy(one.points) for one in atoms if one.points.shape[0]] or [np.zeros((1, atoms[0].dimension))]
+    low, high = (end([end(array, axis=0) for array in points], axis=0) for end in (np.min, np.max))
+    return low.astype(np.float64), high.astype(np.float64)
 
 
 def in_double(points: Array) -> Array:

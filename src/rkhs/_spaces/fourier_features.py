@@ -19,10 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms, push_covariance
 from rkhs._gram.blocks import check_bounded
-from rkhs._spaces.base import Approximation, FiniteSpace, Pilot, Tile, check_count, generator, in_double, square
+from rkhs._spaces.base import (
+    Approximation,
+    FiniteSpace,
+    Pilot,
+    Tile,
+    check_count,
+    corners,
+    generator,
+    in_double,
+    square,
+)
 from rkhs.functionals._base import Functional
 from rkhs.kernels import Gaussian, Kernel, LinearTransform, Matern, RationalQuadratic
 
@@ -80,10 +90,8 @@ class FourierFeatures(Approximation):
         prototype = families[0].prototype
         space = FourierSpace.draw(kernel, int(prototype.shape[1]), self.count, generator(self.random_state))
         # Phases far from zero are inaccurate: they are those of the differences from the middle of the points.
-        points = [to_numpy(part.atoms.points) for family in families for part in family.parts]
-        points = [array for array in points if len(array)] or [np.zeros((1, space.dimension))]
-        low, high = (np.stack([double(end(p, axis=0)) for p in points]) for end in (np.min, np.max))
-        return replace(space, center=(low.min(axis=0) + high.max(axis=0)) / 2).like(in_double(prototype[:0]))
+        low, high = corners([part.atoms for family in families for part in family.parts])
+        return replace(space, center=(low + high) / 2).like(in_double(prototype[:0]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,7 +40,7 @@ from rkhs._backend.nufft import package
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram.blocks import check_bounded
 from rkhs._gram.operator import gram
-from rkhs._spaces.base import Approximation, Pilot
+from rkhs._spaces.base import Approximation, Pilot, corners
 from rkhs._spaces.spectral import RadialSpectrum, spectra
 from rkhs._spaces.toeplitz import Channels, Grid, Normal, ToeplitzSums, Waves
 from rkhs.functionals._base import Functional, Part
@@ -123,7 +123,7 @@ class FourierGrid(Approximation):
         if dimension > 3:
             raise ValueError(f"A FourierGrid is for at most three features, got {dimension}: use rkhs.Landmarks.")
         parts = spectra(scalar, dimension)
-        low, high = _corners(atoms)
+        low, high = corners(atoms)
         if self.box is not None:
             low, high = self._checked_box(low, high)
         center, extent = (low + high) / 2, high - low
@@ -203,12 +203,6 @@ def pushed_parts(functional: Functional, push: Push | None) -> tuple[Part, ...]:
     if push is None:
         return functional.parts
     return tuple(replace(part, atoms=atoms) for part in functional.parts for atoms in push(part.atoms))
-
-
-def _corners(atoms: Sequence[Atoms]) -> tuple[Vector, Vector]:
-    points = [one.points for one in atoms if one.points.shape[0]]
-    low = np.min([to_numpy(array).min(axis=0) for array in points], axis=0).astype(np.float64)
-    return low, np.max([to_numpy(array).max(axis=0) for array in points], axis=0).astype(np.float64)
 
 
 def _widths(atoms: Sequence[Atoms]) -> Any:
@@ -302,7 +296,7 @@ class FourierGridSpace(Waves):
         return self.center - half, self.center + half
 
     def outside_of_box(self, families: Sequence[Functional]) -> str | None:
-        low, high = _corners([part.atoms for family in families for part in self.parts(family)])
+        low, high = corners([part.atoms for family in families for part in self.parts(family)])
         if np.all(np.maximum(self.center - low, high - self.center) <= 0.5001 * self.extent):
             return None
         return (
