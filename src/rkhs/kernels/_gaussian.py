@@ -5,17 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from math import pi
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, gammainccinv, gammaln
 
 from rkhs._backend.arrays import EPS, Array, Matrix, Vector, as_real, namespace, to_numpy
 from rkhs._calculus.atoms import check_map
 from rkhs._calculus.maps import Circles
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum
 from rkhs.kernels._base import Kernel
-from rkhs.kernels._scaled import LinearCombination, Scale, ScaledKernel, squared_distance
+from rkhs.kernels._scaled import LinearCombination, Scale, ScaledKernel, SpectralDensity, squared_distance
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Gaussian(ScaledKernel):
     """
 
     scale: Scale = 1.0
+    decreasing: ClassVar[bool] = True
 
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
         return dict.fromkeys(orders, namespace(q).exp(q))  # all derivatives of exp share one array
@@ -60,6 +62,9 @@ class Gaussian(ScaledKernel):
         narrower = (axes / np.sqrt(1 + ratios)).T * factors
         return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratios)))), LinearTransform(Gaussian(scale=1.0), narrower))
 
+    def spectral_density(self, dimension: int) -> SpectralDensity:
+        return GaussianDensity(self, dimension)
+
     def gaussians(self, dimension: int) -> list[tuple[float, Gaussian]]:
         """Return the kernel as a mixture of Gaussians: itself, with weight one."""
         return [(1.0, self)]
@@ -77,6 +82,19 @@ class Gaussian(ScaledKernel):
         return LinearCombination(
             ((constant, average), (1.0, Product((average, squared_distance((scales[:, None] * inverse)[rows])))))
         )
+
+
+class GaussianDensity(SpectralDensity):
+    """The spectral density (2 pi)^(d/2) exp(-2 pi^2 w^2) of a Gaussian kernel."""
+
+    def density(self, squares: Vector) -> Vector:
+        return (2 * pi) ** (self.dimension / 2) * np.exp(-2 * pi**2 * squares)
+
+    def frequency(self, share: float, order: int) -> float:
+        return float((gammainccinv(self.dimension / 2 + order, share) / 2) ** 0.5 / pi)
+
+    def sample(self, count: int, random: np.random.Generator) -> Matrix:
+        return random.standard_normal((count, self.dimension))
 
 
 def Periodic(period: Any, scale: Any = 1.0) -> Composition:
@@ -121,6 +139,8 @@ class GaussianMixture(ScaledKernel):
     is below 1e-13 in every dimension.
     """
 
+    decreasing: ClassVar[bool] = True
+
     @abstractmethod
     def shape_and_variance(self) -> tuple[float, Callable[[Vector], Vector]]:
         """Return the shape a of the gamma distribution and the variance v(u), in units of the squared scale."""
@@ -149,3 +169,12 @@ class GaussianMixture(ScaledKernel):
         # The threshold is far below rounding because narrow Gaussians have large derivatives.
         threshold = 1e-24 * sum(weight for weight, _ in parts)
         return Sum(tuple(Multiple(weight, kernel) for weight, kernel in parts if weight > threshold))
+
+
+class MixtureDensity(SpectralDensity):
+    """The spectral density of a mixture of Gaussians, from which frequencies are drawn by drawing a Gaussian first."""
+
+    def sample(self, count: int, random: np.random.Generator) -> Matrix:
+        normal = random.standard_normal((count, self.dimension))
+        shape, variance = self.kernel.shape_and_variance()
+        return normal / np.sqrt(variance(random.standard_gamma(shape, size=(count, 1))))

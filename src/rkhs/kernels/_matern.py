@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil, inf, log, pi, prod
 from numbers import Real
 from typing import ClassVar
 
+import numpy as np
+from scipy.special import betaincinv, gammaln
+
 from rkhs._backend.arrays import Array, Vector, namespace
-from rkhs.kernels._gaussian import GaussianMixture
-from rkhs.kernels._scaled import Scale
+from rkhs.kernels._gaussian import GaussianMixture, MixtureDensity
+from rkhs.kernels._scaled import Scale, SpectralDensity
 
 MAX_NU = 20.5  # beyond this order the kernel is indistinguishable from the Gaussian in double precision
 
@@ -91,3 +94,27 @@ class Matern(GaussianMixture):
 
     def shape_and_variance(self) -> tuple[float, Callable[[Vector], Vector]]:
         return self.nu, lambda u: u / self.nu
+
+    def spectral_density(self, dimension: int) -> SpectralDensity:
+        return MaternDensity(self, dimension)
+
+
+class MaternDensity(MixtureDensity):
+    """The spectral density of a Matern kernel, which falls as a power of the frequency.
+
+        2^d pi^(d/2) G(nu + d/2) (2 nu)^nu / G(nu) (2 nu + 4 pi^2 w^2)^-(nu + d/2)
+
+    (Rasmussen and Williams, Gaussian processes for machine learning, section 4.2).
+    """
+
+    def density(self, squares: Vector) -> Vector:
+        nu, d = self.kernel.nu, self.dimension
+        log_size = d * log(2) + d / 2 * log(pi) + gammaln(nu + d / 2) - gammaln(nu)
+        return np.exp(log_size + nu * log(2 * nu) - (nu + d / 2) * np.log(2 * nu + 4 * pi**2 * squares))
+
+    def frequency(self, share: float, order: int) -> float:
+        nu = self.kernel.nu
+        if order >= nu:
+            return inf
+        x = float(betaincinv(nu - order, self.dimension / 2 + order, share))
+        return float((2 * nu * (1 / x - 1)) ** 0.5 / (2 * pi))
