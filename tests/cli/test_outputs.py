@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import rkhs
 from rkhs._cli.commands import app
-from rkhs._cli.outputs import check_outputs
+from rkhs._cli.options import check_outputs
 from rkhs._cli.terminal import CommandError
 
 

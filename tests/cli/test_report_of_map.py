@@ -3,7 +3,7 @@
 import numpy as np
 
 import rkhs
-from rkhs._cli.charts import candidates_table, grid_chart
+from rkhs._cli.report import candidates_table, grid_chart
 
 
 def test_kernels_are_listed_by_evidence_and_no_errors_are_shown():

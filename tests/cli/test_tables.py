@@ -14,15 +14,14 @@ from typer.testing import CliRunner
 
 from rkhs._cli.commands import app
 from rkhs._cli.fit import examples_of
-from rkhs._cli.options import Format, Request
-from rkhs._cli.outputs import write_table
+from rkhs._cli.options import Format, Request, write_table
 
 NAN = np.nan
 
 
 def seen(path, target="label", regression=False, ignore=(), text=(), missing=(), **form):
     """Return what `rkhs fit` would learn from: columns, targets, and facts."""
-    request = Request(path, target, regression=regression, ignore=ignore, as_text=text, form=Format(missing, **form))
+    request = Request(path, target, regression=regression, ignore=ignore, text=text, form=Format(missing, **form))
     examples, _, facts = examples_of(request)
     return {name: list(examples.features[name]) for name in examples.features.columns}, examples.y.tolist(), facts
 

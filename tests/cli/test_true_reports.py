@@ -13,15 +13,12 @@ from sklearn.datasets import make_moons
 from typer.testing import CliRunner
 
 import rkhs
-from rkhs._cli.advice import advise
-from rkhs._cli.charts import candidates_table, grid_chart
 from rkhs._cli.commands import app
 from rkhs._cli.comparison import PairedDifference, _ablations
-from rkhs._cli.effects import Effect
+from rkhs._cli.effects import Effect, advise
 from rkhs._cli.learning import PRIORS, Examples, Fit, Tried, _search
 from rkhs._cli.options import Request
-from rkhs._cli.picture import _draw_tried
-from rkhs._cli.report import sections
+from rkhs._cli.report import _draw_tried, candidates_table, grid_chart, sections
 from rkhs._estimators.graph_kernels import graphs_in
 from rkhs._estimators.scoring import KINDS
 
