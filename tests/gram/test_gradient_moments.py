@@ -5,7 +5,7 @@ import pytest
 from test_products import KERNELS, TWICE
 
 import rkhs
-from rkhs._gram.gradient_moments import gradient_moments
+from rkhs._gram.sensitivity import gradient_moments
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 4))

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 from scipy.sparse import csr_array
 
-from rkhs._graphs.laplacian import (
+from rkhs._graphs.neighbor_graph import (
     adjacency,
     checked_graph,
     components_of,

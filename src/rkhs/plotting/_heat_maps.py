@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, Vector, double
-from rkhs.plotting._axes import axes_of, heat_map
+from rkhs.plotting._boundary import axes_of, heat_map
 
 
 @dataclass(eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Vector, as_points, to_numpy
 from rkhs._finite.function import Function
-from rkhs.plotting._axes import pyplot
+from rkhs.plotting._boundary import pyplot
 
 
 @dataclass(eq=False)
