@@ -158,11 +158,7 @@ def test_intervals_hold_the_stated_share():
     assert interval["of the deviation"]
     assert 0.9 <= inside.mean() <= 0.91
     assert interval["factor"] == pytest.approx(1.64, abs=0.15)
-    assert OutOfFold(truth[:3], truth[:3] + 1).interval() == {
-        "level": 0.9,
-        "factor": 1.0,
-        "of the deviation": False,
-    }
+    assert OutOfFold(truth[:3], truth[:3] + 1).interval() == {"level": 0.9, "factor": 1.0, "of the deviation": False}
 
 
 def test_dates_are_those_of_python():
