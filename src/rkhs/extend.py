@@ -14,7 +14,7 @@ from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import Functional, Part
 from rkhs.invariances import Invariance
 from rkhs.kernels._base import FormKernel, Kernel
-from rkhs.kernels._scaled import ScaledKernel
+from rkhs.kernels._scaled import ScaledKernel, SpectralDensity
 from rkhs.losses._base import Loss
 from rkhs.losses._blocks import BlockLoss
 from rkhs.losses._interval import IntervalLoss
@@ -43,6 +43,7 @@ __all__ = [
     "Part",
     "ScaledKernel",
     "Solver",
+    "SpectralDensity",
     "Stopped",
     "namespace",
 ]

@@ -7,12 +7,11 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from running import command
 from sklearn.datasets import load_digits
-from typer.testing import CliRunner
 
 import rkhs
 from browser import Browser, needs_chromium
-from rkhs._cli.commands import app
 from rkhs._cli.report import print_report, sections
 from rkhs._cli.sample import customers
 from rkhs._io import notes_of
@@ -76,10 +75,7 @@ def fit_once(home, name):
     plain = ["--invariance", "none"]  # faster than what is tried by default for the other three
     options = {"units": [*plain, "--regression"], "ten_classes": plain, "missing": plain}.get(name, [])
     files = [f"{home}/{name}.csv", "--target", "label", "--out", f"{home}/{name}.skops"]
-    arguments = ["fit", *files, *options, "--json"]
-    done = CliRunner().invoke(app, arguments)
-    assert done.exit_code == 0, done.output
-    (home / f"{name}.json").write_text(done.stdout)
+    (home / f"{name}.json").write_text(command("fit", *files, *options, "--json"))
 
 
 class Numbers(HTMLParser):

@@ -11,15 +11,14 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFo
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs._cli.charts import reliability
-from rkhs._cli.columns import TableColumn
 from rkhs._cli.comparison import BETTER, PLAIN_CS, PLAIN_SCALES, UNCLEAR, WORSE, OutOfFold, PairedDifference, plain_svm
 from rkhs._cli.effects import slopes
 from rkhs._cli.learning import Examples
-from rkhs._cli.outputs import escaped
+from rkhs._cli.options import escaped
 from rkhs._cli.predict import new_texts
+from rkhs._cli.report import reliability
 from rkhs._cli.sample import customers
-from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, classify, features_of
+from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, classify, features_of
 from rkhs._cli.terminal import CommandError, Problems, finite, suggest
 
 
@@ -159,11 +158,7 @@ def test_intervals_hold_the_stated_share():
     assert interval["of the deviation"]
     assert 0.9 <= inside.mean() <= 0.91
     assert interval["factor"] == pytest.approx(1.64, abs=0.15)
-    assert OutOfFold(truth[:3], truth[:3] + 1).interval() == {
-        "level": 0.9,
-        "factor": 1.0,
-        "of the deviation": False,
-    }
+    assert OutOfFold(truth[:3], truth[:3] + 1).interval() == {"level": 0.9, "factor": 1.0, "of the deviation": False}
 
 
 def test_dates_are_those_of_python():

@@ -12,7 +12,7 @@ import scipy.sparse
 
 import rkhs
 from rkhs._backend import memory
-from rkhs._gram.gradient_moments import gradient_moments
+from rkhs._gram.sensitivity import gradient_moments
 
 torch = pytest.importorskip("torch")
 

@@ -6,7 +6,7 @@ import scipy.sparse
 from scipy.sparse import csr_array
 
 from refusals import refused
-from rkhs._graphs.laplacian import (
+from rkhs._graphs.neighbor_graph import (
     adjacency,
     checked_graph,
     components_of,

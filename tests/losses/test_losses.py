@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 import rkhs
 from rkhs._backend.arrays import namespace, to_numpy
-from rkhs.losses import Smoothed
+from rkhs.losses import Smoothed, _interval
 from rkhs.losses._blocks import SmoothedBlock
 from rkhs.losses._interval import shifted
 from rkhs.testing import _losses as laws, check_loss
@@ -358,13 +358,12 @@ def test_prox_of_the_logistic_loss(step):
 
 
 def test_prox_of_the_logistic_loss_takes_few_steps(monkeypatch):
-    from rkhs.losses import _classification
 
     rng = np.random.default_rng(0)
     step = 10 ** rng.uniform(-12, 12, 2000)
     calls = []
-    softplus = _classification._softplus
-    monkeypatch.setattr(_classification, "_softplus", lambda t: calls.append(None) or softplus(t))
+    softplus = _interval._softplus
+    monkeypatch.setattr(_interval, "_softplus", lambda t: calls.append(None) or softplus(t))
     for m in (rng.standard_normal(2000) * 10 ** rng.uniform(-12, 14, 2000), -step * rng.uniform(size=2000)):
         calls.clear()
         rkhs.Logistic().prox(m, np.ones(2000), step)

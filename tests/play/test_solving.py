@@ -7,8 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rkhs._play.scene import EXAMPLES, NOTHING, Scene, SceneError, example
-from rkhs._play.solving import EXACT, RASTER, board, problem_of, python_code, solved
+from rkhs._play.scene import (
+    EXACT,
+    EXAMPLES,
+    NOTHING,
+    RASTER,
+    Scene,
+    SceneError,
+    board,
+    example,
+    problem_of,
+    python_code,
+    solved,
+)
 
 PLAIN = {
     "C": 10.0,

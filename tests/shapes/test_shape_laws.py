@@ -14,8 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from clocks import ticking
 from rkhs._shapes.claims import Claim
-from rkhs._shapes.constraints import Constraint, nonnegative, size_of
-from rkhs._shapes.fitting import ShapeCertificate, remedy
+from rkhs._shapes.fitting import Constraint, ShapeCertificate, nonnegative, remedy, size_of
 from rkhs._shapes.proofs import BranchAndBound, prove
 
 KINDS = ["increasing", "decreasing", "convex", "concave"]

@@ -10,8 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from clocks import ticking
 from rkhs._shapes.claims import Claim, parse_shape
-from rkhs._shapes.constraints import ConstrainedLeastSquares, Constraint, evenly
-from rkhs._shapes.fitting import warn_of_cost
+from rkhs._shapes.fitting import ConstrainedLeastSquares, Constraint, evenly, warn_of_cost
 from rkhs._shapes.proofs import BranchAndBound, prove
 from rkhs.invariances import Monotone
 
@@ -111,7 +110,7 @@ def test_a_failure_is_a_place():
 
 
 def test_a_contradiction_with_the_data_warns_and_tells(monkeypatch):
-    monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)  # no points but those of the first round: there are none
+    monkeypatch.setattr("rkhs._shapes.fitting.LOOKS", 0)  # no points but those of the first round: there are none
     monkeypatch.setattr("rkhs._shapes.fitting.ROUNDS", 1)
     monkeypatch.setattr("rkhs._shapes.fitting.TILT", 0.0)
     with pytest.warns(ConvergenceWarning, match="not proved on the whole box"):
@@ -120,7 +119,7 @@ def test_a_contradiction_with_the_data_warns_and_tells(monkeypatch):
 
 
 def test_what_is_left_is_mended_by_a_tilt(monkeypatch):
-    monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)  # no points but those of the first round: there are none
+    monkeypatch.setattr("rkhs._shapes.fitting.LOOKS", 0)  # no points but those of the first round: there are none
     monkeypatch.setattr("rkhs._shapes.fitting.ROUNDS", 1)
     monkeypatch.setattr("rkhs._shapes.fitting.TILT", 2.0)
     estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
@@ -230,7 +229,7 @@ def test_a_chosen_machine_keeps_what_holds_everywhere():
 
 
 def test_what_is_left_is_mended_by_a_parabola(monkeypatch):
-    monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)
+    monkeypatch.setattr("rkhs._shapes.fitting.LOOKS", 0)
     monkeypatch.setattr("rkhs._shapes.fitting.ROUNDS", 1)
     monkeypatch.setattr("rkhs._shapes.fitting.TILT", 100.0)
     for shape, Z, target in (({0: "convex"}, X + 1e6, y), ({(0, 1): "convex"}, *bowl())):
@@ -279,7 +278,7 @@ def test_ctrl_c_returns_what_is_proved(monkeypatch):
 
 def test_ctrl_c_in_a_proof_ends_the_fit(monkeypatch):
     """Not with another round."""
-    monkeypatch.setattr("rkhs._shapes.constraints.LOOKS", 0)
+    monkeypatch.setattr("rkhs._shapes.fitting.LOOKS", 0)
     proofs = []
 
     def step(search, whole=BranchAndBound.step):

@@ -14,26 +14,12 @@ import rkhs
 from rkhs._backend.arrays import Vector
 from rkhs._backend.threads import single_blas
 from rkhs._cli import comparison
-from rkhs._cli.advice import advise
-from rkhs._cli.charts import charts
-from rkhs._cli.columns import TableColumn
 from rkhs._cli.comparison import Comparison, compare
-from rkhs._cli.effects import effects
-from rkhs._cli.learning import (
-    LABELED,
-    MOST,
-    OTHERS,
-    PRIORS,
-    UNLABELED,
-    Examples,
-    Fit,
-    fit_large,
-)
-from rkhs._cli.options import AUTO, Request
-from rkhs._cli.outputs import check_picture
-from rkhs._cli.picture import draw
-from rkhs._cli.report import write_report
-from rkhs._cli.tables import NOTES, Kinds, classify, describe, features_of, read
+from rkhs._cli.effects import advise, effects
+from rkhs._cli.learning import LABELED, LANDMARKS, MOST, OTHERS, PRIORS, UNLABELED, Examples, Fit
+from rkhs._cli.options import AUTO, Request, check_picture
+from rkhs._cli.report import charts, draw, write_report
+from rkhs._cli.tables import NOTES, Kinds, TableColumn, classify, describe, features_of, read
 from rkhs._cli.terminal import CommandError, Problems, finite, step
 
 
@@ -64,7 +50,9 @@ def _fit_and_write(request: Request, examples: Examples, kinds: Kinds, found: di
         fit, learned_from = Fit.of(request, X, few), few
         if len(few.y) < len(examples.y):
             learned_from = examples.sample(MOST, OTHERS)
-            fit = fit_large(fit, columns.transform(learned_from.features), learned_from)
+            # in the span of landmarks, with the settings that the sample has chosen
+            points, landmarks = columns.transform(learned_from.features), rkhs.Landmarks(LANDMARKS)
+            fit = fit.refit(points, learned_from, approximation=landmarks, tol=1e-2)
     # The matrices of the folds are small: BLAS threads gain nothing there, and wait for each other on a busy computer.
     with step("comparing with a plain SVM") as update, single_blas():
         compared_on = few.sample(comparison.LABELED, comparison.OTHERS)
@@ -92,7 +80,7 @@ def examples_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds,
     """Return rows, kinds of columns and facts; report all problems at once, with `folds` those of folds too."""
     table, problems = read(request.data, request.form), Problems()
     with problems.gathered():
-        kinds = classify(table, (request.target, *request.ignore), request.as_text, request.ids)
+        kinds = classify(table, (request.target, *request.ignore), request.text, request.ids)
         features = features_of(table, kinds)
     with problems.gathered():
         y = _targets(table.column(request.target), request.regression)

@@ -207,8 +207,3 @@ def _search(request: Request, folds: Folds, X: Vector) -> Search:
     if request.invariance != AUTO:
         options["loss"] = "squared_hinge"
     return rkhs.InvariantClassifierCV(unlabeled=UNLABELED, **options)
-
-
-def fit_large(fit: Fit, X: Vector, examples: Examples) -> Fit:
-    """Fit the settings that a sample has chosen to a large table, in the span of landmarks."""
-    return fit.refit(X, examples, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)

@@ -14,8 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from rkhs._backend.arrays import Vector
 from rkhs._cli.learning import UNLABELED
-from rkhs._cli.options import Format
-from rkhs._cli.outputs import write_table
+from rkhs._cli.options import Format, write_table
 from rkhs._cli.tables import NOTES, Kinds, features_of, read
 from rkhs._cli.terminal import CommandError, Problems, step
 from rkhs._estimators.regressor import likely_spread

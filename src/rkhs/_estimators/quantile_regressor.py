@@ -27,9 +27,9 @@ from rkhs._estimators.scoring import C_for_loss, Labeled
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
-from rkhs._shapes.claims import Claim, check_provable
-from rkhs._shapes.constraints import FIRST, MARGIN, space_filling_points
-from rkhs._shapes.fitting import ROUNDS, ShapeCertificate
+from rkhs._shapes.bounds import check_provable
+from rkhs._shapes.claims import Claim
+from rkhs._shapes.fitting import FIRST, MARGIN, ROUNDS, ShapeCertificate, space_filling_points
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation

@@ -34,7 +34,8 @@ from rkhs._spaces.base import (
     square,
 )
 from rkhs.functionals._base import Functional
-from rkhs.kernels import Gaussian, Kernel, LinearTransform, Matern, RationalQuadratic
+from rkhs.kernels import Kernel, LinearTransform
+from rkhs.kernels._scaled import ScaledKernel
 
 
 @dataclass(frozen=True)
@@ -225,18 +226,15 @@ class FourierTile(Tile):
 
 
 def spectrum(kernel: Kernel, dimension: int, count: int, random: np.random.Generator) -> Matrix:
-    """Draw frequencies (count, n) from the spectral density: a Gaussian, or a scale mixture of Gaussians."""
+    """Draw frequencies (count, n) from the spectral density."""
     if isinstance(kernel, LinearTransform):
         matrix = np.diag(kernel.linear) if kernel.linear.ndim == 1 else kernel.linear
         return spectrum(kernel.kernel, len(matrix), count, random) @ matrix
-    if not isinstance(kernel, (Gaussian, Matern, RationalQuadratic)):
+    unit = kernel.spectral_density(dimension) if isinstance(kernel, ScaledKernel) else None
+    if unit is None:
         raise ValueError(
             f"The spectrum of {kernel!r} is not known: FourierFeatures supports Gaussian, Matern and RationalQuadratic "
-            "kernels, their sums, multiples and linear changes of input. Use rkhs.Landmarks, which supports any kernel."
+            "kernels, others with a spectral_density, their sums, multiples and linear changes of input. Use "
+            "rkhs.Landmarks, which supports any kernel."
         )
-    normal = random.standard_normal((count, dimension)) * kernel.linear(dimension)
-    if isinstance(kernel, Gaussian):
-        return normal
-    if isinstance(kernel, Matern):  # Student's t with 2 nu degrees of freedom
-        return normal * np.sqrt(2 * kernel.nu / random.chisquare(2 * kernel.nu, size=(count, 1)))
-    return normal * np.sqrt(random.gamma(kernel.alpha, 1 / kernel.alpha, size=(count, 1)))
+    return unit.sample(count, random) * unit.kernel.linear(dimension)

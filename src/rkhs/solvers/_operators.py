@@ -20,7 +20,7 @@ from rkhs._finite.operators import OperatorPoint, Operators
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._spaces.normal_equations import NormalEquations, dots
 from rkhs.exceptions import NotApplicableError
-from rkhs.losses._regression import Squared
+from rkhs.losses import Squared
 from rkhs.solvers._base import Solver
 from rkhs.solvers._reduced import line_search
 

@@ -15,8 +15,7 @@ from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor, OutOfIterations, quiet
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.exceptions import NotApplicableError
-from rkhs.losses._interval import IntervalLoss
-from rkhs.losses._regression import Squared
+from rkhs.losses._interval import IntervalLoss, Squared
 from rkhs.solvers._base import OutputSolver
 from rkhs.solvers._costs import Estimate
 from rkhs.solvers._interior_point import BoxDual

@@ -18,8 +18,8 @@ from rkhs._finite.certificate import bounds, feasible, relative_gap
 from rkhs._finite.monitor import Monitor, plain, quiet
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.verified import Entry
-from rkhs._gram.gradient_moments import gradient_moments
 from rkhs._gram.operator import Gram
+from rkhs._gram.sensitivity import gradient_moments
 from rkhs._linalg.curvature import with_ridge
 from rkhs._linalg.saddle import inverse_root
 from rkhs.solvers._base import cheapest
