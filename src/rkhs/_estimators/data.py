@@ -320,8 +320,10 @@ def columns_of(y: Any) -> int:
     return int(shape[1]) if len(shape) == 2 else 1
 
 
-def fill_missing_rows(y: Any, marker: Any) -> tuple[Vector, Vector]:
-    """Fill missing targets of y (t, outputs) with zeros; return y and the mask of rows that have no target."""
+def fill_missing_targets(y: Any, marker: Any) -> tuple[Vector, Vector]:
+    """Fill missing targets of y (t,) or (t, outputs); return y and the mask of rows that have no target."""
+    if columns_of(y) == 1:
+        return fill_missing(y, marker)
     check_unmasked(y, "y")
     columns = [fill_missing(column, marker) for column in np.asarray(as_numpy(y)).T]
     missing = np.stack([mask for _, mask in columns], axis=1)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import check_cv
-from sklearn.utils import _safe_indexing
+from sklearn.utils import check_consistent_length
 from sklearn.utils.multiclass import type_of_target
 
 from rkhs._backend.arrays import Vector
-from rkhs._estimators.data import columns_of, fill_missing, fill_missing_rows
+from rkhs._estimators.data import fill_missing_targets
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class LabeledSplit:
         tuple of two ndarrays of int
             The indices of the training rows and of the test rows.
         """
-        labels, rows, others = self._labeled(y)
+        labels, groups, rows, others = self._labeled(y, groups)
         splitter = check_cv(self.cv, labels, classifier=self._stratified(labels))
-        for train, test in splitter.split(np.zeros((len(rows), 1)), labels, _taken(groups, rows)):
+        for train, test in splitter.split(np.zeros((len(rows), 1)), labels, groups):
             yield np.sort(np.concatenate([rows[train], others])), rows[test]
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
@@ -85,24 +85,21 @@ class LabeledSplit:
         """
         if y is None or isinstance(self.cv, Integral):
             return int(check_cv(self.cv).get_n_splits(X, y, groups))
-        labels, rows, _ = self._labeled(y)
-        return int(check_cv(self.cv).get_n_splits(np.zeros((len(rows), 1)), labels, _taken(groups, rows)))
+        labels, groups, rows, _ = self._labeled(y, groups)
+        return int(check_cv(self.cv).get_n_splits(np.zeros((len(rows), 1)), labels, groups))
 
-    def _labeled(self, y: Any) -> tuple[Vector, Vector, Vector]:
-        """Return the labels, the indices of their rows, and those of all other rows."""
+    def _labeled(self, y: Any, groups: Any) -> tuple[Vector, Vector | None, Vector, Vector]:
+        """Return the labels and groups of labeled rows, the indices of these rows, and those of all other rows."""
         if y is None:
             raise ValueError("LabeledSplit needs y, which marks the rows without a label.")
-        filled, missing = (fill_missing_rows if columns_of(y) > 1 else fill_missing)(y, self.unlabeled)
+        filled, missing = fill_missing_targets(y, self.unlabeled)
+        check_consistent_length(filled, groups)
         rows = np.flatnonzero(~missing)
         if not len(rows):
             raise ValueError(f"LabeledSplit needs rows with a label; every y is unlabeled={self.unlabeled!r}.")
-        return filled[rows], rows, np.flatnonzero(missing)
+        return filled[rows], None if groups is None else np.asarray(groups)[rows], rows, np.flatnonzero(missing)
 
     def _stratified(self, labels: Vector) -> bool:
         if not isinstance(self.cv, Integral) or type_of_target(labels) not in ("binary", "multiclass"):
             return False
         return int(np.unique(labels, return_counts=True)[1].min()) >= self.cv
-
-
-def _taken(groups: Any, rows: Vector) -> Any:
-    return None if groups is None else _safe_indexing(groups, rows)

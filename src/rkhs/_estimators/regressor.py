@@ -15,7 +15,7 @@ from rkhs._backend.arrays import Vector, double, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, limited, transactional
 from rkhs._estimators.calibration import HeldOutLabels, bound
 from rkhs._estimators.cross_validation import user_marks
-from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, columns_of, fill_missing, fill_missing_rows
+from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, columns_of, fill_missing_targets
 from rkhs._estimators.streamed import InvariantEstimator
 from rkhs._estimators.updates import updatable
 from rkhs._finite.solution import Solution
@@ -240,8 +240,7 @@ class SeveralOutputs(Regressor):
         return np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
 
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
-        marker = getattr(self, "_marker", self.unlabeled)
-        return fill_missing_rows(y, marker) if columns_of(y) > 1 else fill_missing(y, marker)
+        return fill_missing_targets(y, getattr(self, "_marker", self.unlabeled))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
