@@ -19,6 +19,7 @@ from rkhs._estimators.scoring import Discriminant
 from rkhs._estimators.streamed import InvariantEstimator
 from rkhs._estimators.updates import updatable
 from rkhs._finite.solution import Solution
+from rkhs._learning.robustness import scores_of_outputs
 from rkhs._problem import Problem
 
 
@@ -40,7 +41,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         if self.discriminant_ is not None:
             return self.function_, points, self.discriminant_.matrix, self.discriminant_.offset
         count = len(self.classes_)
-        return self.function_, points, np.eye(count)[:, -1:] if count == 2 else np.eye(count), np.zeros(count)
+        return self.function_, points, *scores_of_outputs(1 if count == 2 else count)
 
     def _rows(
         self, X: Any, y: Any, sample_weight: Any, classes: Any = None, earlier: Sample | None = None, least: int = 2

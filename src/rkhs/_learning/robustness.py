@@ -41,6 +41,12 @@ class Classifying(Protocol):
         """Return f, the validated points, and A (classes, outputs) and a (classes,) of the scores A f + a."""
 
 
+def scores_of_outputs(outputs: int) -> tuple[Matrix, Vector]:
+    """Return A and a of the scores A f + a of each class: 0 and f for one output, and otherwise the outputs."""
+    A: Matrix = np.array([[0.0], [1.0]]) if outputs == 1 else np.eye(outputs)
+    return A, np.zeros(len(A))
+
+
 def certified_radius(model: Any, X: Any) -> Array:
     """Return for each point the radius of a ball in which a prediction provably does not change.
 
@@ -82,9 +88,7 @@ def certified_radius(model: Any, X: Any) -> Array:
     """
     if isinstance(model, Function):
         function, points = model, as_points(X)
-        outputs = 1 if model.outputs is None else model.outputs
-        A = np.array([[0.0], [1.0]]) if outputs == 1 else np.eye(outputs)
-        offset = np.zeros(len(A))
+        A, offset = scores_of_outputs(1 if model.outputs is None else model.outputs)
     elif isinstance(model, Classifying):
         function, points, A, offset = model._compared_scores(X, "certified_radius")
     else:
