@@ -251,7 +251,8 @@ class _Molecule:
         """
         if self.E is None or len(held_out) < 3:
             return
-        f = replace(self, E=None).problem(kernel, (), CHECKED_NOISE, rows).solve(Direct(), tol=1e-3).function
+        problem = replace(self, E=None).problem(kernel, (), CHECKED_NOISE, rows)
+        f = problem.solve(Direct(), tol=1e-3, verbose=self.verbose).function
         predicted, given = to_numpy(f(self.X[held_out])), self.E[held_out]
         predicted, given = predicted - predicted.mean(), given - given.mean()
         energy = float(given @ given)
@@ -259,10 +260,11 @@ class _Molecule:
         left, unchanged = (float(np.sum((predicted - b * given) ** 2)) for b in (factor, 1.0))
         explained = 2 * left < float(predicted @ predicted)
         if explained and abs(factor - 1) > CONTRADICTION and 4 * left < unchanged:
-            what = "have the wrong sign" if abs(factor + 1) < CONTRADICTION else "are in other units or of another sign"
+            wrong = ["have the wrong sign"] if factor < 0 else []
+            wrong += ["are in other units"] if abs(abs(factor) - 1) > CONTRADICTION else []
             warn(
-                f"The energies contradict the forces, which are minus their slopes: the energies {what}. Multiply them "
-                f"by {factor:.3g}, or leave them out."
+                "The energies contradict the forces, which are minus their slopes: the energies "
+                f"{' and '.join(wrong)}. Multiply them by {factor:.3g}, or leave them out."
             )
 
     def warn_of_symmetries(self, kernel: Kernel, symmetries: Any, rows: Any, held_out: Any) -> None:
@@ -272,8 +274,8 @@ class _Molecule:
 
         def errors(group: Matrix) -> Vector:
             problem = replace(self, E=None, group=group).problem(kernel, (), CHECKED_NOISE, rows)
-            predicted = to_numpy(Gradient(self.X[held_out])(problem.solve(Direct(), tol=1e-3).function))
-            return np.abs(predicted + self.F[held_out]).mean(axis=1)
+            f = problem.solve(Direct(), tol=1e-3, verbose=self.verbose).function
+            return np.abs(to_numpy(Gradient(self.X[held_out])(f)) + self.F[held_out]).mean(axis=1)
 
         without, together = errors(self.group[:1]), errors(self.group)
         weight = np.ones(len(without))
