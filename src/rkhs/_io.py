@@ -40,6 +40,7 @@ from sklearn.base import BaseEstimator
 from rkhs._estimators.base import BaseKernelEstimator
 from rkhs._files import replacing
 from rkhs._finite.function import Function
+from rkhs._moved import TYPES
 from rkhs.exceptions import ModelFileError
 
 _TRUSTED_PACKAGES = (  # packages and modules of rkhs whose classes a file may contain
@@ -322,11 +323,12 @@ def _unpack(path: str | Path) -> tuple[dict[str, Any], bytes]:
             )
         contents = _read_members(archive, archive.infolist(), size)
         _check_members(contents, size)
+        schema = _with_present_names(contents.get(_SCHEMA, b"{}"))
     checksum = note.pop(_CHECKSUM, None)  # files of early versions have none
     del contents[_NOTE]
     if checksum is not None and checksum != _checksum(contents, note):
         raise ModelFileError(f"{path} is damaged: its checksum does not match. Save the model again.")
-    return note, _zip(contents, ZIP_STORED)
+    return note, _zip({**contents, _SCHEMA: schema}, ZIP_STORED)
 
 
 @contextmanager
@@ -431,6 +433,21 @@ def _unpacked_size(content: bytes) -> int:
 
 def _most_bytes(size: int) -> int:
     return max(_MOST_BYTES, _MOST_TIMES * size)
+
+
+def _with_present_names(schema: bytes) -> bytes:
+    """Return the schema of a file with the present names of types that have moved since it was written."""
+    if not any(f'"{name.rpartition(".")[0]}"'.encode() in schema for name in TYPES):
+        return schema
+
+    def renamed(node: dict[str, Any]) -> dict[str, Any]:
+        name = TYPES.get(f"{node.get('__module__')}.{node.get('__class__')}")
+        if name is None:
+            return node
+        module, _, kind = name.rpartition(".")
+        return {**node, "__module__": module, "__class__": kind}
+
+    return json.dumps(json.loads(schema, object_hook=renamed)).encode()
 
 
 def _zip_contents(data: bytes) -> dict[str, bytes]:

@@ -48,6 +48,19 @@ SOLVERS = {
     "Splitting": "ADMM",
 }
 
+# Types in model files, by the names that earlier files have for them
+TYPES = {
+    "rkhs._estimators.cross_validation.CompactResults": "rkhs._estimators.search.CompactResults",
+    "rkhs._estimators.labeled_split.LabeledSplit": "rkhs._estimators.folds.LabeledSplit",
+    "rkhs._estimators.normalization.WeightNormalization": "rkhs._estimators.formulation.WeightNormalization",
+    "rkhs._estimators.options.ModelConfig": "rkhs._estimators.formulation.ModelConfig",
+    "rkhs._estimators.poisson_regressor.KernelPoissonRegressor": "rkhs._estimators.observations.KernelPoissonRegressor",
+    "rkhs._estimators.problem.Formulation": "rkhs._estimators.formulation.Formulation",
+    "rkhs._estimators.streamed.BlockTerms": "rkhs._estimators.streaming.BlockTerms",
+    "rkhs._estimators.streamed.Sums": "rkhs._estimators.streaming.Sums",
+    "rkhs._estimators.updates.Training": "rkhs._estimators.invariant_estimator.Training",
+}
+
 # Parameters of estimators
 PARAMETERS = {
     "metric": 'use scale="agop" or "agop-diagonal"; of the CV estimators scales="auto" or "median"',

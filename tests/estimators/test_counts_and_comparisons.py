@@ -11,7 +11,7 @@ from sklearn.metrics import mean_poisson_deviance
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rkhs
-from rkhs._estimators import observation_estimator
+from rkhs._estimators import observations
 from rkhs._estimators.comparisons import Order
 
 MODELS = [rkhs.KernelPoissonRegressor(), rkhs.PreferenceRegressor(), rkhs.SurvivalRanker(), rkhs.OrdinalClassifier()]
@@ -53,15 +53,15 @@ def test_cross_validation_chooses_c_and_scale():
     X, y, exposure, rate = counts(200)
     model = rkhs.KernelPoissonRegressor(C="cv", scale="cv").fit(X, y / exposure, sample_weight=exposure)
     linear = PoissonRegressor(alpha=0.01).fit(X, y / exposure, sample_weight=exposure)
-    assert model.C_ in observation_estimator.GRID
+    assert model.C_ in observations.GRID
     assert mean_poisson_deviance(rate, model.predict(X)) < 0.3 * mean_poisson_deviance(rate, linear.predict(X))
 
 
 def test_landmarks_above_a_size(monkeypatch):
     X, y, exposure, _ = counts(400)
     exact = rkhs.KernelPoissonRegressor(scale=1.0).fit(X, y / exposure, sample_weight=exposure)
-    monkeypatch.setattr(observation_estimator, "MOST_EXACT", 300)
-    monkeypatch.setattr(observation_estimator, "FUNCTIONS", 100)
+    monkeypatch.setattr(observations, "MOST_EXACT_OBSERVATIONS", 300)
+    monkeypatch.setattr(observations, "FUNCTIONS", 100)
     with pytest.warns(UserWarning, match="100 landmarks, because there are 400 points"):
         fast = rkhs.KernelPoissonRegressor(scale=1.0).fit(X, y / exposure, sample_weight=exposure)
     assert "Landmarks: 100" in fast.solution_.span

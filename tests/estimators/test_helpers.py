@@ -6,12 +6,13 @@ from sklearn.model_selection import KFold
 
 import rkhs
 from rkhs._estimators.calibration import bound, fitted_slope
-from rkhs._estimators.cross_validation import CompactResults, rows_per_fold
-from rkhs._estimators.data import checked_slopes, drawn_rows, fill_missing, fill_missing_rows, predicted_codes
-from rkhs._estimators.length_scales import decorrelating, improves
-from rkhs._estimators.normalization import WeightNormalization
-from rkhs._estimators.options import same
-from rkhs._estimators.scoring import Discriminant, leave_one_out, mean_fall
+from rkhs._estimators.data import checked_slopes, drawn_rows, fill_missing, fill_missing_targets, predicted_codes
+from rkhs._estimators.folds import rows_per_fold
+from rkhs._estimators.formulation import WeightNormalization
+from rkhs._estimators.invariant_estimator import same
+from rkhs._estimators.length_scales import decorrelating
+from rkhs._estimators.scoring import Discriminant, leave_one_out, paired_test
+from rkhs._estimators.search import CompactResults
 from rkhs._estimators.thin_plate import linearly_separable
 
 
@@ -34,7 +35,7 @@ def test_results_keep_each_value_once():
     short = CompactResults.of({"params": params})
     assert short.params["kernel"][0] == ["gaussian", None]
     assert short.params["kernel"][1].tolist() == [0, 1, 0]
-    assert short.whole()["params"] == params
+    assert short.expanded()["params"] == params
 
 
 def test_drawn_rows_repeat_points():
@@ -44,7 +45,7 @@ def test_drawn_rows_repeat_points():
 def test_missing_labels_are_filled():
     y, missing = fill_missing(["a", -1, "b"], -1)
     assert (y.tolist(), missing.tolist()) == (["a", "a", "b"], [False, True, False])
-    y, missing = fill_missing_rows([[1.0, 2.0], [np.nan, np.nan]], np.nan)
+    y, missing = fill_missing_targets([[1.0, 2.0], [np.nan, np.nan]], np.nan)
     assert (y.tolist(), missing.tolist()) == ([[1.0, 2.0], [0.0, 0.0]], [False, True])
 
 
@@ -58,10 +59,11 @@ def test_decorrelated_features():
 
 
 def test_losses_that_fall():
-    assert improves(np.ones(3), np.array([0.5, 0.6, 0.4]))
-    assert not improves(np.ones(3), np.array([0.0, 2.0, 0.5]))
-    mean, error = mean_fall(np.array([3.0, 5.0]), np.array([2.0, 2.0]), np.ones(2))
-    assert (mean, round(error, 3)) == (2.0, 0.707)
+    assert paired_test(np.ones(3), np.array([0.5, 0.6, 0.4]))
+    assert not paired_test(np.ones(3), np.array([0.0, 2.0, 0.5]))
+    before, after = np.array([3.0, 5.0]), np.array([2.0, 2.0])  # the mean falls by 2, with the standard error 0.707
+    assert paired_test(before, after, sure=2 / 0.708)
+    assert not paired_test(before, after, sure=2 / 0.707)
 
 
 def test_parameters_that_are_the_same():

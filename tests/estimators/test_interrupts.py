@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import interrupts
 import rkhs
 from rkhs import _progress
-from rkhs._estimators import cv, landmark_count
+from rkhs._estimators import cv, selection
 from rkhs._finite.monitor import Monitor
 from rkhs._problem import Problem
 
@@ -189,8 +189,8 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
 
 
 def test_more_labels_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
-    monkeypatch.setattr(cv, "MOST_EXACT", 50)
-    monkeypatch.setattr(landmark_count, "MOST", 20)
+    monkeypatch.setattr(cv, "MOST_EXACT_LABELS", 50)
+    monkeypatch.setattr(selection, "MOST_COUNT", 20)
     message = "20 landmarks for 60 labels, because of more than 50 labels"
     with pytest.warns(UserWarning, match=message) as record:
         model = rkhs.InvariantClassifierCV(Cs=[1, 10]).fit(X, Y)

@@ -13,11 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from rkhs._backend.arrays import Array, Matrix, Vector, as_column, like, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, limited, transactional
 from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
-from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
+from rkhs._estimators.folds import user_marks
+from rkhs._estimators.invariant_estimator import InvariantEstimator, updatable
 from rkhs._estimators.scoring import Discriminant
-from rkhs._estimators.streamed import InvariantEstimator
-from rkhs._estimators.updates import updatable
+from rkhs._estimators.streaming import fit_block, fit_stream, is_streamed
 from rkhs._finite.solution import Solution
 from rkhs._learning.robustness import scores_of_outputs
 from rkhs._problem import Problem
@@ -79,8 +79,8 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         problem: Problem,
         sample: Sample,
         variance: float = 1.0,
-        copies: int = 1,
         solution: Solution | None = None,
+        copies: int = 1,
     ) -> None:
         """Solve the problem, whose first term holds the labels, and prepare probabilities and prediction sets."""
         self._solve(problem, variance, solution)
@@ -323,8 +323,9 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         InvariantClassifier
             The fitted estimator.
         """
-        if self._is_streamed(X):
-            self._fit_blocks(X, y, sample_weight)
+        config = self._config()
+        if is_streamed(self, config, X, y):
+            fit_stream(self, config, X, y, sample_weight)
         else:
             self._fit_rows(self._rows(X, y, sample_weight))
         return self
@@ -373,5 +374,5 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         if self.approximation is None:
             self._add_rows((X, y, sample_weight), classes)
         else:
-            self._fit_more(X, y, sample_weight, classes)
+            fit_block(self, self._config(), X, y, sample_weight, classes)
         return self

@@ -7,7 +7,7 @@ of rows; sorting counts them, and a random subset of them is drawn without listi
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from rkhs._backend.arrays import Array, Matrix, Vector, unique_rows
 from rkhs._estimators.base import as_input_type, transactional
 from rkhs._estimators.data import as_numpy
-from rkhs._estimators.observation_estimator import ObservationEstimator, ObservationSet
+from rkhs._estimators.observations import ObservationEstimator, ObservationSet
 from rkhs._estimators.options import as_loss
 from rkhs.functionals import Difference
 
@@ -101,16 +101,28 @@ class Order:
         return found / self.count if self.count else float("nan")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ComparisonEstimator(ObservationEstimator):
     """The base of estimators that learn from pairs of rows, the first of which has the larger value of f."""
 
-    loss: Any
-    pairs_per_row: int
+    loss: Any = "logistic"
+    pairs_per_row: int = 10
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = False
-        return tags
+    def predict(self, X: Any) -> Array:
+        """Predict f at the rows of X: utilities, or risks, which are larger for earlier events.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The values of f, which are known up to a constant.
+        """
+        values, validated = self._utilities(X, "predict")
+        return as_input_type(values, validated)
 
     def _fit_order(self, X: Matrix, order: Order) -> None:
         """Fit to the pairs of an order; together they have the weight C for each row."""
@@ -141,7 +153,6 @@ class ComparisonEstimator(ObservationEstimator):
         return ObservationSet(X, X, functional, as_loss(self.loss, LOSSES, "loss"), ones, weight * ones, pairs, None)
 
 
-@dataclass(eq=False, repr=False)
 class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
     """Learns utilities from comparisons: pairs of rows of which the first is preferred, or targets to rank by.
 
@@ -205,16 +216,6 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
     True
     """
 
-    kernel: Any = "gaussian"
-    _: KW_ONLY
-    scale: Any = "median"
-    loss: Any = "logistic"
-    C: Any = 1.0
-    pairs_per_row: int = 10
-    approximation: Any = None
-    tol: float = 1e-4
-    verbose: bool = False
-
     @transactional
     def fit(self, X: Any, y: Any = None, pairs: Any = None) -> PreferenceRegressor:
         """Learn utilities from pairs of rows, or from targets of the rows.
@@ -251,22 +252,6 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
         self.n_pairs_ = self.problem_.terms[0].size
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Predict the utilities of the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The points.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            The utilities, up to a constant.
-        """
-        values, validated = self._utilities(X, "predict")
-        return as_input_type(values, validated)
-
     def score(self, X: Any, y: Any = None, pairs: Any = None) -> float:
         """Return the share of pairs that the utilities put in the right order.
 
@@ -296,7 +281,6 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
         return float(np.mean((np.sign(values[rows[:, 0]] - values[rows[:, 1]]) + 1) / 2))
 
 
-@dataclass(eq=False, repr=False)
 class SurvivalRanker(ComparisonEstimator):
     """Learns risks from survival times with right censoring, by comparisons as in the survival SVM.
 
@@ -331,16 +315,6 @@ class SurvivalRanker(ComparisonEstimator):
     True
     """
 
-    kernel: Any = "gaussian"
-    _: KW_ONLY
-    scale: Any = "median"
-    loss: Any = "logistic"
-    C: Any = 1.0
-    pairs_per_row: int = 10
-    approximation: Any = None
-    tol: float = 1e-4
-    verbose: bool = False
-
     @transactional
     def fit(self, X: Any, y: Any) -> SurvivalRanker:
         """Learn risks from points and survival times.
@@ -367,22 +341,6 @@ class SurvivalRanker(ComparisonEstimator):
         self._fit_order(points, order)
         self.n_pairs_ = self.problem_.terms[0].size
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Predict the risks of the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The points.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            The risks, up to a constant: larger for earlier events.
-        """
-        values, validated = self._utilities(X, "predict")
-        return as_input_type(values, validated)
 
     def score(self, X: Any, y: Any) -> float:
         """Return the concordance index: the share of comparable pairs that the risks put in the right order.

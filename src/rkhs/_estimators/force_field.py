@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from rkhs._backend.arrays import Matrix, Vector, as_array, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
-from rkhs._estimators.scoring import falls_significantly
+from rkhs._estimators.scoring import paired_test
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._gram import gram
@@ -279,11 +279,11 @@ class _Molecule:
 
         without, together = errors(self.group[:1]), errors(self.group)
         weight = np.ones(len(without))
-        if not falls_significantly(together, without, weight, sure=3.0):
+        if not paired_test(together, without, weight, sure=3.0):
             return
         given = np.atleast_2d(np.asarray(symmetries))
         alone = [errors(generated(exchange[None])) for exchange in given]
-        wrong = [falls_significantly(error, without, weight) for error in alone]
+        wrong = [paired_test(error, without, weight) for error in alone]
         named = given[wrong] if any(wrong) else given
         warn(
             f"With the given symmetries the errors of held-out forces are {together.mean():.3g}, and without them "

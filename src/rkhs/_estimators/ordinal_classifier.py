@@ -7,7 +7,7 @@ basis.
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
 from rkhs._estimators.base import as_input_type, dense, transactional
 from rkhs._estimators.comparisons import LOSSES
 from rkhs._estimators.data import Sample, category_order, check_classes, class_codes
-from rkhs._estimators.observation_estimator import ObservationEstimator, ObservationSet
+from rkhs._estimators.observations import ObservationEstimator, ObservationSet
 from rkhs._estimators.options import as_loss
 from rkhs._estimators.quantile_regressor import Offsets
 from rkhs._finite.function import Function
@@ -36,7 +36,7 @@ def _has_probabilities(model: OrdinalClassifier) -> bool:
     return True
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
     """Classifier for ordered classes, such as grades: one function and a threshold between neighboring classes.
 
@@ -97,19 +97,7 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
     True
     """
 
-    kernel: Any = "gaussian"
-    _: KW_ONLY
-    scale: Any = "median"
     loss: Any = "logistic"
-    C: Any = 1.0
-    approximation: Any = None
-    tol: float = 1e-4
-    verbose: bool = False
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = False
-        return tags
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrdinalClassifier:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ OF_ALL_POINTS = (FEATURES, GRAPH, SUM)  # kinds of kernels that are computed fro
 
 
 @dataclass(frozen=True, eq=False)
-class Labeled:
+class ScoringTargets:
     """The labels by which candidates are scored."""
 
     rows: Vector  # (l,) the indices of the labeled points
@@ -33,10 +32,10 @@ class Labeled:
     weight: Vector  # (l,) with mean one
     classes: Vector | None  # (l,) class indices; None in regression
 
-    def take(self, index: Vector) -> Labeled:
+    def take(self, index: Vector) -> ScoringTargets:
         """Return a subset of the labels."""
         classes = None if self.classes is None else self.classes[index]
-        return Labeled(self.rows[index], self.target[index], self.weight[index], classes)
+        return ScoringTargets(self.rows[index], self.target[index], self.weight[index], classes)
 
     def squares(self, values: Matrix) -> Vector:
         """Return the squared errors (l,) of predictions (l, q), averaged over outputs."""
@@ -47,32 +46,11 @@ class Labeled:
         loss = float(np.average(self.squares(values), weights=self.weight))
         return loss if np.isfinite(loss) else np.inf
 
-    def scored(self, values: Matrix) -> tuple[Matrix, Vector, float, float]:
-        """Return the fields `values`, `squares`, `loss` and `error` of a `Candidate` with predictions (l, q)."""
-        loss = self.loss(values)
+    def error(self, values: Matrix) -> float:
+        """Return the share of wrong classes of predictions (l, q), or their root mean squared error."""
         if self.classes is None:
-            error = loss**0.5
-        else:
-            error = float(np.average(predicted_codes(values) != self.classes, weights=self.weight))
-        return values, self.squares(values), loss, error
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """Settings, the kind of prior among them (`KINDS`), and their leave-one-out errors."""
-
-    kind: str
-    kernel: Any  # a name, or a Kernel
-    scale: float | tuple[float, ...]
-    C: float
-    values: Matrix  # (l, q) leave-one-out predictions
-    squares: Vector  # (l,) their squared errors
-    loss: float  # the mean of `squares`
-    error: float  # the share of wrong classes, or the root mean squared error
-
-    @cached_property
-    def params(self) -> dict[str, Any]:
-        return {"C": self.C, "nu": 0.0, "scale": self.scale, "kernel": self.kernel, "invariance": None}
+            return self.loss(values) ** 0.5
+        return float(np.average(predicted_codes(values) != self.classes, weights=self.weight))
 
 
 def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]) -> Iterator[Matrix]:
@@ -99,12 +77,12 @@ def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]
         yield target - a / diagonal[:, None]
 
 
-def leave_group_out(K: Matrix, labeled: Labeled, C: float, group: Vector) -> Matrix:
+def leave_group_out(K: Matrix, targets: ScoringTargets, C: float, group: Vector) -> Matrix:
     """Return the predictions (g, q) of the squared loss for a group of labels that is left out as a whole.
 
     In the notation of `leave_one_out` the residuals are (P_gg)^-1 (P target)_g.
     """
-    S = K + np.diag(1 / (2 * C * labeled.weight))
+    S = K + np.diag(1 / (2 * C * targets.weight))
     columns = np.zeros((len(K), len(group)))
     columns[group, np.arange(len(group))] = 1.0
     with single_blas():
@@ -112,10 +90,10 @@ def leave_group_out(K: Matrix, labeled: Labeled, C: float, group: Vector) -> Mat
         P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
         sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
         P = P - np.outer(sums, sums[group]) / sums.sum()
-        return np.asarray(labeled.target[group] - np.linalg.solve(P[group], P.T @ labeled.target))
+        return np.asarray(targets.target[group] - np.linalg.solve(P[group], P.T @ targets.target))
 
 
-def C_for_loss(loss: Loss, C: float, K: Matrix, labeled: Labeled) -> float:
+def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> float:
     """Return the C of another loss that corresponds to a C of the squared loss, for the kernel matrix K (l, l).
 
     If noise r has a density proportional to exp(-loss(r) / b), then b is the mean of r loss'(r), and 1/2 |f|^2 + C sum
@@ -124,11 +102,11 @@ def C_for_loss(loss: Loss, C: float, K: Matrix, labeled: Labeled) -> float:
     units of the targets that the loss requires.  The noise is that of leave-one-out residuals, shifted by the constant
     that minimizes the loss, since there is an intercept.
     """
-    C, least = min(C, 0.5 / LEAST_NOISE**2), LEAST_NOISE * float(labeled.target.std())
+    C, least = min(C, 0.5 / LEAST_NOISE**2), LEAST_NOISE * float(targets.target.std())
     if least == 0:
         return C
-    [values] = leave_one_out(K, labeled.target, labeled.weight, [C])
-    share, r = labeled.weight[:, None] / labeled.weight.sum(), values - labeled.target
+    [values] = leave_one_out(K, targets.target, targets.weight, [C])
+    share, r = targets.weight[:, None] / targets.weight.sum(), values - targets.target
     limits = float(r.min()), float(r.max())
 
     def b(r: Matrix, share: Any) -> float:
@@ -140,20 +118,21 @@ def C_for_loss(loss: Loss, C: float, K: Matrix, labeled: Labeled) -> float:
     return C * 2 * max(float(np.sum(share * r**2)), least**2) / size if size > 0 else C
 
 
-def mean_fall(before: Vector, after: Vector, weight: Vector) -> tuple[float, float]:
-    """Return the weighted mean of the paired differences `before - after` of losses (l,), and its standard error."""
-    share, fall = weight / weight.sum(), before - after
-    mean = float(share @ fall)
-    return mean, float(np.sqrt(share**2 @ (fall - mean) ** 2))
+def paired_test(
+    before: Vector, after: Vector, weight: Any = 1.0, *, sure: float = 1.0, least: float = 0.05, signs: bool = False
+) -> bool:
+    """Return whether the mean of losses (l,) falls by more than `sure` standard errors and by the share `least`.
 
-
-def falls_significantly(before: Vector, after: Vector, weight: Vector, sure: float = 1.0) -> bool:
-    """Return whether the mean of losses (l,) falls by more than `sure` standard errors and by more than a twentieth.
-
-    The second condition is for models that are nearly equal, whose small difference may be significant.
+    The second condition is for models that are nearly equal, whose small difference may be significant.  With `signs`
+    it suffices that the mean falls and the number of losses that fall exceeds the number that rise by two standard
+    deviations of a fair coin, which matters if few losses dominate the mean.
     """
-    mean, error = mean_fall(before, after, weight)
-    return bool(np.isfinite(mean)) and mean > max(sure * error, 0.05 * float(np.average(before, weights=weight)))
+    share, fall = np.broadcast_to(weight, before.shape) / np.sum(np.broadcast_to(weight, before.shape)), before - after
+    mean = float(share @ fall)
+    error = float(np.sqrt(share**2 @ (fall - mean) ** 2))
+    if signs and mean > 0 and float(np.mean(np.sign(fall))) * len(fall) ** 0.5 > 2.0:
+        return True
+    return bool(np.isfinite(mean)) and mean > max(sure * error, least * float(share @ before))
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,8 @@ from rkhs._backend.arrays import Array, Matrix, Vector, as_points, like, namespa
 from rkhs._estimators.base import transactional
 from rkhs._estimators.classifier import Classifier
 from rkhs._estimators.data import Sample
+from rkhs._estimators.formulation import WeightNormalization
 from rkhs._estimators.length_scales import as_kernel
-from rkhs._estimators.normalization import WeightNormalization
 from rkhs._problem import Problem
 from rkhs.functionals import Evaluation, Functional
 
