@@ -54,11 +54,16 @@ TYPES = {
     "rkhs._estimators.labeled_split.LabeledSplit": "rkhs._estimators.folds.LabeledSplit",
     "rkhs._estimators.normalization.WeightNormalization": "rkhs._estimators.formulation.WeightNormalization",
     "rkhs._estimators.options.ModelConfig": "rkhs._estimators.formulation.ModelConfig",
+    "rkhs._estimators.ordinal_classifier.OrdinalClassifier": "rkhs._estimators.comparisons.OrdinalClassifier",
     "rkhs._estimators.poisson_regressor.KernelPoissonRegressor": "rkhs._estimators.observations.KernelPoissonRegressor",
     "rkhs._estimators.problem.Formulation": "rkhs._estimators.formulation.Formulation",
+    "rkhs._estimators.scoring.Discriminant": "rkhs._estimators.search.Discriminant",
     "rkhs._estimators.streamed.BlockTerms": "rkhs._estimators.streaming.BlockTerms",
     "rkhs._estimators.streamed.Sums": "rkhs._estimators.streaming.Sums",
     "rkhs._estimators.updates.Training": "rkhs._estimators.invariant_estimator.Training",
+    "rkhs._estimators.virtual_samples.VirtualSampleSVC": "rkhs._estimators.classifier.VirtualSampleSVC",
+    "rkhs.streams._plan.Plan": "rkhs.streams._problem.Plan",
+    "rkhs.streams._plan.Reservoir": "rkhs.streams._problem.Reservoir",
 }
 
 # Parameters of estimators

@@ -23,7 +23,7 @@ from rkhs._cli.options import Request
 from rkhs._cli.picture import _draw_tried
 from rkhs._cli.report import sections
 from rkhs._estimators.graph_kernels import graphs_in
-from rkhs._estimators.scoring import KINDS
+from rkhs._estimators.search import KINDS
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from rkhs._estimators.formulation import Formulation, WeightNormalization
 from rkhs._estimators.streaming import BlockTerms
 from rkhs._gram import gram
 from rkhs.invariances import Graph, InputNoise, Invariance, Monotone, RandomSubset
+from rkhs.invariances._base import as_invariances
 from rkhs.invariances._graph import nearest, neighbor_weights
 from rkhs.losses import Loss, Smoothed
 from rkhs.streams._blocks import Block
@@ -53,6 +54,7 @@ CASES = [(name, loss) for name in KNOWN for loss in LOSSES if loss == LOSSES[0] 
 
 def known(name, loss):
     """What is known, by another loss."""
+    return [replace(one, loss=loss) for one in as_invariances(KNOWN[name])]
 
 
 def values(points, y=Y, kernel="gaussian", sample_weight=None, at=X, **options):

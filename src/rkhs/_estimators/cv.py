@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
+from rkhs._estimators import options, selection
 from rkhs._estimators.base import BaseKernelEstimator, transactional
 from rkhs._estimators.classifier import Classifier
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
@@ -21,40 +22,18 @@ from rkhs._estimators.folds import FOLD_TOL, folds_of
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, warn_of_unreached
 from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel, formulate
-from rkhs._estimators.options import (
-    C_RANGE,
-    GRAPH_RANGE,
-    NU_RANGE,
-    REGRESSION,
-    WIDE_C_RANGE,
-    SolverOptions,
-    as_grid,
-    as_list,
-    as_loss,
-    check_in_span,
-)
 from rkhs._estimators.regressor import MultiOutputMixin
-from rkhs._estimators.scoring import SCALES, C_for_loss, ScoringTargets
 from rkhs._estimators.search import (
+    SCALES,
+    C_for_loss,
     Candidate,
     CompactResults,
     FoldScorer,
     LeaveOneOutScorer,
+    ScoringTargets,
     best_of,
     cv_results,
     search,
-)
-from rkhs._estimators.selection import (
-    DIMENSIONS,
-    AutomaticCandidates,
-    Choice,
-    SelectionMonitor,
-    by_evidence_of_map,
-    by_evidence_of_slopes,
-    can_map,
-    evidence_report,
-    landmark_count,
-    solves_exactly,
 )
 from rkhs._estimators.streaming import fit_stream, is_streamed
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
@@ -172,7 +151,7 @@ class CrossValidated(BaseKernelEstimator):
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
-        return super()._config(**{"kernel": kernel, "loss": as_list(self.loss)[0], **changes})
+        return super()._config(**{"kernel": kernel, "loss": options.as_list(self.loss)[0], **changes})
 
     def _keep_choice(
         self,
@@ -197,8 +176,8 @@ class CrossValidated(BaseKernelEstimator):
         start = perf_counter()
         if isinstance(self.loss, list | tuple):
             raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
-        Cs = as_grid(10 if self.Cs is None else self.Cs, "Cs", WIDE_C_RANGE)
-        nus = as_grid(2 if self.nus is None else self.nus, "nus", GRAPH_RANGE, with_zero=True)
+        Cs = options.as_grid(10 if self.Cs is None else self.Cs, "Cs", options.WIDE_C_RANGE)
+        nus = options.as_grid(2 if self.nus is None else self.nus, "nus", options.GRAPH_RANGE, with_zero=True)
         targets, mean = self._scored_by(sample)
         named, shaped = isinstance(self.kernel, str), shape_of(self) is not None
         kernels: list[Any] = [self._config().kernel]
@@ -208,8 +187,8 @@ class CrossValidated(BaseKernelEstimator):
                 kernels = kernels[:1]
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
-        scales = None if by_name and scaled else [1.0] if by_name else as_list(self.scales)
-        device = SolverOptions.of(self.solver).device
+        scales = None if by_name and scaled else [1.0] if by_name else options.as_list(self.scales)
+        device = options.SolverOptions.of(self.solver).device
         unlabeled = not np.all(sample.labeled)
         graphs = named and scaled and any(nus) and self.approximation is None and unlabeled and not shaped
         graphs = graphs and int(sample.labeled.sum()) * sample.size <= LARGEST
@@ -217,7 +196,7 @@ class CrossValidated(BaseKernelEstimator):
             warn(f"{type(self).__name__} tries no graph: graphs of more than {EXACT} rows need {INDEX}")
             graphs = False
         points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
-        candidates = AutomaticCandidates(
+        candidates = selection.AutomaticCandidates(
             LeaveOneOutScorer(points, targets, normalized, Cs),
             sample.count,
             kernels,
@@ -228,7 +207,7 @@ class CrossValidated(BaseKernelEstimator):
             trends=kernels == list(VALUE_KERNELS),
             rotations=not shaped,
             device=device,
-            monitor=SelectionMonitor(0.0, verbose=self.verbose),
+            monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),
         )
         found, status = search(candidates, candidates.scorer, candidates.monitor)
         if status != CONVERGED:
@@ -236,7 +215,7 @@ class CrossValidated(BaseKernelEstimator):
                 f"{type(self).__name__} stopped its search after {len(found)} candidates ({status}).",
                 ConvergenceWarning,
             )
-        choice = Choice(found, targets, unlabeled, candidates.assumed)
+        choice = selection.Choice(found, targets, unlabeled, candidates.assumed)
         best = choice.best
         if not np.isfinite(best.loss):
             raise RuntimeError(
@@ -266,12 +245,12 @@ class CrossValidated(BaseKernelEstimator):
             "shape": None,
         }
         defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
-        if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= DIMENSIONS):
+        if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= selection.DIMENSIONS):
             return False
         if not all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y)):
             return False  # a constant has no length scale
         if sample.size > MOST_EXACT_LABELS:
-            return self.loss == "squared" and can_map(int(sample.X.shape[1]))
+            return self.loss == "squared" and selection.can_map(int(sample.X.shape[1]))
         return sample.size >= FEWEST_OF_MAP
 
     def _choose_by_evidence(self, sample: Sample) -> ModelConfig | None:
@@ -283,14 +262,14 @@ class CrossValidated(BaseKernelEstimator):
         approximation, start = FourierGrid() if grid else self.approximation, perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
         if sample.slopes is None:
-            found, best, status = by_evidence_of_map(config, sample)
+            found, best, status = selection.by_evidence_of_map(config, sample)
         else:
             is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
-            scales = [Tunable(each=True)] if is_open else as_list(self.scales)
+            scales = [Tunable(each=True)] if is_open else options.as_list(self.scales)
             automatic = isinstance(self.kernel, str) and self.kernel == "auto"
             names = KERNELS_OF_SLOPES if automatic else (config.kernel,)
             kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
-            found, best, status = by_evidence_of_slopes(config, sample, kernels)
+            found, best, status = selection.by_evidence_of_slopes(config, sample, kernels)
         if not found:
             return None
         params, loss = dict(best.params), config.label_loss
@@ -298,7 +277,7 @@ class CrossValidated(BaseKernelEstimator):
             targets, mean = self._scored_by(sample)
             K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])
             params["C"] = C_for_loss(loss, mean * params["C"], K, targets) / mean
-        self._keep_choice(found, found[0], params, status, start, evidence_report(found, best, sample))
+        self._keep_choice(found, found[0], params, status, start, selection.evidence_report(found, best, sample))
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **params)
 
@@ -306,15 +285,16 @@ class CrossValidated(BaseKernelEstimator):
         """Return the settings with the best held-out score."""
         start = perf_counter()
         if self.approximation is not None:
-            check_in_span(self.approximation, self.solver)
+            options.check_in_span(self.approximation, self.solver)
         invariances = as_invariances(self.invariance)
         graphs_only = bool(invariances) and all(invariance.once for invariance in invariances)
-        nu_range = GRAPH_RANGE if graphs_only else NU_RANGE
+        by_name = isinstance(self.scales, str) and self.scales == "auto"
+        nu_range = options.GRAPH_RANGE if graphs_only else options.NU_RANGE
         grids = {
-            "C": as_grid(4 if self.Cs is None else self.Cs, "Cs", C_RANGE),
-            "nu": as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
-            "scale": as_list("median" if isinstance(self.scales, str) and self.scales == "auto" else self.scales),
-            "loss": as_list(self.loss),
+            "C": options.as_grid(4 if self.Cs is None else self.Cs, "Cs", options.C_RANGE),
+            "nu": options.as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
+            "scale": options.as_list("median" if by_name else self.scales),
+            "loss": options.as_list(self.loss),
         }
         folds = folds_of(self.cv, sample, self._config())
         tol = min(FOLD_TOL, 100 * self.tol)  # models of a grid need less accuracy than the final model
@@ -388,17 +368,18 @@ class CrossValidated(BaseKernelEstimator):
     def _affordable(self, problem: Problem, sample: Sample) -> Problem:
         """Return the problem, with landmarks and a warning if there are too many labels or too little time."""
         labels, left = problem.terms[0].size, seconds_left()
-        few, free = labels <= MOST_EXACT_LABELS, SolverOptions.of(self.solver).method == "auto"
-        if self.approximation is not None or not free or (few and (left == inf or solves_exactly(labels))):
+        few, free = labels <= MOST_EXACT_LABELS, options.SolverOptions.of(self.solver).method == "auto"
+        if self.approximation is not None or not free or (few and (left == inf or selection.solves_exactly(labels))):
             return problem
-        count = landmark_count(problem, self.verbose)
+        count = selection.landmark_count(problem, self.verbose)
         if count >= labels:
             return problem
+        plane = not is_classifier(self) and int(sample.X.shape[1]) <= selection.DIMENSIONS
+        more = MAPS if plane and not selection.can_map(1) else ""
         reason = "the time limit" if few else f"more than {MOST_EXACT_LABELS} labels"
         warn(
             f"{type(self).__name__} approximates f by {count} landmarks for {labels} labels, because of {reason}. "
-            "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
-            + (MAPS if not is_classifier(self) and int(sample.X.shape[1]) <= DIMENSIONS and not can_map(1) else "")
+            "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation." + more
         )
         return replace(problem, approximation=Landmarks(count))
 
@@ -621,7 +602,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         return self
 
     def _fold_error(self) -> Loss:
-        losses = [as_loss(loss, REGRESSION, "loss") for loss in as_list(self.loss)]
+        losses = [options.as_loss(loss, options.REGRESSION, "loss") for loss in options.as_list(self.loss)]
         if all(isinstance(loss, Quantile) and loss == losses[0] for loss in losses):
             return losses[0]
         if all(isinstance(loss, Squared | SquaredEpsilonInsensitive) for loss in losses):

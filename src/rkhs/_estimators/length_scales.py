@@ -41,12 +41,15 @@ from rkhs._estimators.data import Sample
 from rkhs._estimators.folds import fold_values, rows_per_fold
 from rkhs._estimators.formulation import Formulation, ModelConfig, WeightNormalization
 from rkhs._estimators.options import quoted
-from rkhs._estimators.scoring import SCALES, leave_group_out, leave_one_out, paired_test
 from rkhs._estimators.search import (
+    SCALES,
     Candidate,
     LeaveOneOutScorer,
     Trial,
     best_of,
+    leave_group_out,
+    leave_one_out,
+    paired_test,
     row_losses,
     search,
     settings_of,

@@ -45,7 +45,7 @@ from rkhs._estimators.length_scales import (
     deviations,
     feature_maps,
 )
-from rkhs._estimators.scoring import (
+from rkhs._estimators.search import (
     FEATURES,
     GRAPH,
     KINDS,
@@ -54,17 +54,15 @@ from rkhs._estimators.scoring import (
     SCALES,
     SUM,
     TREND,
-    Discriminant,
-    ScoringTargets,
-    leave_one_out,
-    paired_test,
-)
-from rkhs._estimators.search import (
     Candidate,
+    Discriminant,
     EvidenceScorer,
     LeaveOneOutScorer,
+    ScoringTargets,
     Trial,
     best_of,
+    leave_one_out,
+    paired_test,
     row_losses,
     search,
     tuning_of,
@@ -233,7 +231,8 @@ class AutomaticCandidates:
         other = kernels(plain.params["kernel"], plain.params["scale"])
         K_other = other(X[rows])
         for share in SHARES:
-            yield [Trial(kernels(graph_kernel + share * other, 1.0), 1.0, SUM, (K + share * K_other) / (1 + share))]
+            total = kernels(graph_kernel + share * other, 1.0)
+            yield [Trial(total, 1.0, SUM, (K + share * K_other) / (1 + share))]
 
     def _assumed(self) -> Candidate:
         """Return the candidate for too few labels, whose C is fixed."""
@@ -430,7 +429,8 @@ def landmark_count(problem: Problem, verbose: bool = False) -> int:
     rows = np.random.default_rng(0).permutation(term.size)[: ROWS + HELD_OUT]
     held_out, learned = _squared(term, rows[:HELD_OUT]), _squared(term, rows[HELD_OUT:])
     before, after = (_errors(problem, learned, held_out, count, verbose) for count in (FIRST_COUNT, 2 * FIRST_COUNT))
-    return most if paired_test(before, after, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL) else FIRST_COUNT
+    falls = paired_test(before, after, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
+    return most if falls else FIRST_COUNT
 
 
 def solves_exactly(labels: int) -> bool:

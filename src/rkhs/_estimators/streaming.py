@@ -23,18 +23,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import column_or_1d
 
 from rkhs._backend.arrays import Vector, as_column, immutable_copy
+from rkhs._estimators import data
 from rkhs._estimators.calibration import Calibration, HeldOutByFolds, HeldOutInSubspace
-from rkhs._estimators.data import (
-    ClassPrior,
-    Sample,
-    as_numpy,
-    as_weights,
-    check_classes,
-    checked_unlabeled,
-    class_weights,
-    columns_of,
-    of_one_kind,
-)
 from rkhs._estimators.formulation import Formulation, ModelConfig, weight_of
 from rkhs._estimators.invariant_estimator import check_same_classes, check_unchanged, parameters
 from rkhs._estimators.length_scales import AGOP, as_kernel, formulate, is_learned
@@ -52,13 +42,12 @@ from rkhs.functionals import Evaluation
 from rkhs.invariances._base import as_invariances
 from rkhs.solvers._projected import ProjectedProblem, ProjectedSolution
 from rkhs.streams._blocks import Block, Blocks, blocks, in_blocks, replayed
-from rkhs.streams._plan import Plan, Reservoir, SampleSpec, sample
-from rkhs.streams._problem import SAMPLING, planned, solve_stream, with_progress
+from rkhs.streams._problem import SAMPLING, Plan, Reservoir, SampleSpec, planned, sample, solve_stream, with_progress
 
 
 def is_streamed(model: Any, config: ModelConfig, X: Any, y: Any) -> bool:
     """Return whether `fit` sums rows block by block; otherwise all of them must be in memory."""
-    if config.approximation is None or shape_of(model) is not None or (y is not None and columns_of(y) > 1):
+    if config.approximation is None or shape_of(model) is not None or (y is not None and data.columns_of(y) > 1):
         return False
     learns_metric = isinstance(config.scale, str) and config.scale in AGOP
     return in_blocks(X) or not (learns_metric or isinstance(config.approximation, FourierGrid))
@@ -81,8 +70,8 @@ def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: A
         points, _, _, _ = model._validated(X, y, own=False)
         if is_torch_array(points):
             raise TypeError("An approximation takes NumPy arrays, data frames or blocks: pass X.numpy(force=True).")
-        weight = None if sample_weight is None else as_weights(sample_weight, points)
-        stream = blocks(points, column_or_1d(as_column(as_numpy(y))), weight)
+        weight = None if sample_weight is None else data.as_weights(sample_weight, points)
+        stream = blocks(points, column_or_1d(as_column(data.as_numpy(y))), weight)
     look, learn = replayed(stream)
     with closing(Monitor(model.tol, verbose=model.verbose)) as monitor:
         with monitor.showing(CHOICE):
@@ -106,7 +95,7 @@ def fit_block(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: An
     """Add a block of rows to the sums of the earlier blocks, and solve again."""
     check_in_span(config.approximation, config.solver)
     before = getattr(model, "_sums", None)
-    if isinstance(config.class_weight, str | ClassPrior):
+    if isinstance(config.class_weight, str | data.ClassPrior):
         raise ValueError(
             f"class_weight={config.class_weight!r} depends on the labels of all rows, which partial_fit does not know: "
             "pass a dict."
@@ -152,12 +141,12 @@ def _plan(model: Any, config: ModelConfig, look: Blocks, classes: Any) -> tuple[
     seen = look.reduce(sample, SampleSpec(config.approximation.sample_size, 0, terms.labeled, terms.describe))
     facts: Facts = seen.facts
     if is_classifier(model):
-        all_classes = np.unique(of_one_kind(as_column(list(facts.classes) if classes is None else classes)))
+        all_classes = np.unique(data.of_one_kind(as_column(list(facts.classes) if classes is None else classes)))
         weights = np.array([facts.classes[c] for c in all_classes.tolist()])
-        check_classes(all_classes, weights, seen.totals[1], config.unlabeled, name)
+        data.check_classes(all_classes, weights, seen.totals[1], config.unlabeled, name)
         model.classes_ = all_classes
-        if isinstance(config.class_weight, str | ClassPrior):  # these depend on all rows
-            factors = class_weights(config.class_weight, all_classes, np.arange(len(all_classes)), weights)
+        if isinstance(config.class_weight, str | data.ClassPrior):  # these depend on all rows
+            factors = data.class_weights(config.class_weight, all_classes, np.arange(len(all_classes)), weights)
             config = replace(config, class_weight=dict(zip(all_classes.tolist(), factors.tolist(), strict=True)))
     elif facts.labels == 0:
         raise ValueError(f"{name} needs points with a target; every y is unlabeled.")
@@ -239,7 +228,7 @@ class BlockTerms:
         if block.y is None:
             return np.zeros(len(block.X), dtype=bool)
         with _naming_block(block):
-            return ~checked_unlabeled(block.y, self.config.unlabeled)
+            return ~data.checked_unlabeled(block.y, self.config.unlabeled)
 
     def weights(self, block: Block) -> Vector:
         """Return the total weights (2,) of the labeled and of the unlabeled rows of a block."""
@@ -253,12 +242,12 @@ class BlockTerms:
         if self.classifies and block.y is not None:
             weight = np.ones(len(labeled)) if block.weight is None else block.weight
             with _naming_block(block):
-                values, index = np.unique(of_one_kind(block.y[labeled]), return_inverse=True)
+                values, index = np.unique(data.of_one_kind(block.y[labeled]), return_inverse=True)
             sums = np.bincount(index.reshape(-1), weights=weight[labeled], minlength=len(values))
             classes = Counter(dict(zip(values.tolist(), sums.tolist(), strict=True)))
         return Facts(classes, int(labeled.sum()), int(block.X.shape[1]), block.names)
 
-    def rows(self, block: Block) -> Sample:
+    def rows(self, block: Block) -> data.Sample:
         """Return the rows of a block as a sample, without merging; y is 0 for rows without a label."""
         labeled, count = self.labeled(block), len(block.X)
         targets = np.zeros(count) if block.y is None else block.y
@@ -278,7 +267,7 @@ class BlockTerms:
             y = np.where(labeled, targets, 0).astype(float)
         weight = np.ones(count) if block.weight is None else block.weight
         X = immutable_copy(block.X)  # one copy, shared by the functionals of all terms
-        return Sample(X, weight, y, labeled, np.zeros((count, 0)), np.ones(count, dtype=np.int64))
+        return data.Sample(X, weight, y, labeled, np.zeros((count, 0)), np.ones(count, dtype=np.int64))
 
     def __call__(self, block: Block) -> list[Term]:
         assert self.formulation is not None, "draw a sample first"
