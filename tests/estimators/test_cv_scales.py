@@ -230,4 +230,4 @@ def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_eviden
     assert of_classes.candidate([smooth, rough], smooth).loss == errors[1]
     evidences = [of_values.learned(start, np.arange(90))[0] for start in (smooth, rough)]
     assert evidences[1] < evidences[0]
-    assert of_values.candidate([smooth, rough], smooth).kernel == "gaussian"
+    assert of_values.candidate([smooth, rough], smooth).params["kernel"] == "gaussian"

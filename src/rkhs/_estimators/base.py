@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import fields, replace
@@ -49,7 +50,35 @@ from rkhs.streams._blocks import Blocks
 
 SPARSE = 0.1  # share of nonzero entries above which sparse X is stored as a dense array, whose products are faster
 
+ENTRY = re.compile(r"^    (?P<names>\w+(?:, \w+)*) : (?P<type>.*)\n(?P<text>(?: {8}.*\n)+)", re.M)  # of numpydoc
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def documented_by(*sources: Any) -> Callable[[Any], Any]:
+    """Return a class decorator that fills in what a docstring leaves to those of other classes.
+
+    The text "As in `Source`." is replaced by that of the class.  If the type is "object", so are the type and default.
+    So a parameter is described in one place, and `help` shows all of them.
+    """
+
+    def decorate(cls: Any) -> Any:
+        for source in (one for one in sources if cls.__doc__ and one.__doc__):  # python -OO has no docstrings
+            entries = {name: one for one in ENTRY.finditer(source.__doc__) for name in one["names"].split(", ")}
+
+            def filled(
+                found: re.Match[str], marker: str = f"As in `{source.__name__}`.", entries: Any = entries
+            ) -> str:
+                names = found["names"].split(", ")
+                if found["text"].strip() != marker:
+                    return found[0]
+                if found["type"] != "object":
+                    return found[0].replace(found["text"], entries[names[0]]["text"])
+                return "".join(dict.fromkeys(entries[name][0] for name in names))
+
+            cls.__doc__ = ENTRY.sub(filled, cls.__doc__)
+        return cls
+
+    return decorate
 
 
 def transactional(fit: Method) -> Method:

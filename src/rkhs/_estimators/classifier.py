@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_column, as_points, like, namespace, to_numpy
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, limited, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, limited, transactional
 from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
 from rkhs._estimators.folds import user_marks
@@ -382,6 +382,7 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         return self
 
 
+@documented_by(InvariantClassifier)
 @dataclass(eq=False, repr=False)
 class VirtualSampleSVC(Classifier):
     """SVM trained on transformed copies of the labeled points (VirSVM).

@@ -22,9 +22,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy, unique_rows
-from rkhs._estimators.base import as_input_type, dense, transactional
+from rkhs._estimators.base import as_input_type, dense, documented_by, transactional
 from rkhs._estimators.data import Sample, as_numpy, category_order, check_classes, class_codes
-from rkhs._estimators.observations import ObservationEstimator, ObservationSet
+from rkhs._estimators.observations import KernelPoissonRegressor, ObservationEstimator, ObservationSet
 from rkhs._estimators.options import as_loss
 from rkhs._estimators.quantile_regressor import Offsets
 from rkhs._finite.function import Function
@@ -164,6 +164,7 @@ class ComparisonEstimator(ObservationEstimator):
         return ObservationSet(X, X, functional, as_loss(self.loss, LOSSES, "loss"), ones, weight * ones, pairs, None)
 
 
+@documented_by(KernelPoissonRegressor)
 class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
     """Learns utilities from comparisons: pairs of rows of which the first is preferred, or targets to rank by.
 
@@ -178,12 +179,8 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
 
     Parameters
     ----------
-    kernel : str or Kernel, default="gaussian"
-        As in `InvariantRegressor`.
-    scale : float, array-like of shape (n,) or str, default="median"
-        The length scale of a kernel given by name: a number, or one per feature; "median", the median distance of the
-        training points; "cv", the best of some multiples of the median, of raw or standardized features, by the loss
-        of held-out points in five folds.
+    kernel, scale : object
+        As in `KernelPoissonRegressor`.
     loss : str or Loss, default="logistic"
         "logistic", "hinge", "squared_hinge", or a loss object of classification.
     C : float or "cv", default=1.0
@@ -195,23 +192,19 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
     approximation : Landmarks or None, default=None
         With `rkhs.Landmarks(p)` f is a combination of the kernel at p rows.  Up to 1,000 rows all are used by default,
         which is exact, and 1,000 of more, with a warning.
-    tol : float, default=1e-4
-        The relative duality gap to reach.
-    verbose : bool, default=False
-        Whether to print progress to standard error.
+    tol, verbose : object
+        As in `KernelPoissonRegressor`.
 
     Attributes
     ----------
     function_ : Function
         The utility.
-    C_ : float
-        C as given, or as chosen.
+    C_ : object
+        As in `KernelPoissonRegressor`.
     n_pairs_ : int
         The number of pairs that f was learned from.
-    solution_, problem_ : Solution, Problem
-        The solution with its certificate, and the problem.
-    n_features_in_, feature_names_in_ : int, ndarray
-        As in scikit-learn.
+    solution_, problem_, n_features_in_, feature_names_in_ : object
+        As in `KernelPoissonRegressor`.
 
     Examples
     --------
@@ -292,6 +285,7 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
         return float(np.mean((np.sign(values[rows[:, 0]] - values[rows[:, 1]]) + 1) / 2))
 
 
+@documented_by(PreferenceRegressor)
 class SurvivalRanker(ComparisonEstimator):
     """Learns risks from survival times with right censoring, by comparisons as in the survival SVM.
 
@@ -305,7 +299,7 @@ class SurvivalRanker(ComparisonEstimator):
     Parameters
     ----------
     kernel, scale, loss, C, pairs_per_row, approximation, tol, verbose : object
-        As in `PreferenceRegressor` with targets.
+        As in `PreferenceRegressor`.
 
     Attributes
     ----------
@@ -423,6 +417,7 @@ def _has_probabilities(model: OrdinalClassifier) -> bool:
     return True
 
 
+@documented_by(PreferenceRegressor)
 @dataclass(eq=False, repr=False, kw_only=True)
 class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
     """Classifier for ordered classes, such as grades: one function and a threshold between neighboring classes.
@@ -437,24 +432,16 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
 
     Parameters
     ----------
-    kernel : str or Kernel, default="gaussian"
-        As in `InvariantClassifier`.
-    scale : float, array-like of shape (n,) or str, default="median"
-        The length scale of a kernel given by name: a number, or one per feature; "median", the median distance of the
-        training points; "cv", the best of some multiples of the median, of raw or standardized features, by the loss
-        of held-out points in five folds.
-    loss : str or Loss, default="logistic"
-        "logistic", "hinge", "squared_hinge", or a loss object of classification.
+    kernel, scale, loss : object
+        As in `PreferenceRegressor`.
     C : float or "cv", default=1.0
         Weight of the losses of each point; "cv" chooses a power of ten between 0.001 and 1000 by the loss of held-out
         points in five folds.
     approximation : Landmarks or None, default=None
         With `rkhs.Landmarks(p)` f is a combination of the kernel at p points.  Up to 1,000 points all are used by
         default, which is exact, and 1,000 of more, with a warning.
-    tol : float, default=1e-4
-        The relative duality gap to reach.
-    verbose : bool, default=False
-        Whether to print progress to standard error.
+    tol, verbose : object
+        As in `PreferenceRegressor`.
 
     Attributes
     ----------
@@ -464,12 +451,12 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
         The thresholds, in increasing order.
     classes_ : ndarray
         The classes that y has, in the order of its categories or of `numpy.unique`.
-    C_ : float
-        C as given, or as chosen.
+    C_ : object
+        As in `PreferenceRegressor`.
     solution_, problem_ : Solution, Problem
         The solution with its certificate, and the problem, in which a point has one more coordinate for each threshold.
-    n_features_in_, feature_names_in_ : int, ndarray
-        As in scikit-learn.
+    n_features_in_, feature_names_in_ : object
+        As in `PreferenceRegressor`.
 
     Examples
     --------

@@ -15,14 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
 from rkhs._estimators import options, selection
-from rkhs._estimators.base import BaseKernelEstimator, transactional
-from rkhs._estimators.classifier import Classifier
+from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
+from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.folds import FOLD_TOL, folds_of
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, warn_of_unreached
 from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel, formulate
-from rkhs._estimators.regressor import MultiOutputMixin
+from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
 from rkhs._estimators.search import (
     SCALES,
     C_for_loss,
@@ -384,6 +384,7 @@ class CrossValidated(BaseKernelEstimator):
         return replace(problem, approximation=Landmarks(count))
 
 
+@documented_by(InvariantClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class InvariantClassifierCV(Classifier, CrossValidated):
     """`InvariantClassifier` that chooses its settings, and the use of unlabeled points, from the data.
@@ -510,6 +511,7 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         return self
 
 
+@documented_by(InvariantClassifierCV, InvariantRegressor)
 @dataclass(eq=False, repr=False, kw_only=True)
 class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     """`InvariantRegressor` that chooses its settings, and the use of unlabeled points, from the data.

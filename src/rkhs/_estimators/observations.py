@@ -28,12 +28,14 @@ from rkhs._estimators.base import (
     as_input_type,
     check_finite,
     dense,
+    documented_by,
     transactional,
 )
 from rkhs._estimators.data import Sample, as_weights
 from rkhs._estimators.formulation import WeightNormalization
 from rkhs._estimators.length_scales import SCALED, as_kernel, deviations, scaled_kernels
 from rkhs._estimators.options import check_number
+from rkhs._estimators.regressor import InvariantRegressor
 from rkhs._estimators.search import Candidate, best_of, row_losses, search
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
@@ -231,6 +233,7 @@ def _is_cv(value: Any) -> bool:
     return isinstance(value, str) and value == "cv"
 
 
+@documented_by(InvariantRegressor)
 class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
     """Poisson regressor for counts and rates: the logarithm of the rate is a kernel model.
 
@@ -245,21 +248,19 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
     Parameters
     ----------
     kernel : str or Kernel, default="gaussian"
-        As in `InvariantRegressor`.
+        "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or a kernel object.
     scale : float, array-like of shape (n,) or str, default="median"
         The length scale of a kernel given by name: a number, or one per feature; "median", the median distance of the
         training points; "cv", the best of some multiples of the median, of raw or standardized features, by the
-        deviance of held-out points in five folds.
+        loss of held-out points in five folds.
     C : float or "cv", default=1.0
         Weight of the loss of a point with exposure 1; "cv" chooses a power of ten between 0.001 and 1000 by the
         deviance of held-out points in five folds.
     approximation : Landmarks or None, default=None
         With `rkhs.Landmarks(p)` f is a combination of the kernel at p points.  Above 5,000 points 1,000 landmarks are
         used by default, with a warning.
-    tol : float, default=1e-4
-        The relative duality gap to reach.
-    verbose : bool, default=False
-        Whether to print progress to standard error.
+    tol, verbose : object
+        As in `InvariantRegressor`.
 
     Attributes
     ----------
@@ -269,8 +270,8 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
         C as given, or as chosen.
     solution_, problem_ : Solution, Problem
         The solution with its certificate, and the problem.
-    n_features_in_, feature_names_in_ : int, ndarray
-        As in scikit-learn.
+    n_features_in_, feature_names_in_ : object
+        As in `InvariantRegressor`.
 
     Examples
     --------

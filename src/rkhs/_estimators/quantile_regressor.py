@@ -17,11 +17,12 @@ from sklearn.exceptions import ConvergenceWarning
 from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, documented_by, transactional
 from rkhs._estimators.data import Sample, drawn_rows
 from rkhs._estimators.formulation import WeightNormalization
 from rkhs._estimators.length_scales import as_kernel, with_learned_noise
 from rkhs._estimators.options import check_number
+from rkhs._estimators.regressor import InvariantRegressor
 from rkhs._estimators.search import C_for_loss, ScoringTargets
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
@@ -54,6 +55,7 @@ class Offsets(FunctionSpace):
         return linear.on(atoms)[:, 1:]
 
 
+@documented_by(InvariantRegressor)
 @dataclass(eq=False, repr=False)
 class QuantileRegressor(BaseKernelEstimator):
     """Quantile regressor whose quantiles are learned together and do not cross.

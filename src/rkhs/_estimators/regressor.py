@@ -12,8 +12,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Vector, double, to_numpy
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, limited, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, documented_by, limited, transactional
 from rkhs._estimators.calibration import HeldOutLabels, bound
+from rkhs._estimators.classifier import InvariantClassifier
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, fill_missing_targets
 from rkhs._estimators.folds import user_marks
 from rkhs._estimators.invariant_estimator import InvariantEstimator, updatable
@@ -243,6 +244,7 @@ class MultiOutputMixin(Regressor):
         return fill_missing_targets(y, getattr(self, "_marker", self.unlabeled))
 
 
+@documented_by(InvariantClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
     """Kernel regressor that learns from values, measured slopes, and priors on f at all points.

@@ -11,10 +11,10 @@ from scipy.optimize import linprog
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
 from rkhs._calculus.function_spaces import Constant
-from rkhs._estimators.base import BaseKernelEstimator, transactional
-from rkhs._estimators.classifier import Classifier
+from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
+from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.options import check_in_span
-from rkhs._estimators.regressor import Regressor
+from rkhs._estimators.regressor import InvariantRegressor, Regressor
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate
@@ -77,6 +77,7 @@ class ThinPlateEstimator(BaseKernelEstimator):
         raise NotImplementedError
 
 
+@documented_by(InvariantClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class ThinPlateClassifier(Classifier, ThinPlateEstimator):
     """Classifier without a length scale: a thin-plate spline fitted to the labels (Walder and Chapelle 2007).
@@ -159,6 +160,7 @@ class ThinPlateClassifier(Classifier, ThinPlateEstimator):
         return any(linearly_separable(X, signs) for signs in (target.T if target.ndim == 2 else [target]))
 
 
+@documented_by(ThinPlateClassifier, InvariantRegressor)
 class ThinPlateRegressor(Regressor, ThinPlateEstimator):
     """Thin-plate smoothing spline in any dimension.
 
