@@ -16,17 +16,17 @@ import rkhs
 from rkhs._backend.arrays import Vector
 from rkhs._cli.options import AUTO, NONE, NU, Request
 from rkhs._cli.terminal import CommandError
-from rkhs._estimators import scoring
+from rkhs._estimators import search
 from rkhs.invariances import Monotone, RandomSubset
 from rkhs.invariances._base import Invariance, as_invariances
 
 PRIORS = {  # what the automatic choice tries, by the names of the library
-    scoring.NONE: NONE,
-    scoring.FEATURES: "distances from the covariance of all rows",
-    scoring.TREND: "a linear trend",
-    scoring.SCALES: "a length scale for each column",
-    scoring.GRAPH: "neighboring rows have similar targets",
-    scoring.SUM: "neighboring rows, and rows with similar columns, have similar targets",
+    search.NONE: NONE,
+    search.FEATURES: "distances from the covariance of all rows",
+    search.TREND: "a linear trend",
+    search.SCALES: "a length scale for each column",
+    search.GRAPH: "neighboring rows have similar targets",
+    search.SUM: "neighboring rows, and rows with similar columns, have similar targets",
 }
 FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[+-]?[0-9]+)?")  # in the name of a kernel
 UNLABELED = ""  # the label of a row that has none
@@ -137,7 +137,7 @@ class Fit:
     @property
     def uses_unlabeled(self) -> bool:
         """Whether an automatic choice has taken a kernel that is computed from the unlabeled rows, if there are any."""
-        return self.request.invariance == AUTO and self.prior in scoring.OF_ALL_POINTS
+        return self.request.invariance == AUTO and self.prior in search.OF_ALL_POINTS
 
     def refit(self, X: Vector, examples: Examples, **options: Any) -> Fit:
         """Return the same settings, with monotone features, fitted to other examples."""

@@ -27,13 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis, orthonormal
 from rkhs._finite.certificate import FEASIBLE, project_dual
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock, Point, consecutive
 from rkhs._finite.representers import block_in_double
 from rkhs._finite.term import Term
+from rkhs._gram.operator import gram
 from rkhs._progress import subtask
 from rkhs._spaces.base import FiniteSpace
 from rkhs._spaces.normal_equations import NormalEquations, QuadraticSums, dots
@@ -80,6 +81,12 @@ class Operators(Geometry):
     def functional(self) -> Functional:
         """The functionals of all blocks."""
         return stack([functional for functional, _ in self.rows])
+
+    @cached_property
+    def largest_norm(self) -> float:
+        """The largest norm of a functional: the errors of products at few points are relative to it and |tau|."""
+        norms = [float(np.max(to_numpy(gram(self.space.kernel, L).diagonal()), initial=0.0)) for L, _ in self.rows]
+        return max(norms, default=0.0) ** 0.5
 
     def start(self, columns: int) -> Iterate:
         return Iterate(np.zeros((self.space.size, columns), order="F"), np.zeros((self.rank, columns)))
@@ -138,7 +145,9 @@ class OperatorPoint(Point):
         self.basis_gradient = geometry.P.T @ self.slopes
         norm, error = dots(tau, tau) / 2, geometry.space.product_error
         self.primal = norm + (system.loss(self.u) if system.terms else 0.0)
-        missed = error * (np.linalg.norm(self.u, axis=0) + path)  # of u, in the Euclidean norm
+        waves, lengths = self.u - geometry.P @ c, np.sqrt(2 * norm) * geometry.largest_norm
+        sizes = sum(np.linalg.norm(values, axis=0) for values in (self.u, waves))
+        missed = error * (sizes + lengths + path)  # of u, in the Euclidean norm
         change = 0.0
         for t in system.terms:  # slopes increase, so that those at both ends bound all between them
             ends = (np.abs(t.loss.gradient(self.u[t.rows] + sign * missed, t.target)) for sign in (-1, 1))

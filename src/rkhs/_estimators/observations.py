@@ -8,35 +8,50 @@ the observations that refer to its points only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import validate_data
 
 from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
-from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs._estimators.base import BaseKernelEstimator, accepted_formats, array_kind, check_finite, dense
-from rkhs._estimators.length_scales import KERNELS, SCALED, WIDTHS, as_kernel, deviations
-from rkhs._estimators.normalization import WeightNormalization
+from rkhs._calculus.function_spaces import Constant, FunctionSpace
+from rkhs._estimators.base import (
+    BaseKernelEstimator,
+    accepted_formats,
+    array_kind,
+    as_input_type,
+    check_finite,
+    dense,
+    documented_by,
+    transactional,
+)
+from rkhs._estimators.data import Sample, as_weights
+from rkhs._estimators.formulation import WeightNormalization
+from rkhs._estimators.length_scales import SCALED, as_kernel, deviations, scaled_kernels
 from rkhs._estimators.options import check_number
+from rkhs._estimators.regressor import InvariantRegressor
+from rkhs._estimators.search import Candidate, best_of, row_losses, search
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._spaces import Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Functional
-from rkhs.kernels import Kernel, median_scale
-from rkhs.losses import Loss
+from rkhs.kernels import Kernel
+from rkhs.losses import Loss, Poisson
 
-MOST_EXACT = 5_000  # observations of single points up to which f is learned without landmarks: 0.2 GB
+MOST_EXACT_OBSERVATIONS = 5_000  # of single points, up to which f is learned without landmarks: 0.2 GB
 FUNCTIONS = 1_000  # landmarks for more of them, and if several observations refer to each point
 SEARCH_ROWS = 1_000  # observations refer to at most this many points while C and the scale are chosen
 SEARCH_FUNCTIONS = 150  # landmarks of the search
 GRID = tuple(10.0**k for k in range(-3, 4))  # the values of C for C="cv"
-FOLD_TOL = 1e-3  # relative duality gap of the models of the folds
+GRID_TOL = 1e-3  # relative duality gap of the models of the folds
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +84,7 @@ class ObservationSet:
         """
         count = min(FUNCTIONS if most is None else most, len(self.points))
         single = self.rows.shape[1] == 1 and self.functional.size == len(self.X) and self.points is self.X
-        if most is None and single and self.functional.size <= MOST_EXACT:
+        if most is None and single and self.functional.size <= MOST_EXACT_OBSERVATIONS:
             return None
         chosen = self.points
         if count < len(self.points):
@@ -90,26 +105,28 @@ class ObservationSet:
             fold[test] = k
         return fold
 
-    def held_out_losses(self, kernel: Kernel, Cs: list[float], approximation: Landmarks | None) -> Vector:
-        """Return for each C the mean loss of observations in folds that were left out; infinity where none is known."""
+    def scored(self, kernel: Kernel, Cs: Sequence[float], approximation: Landmarks | None) -> list[Candidate]:
+        """Return a candidate for each C, with the mean loss of observations in folds that were left out."""
         fold = self.folds()[self.rows]  # (N, 1) or (N, 2)
         count = int(fold.max()) + 1
         problem, _ = self.problem(kernel, 1.0, approximation)
         left_out = [np.any(fold == k, axis=1) for k in range(count)]
-        solutions = problem.grid({0: Cs}, held_out={0: left_out}, tol=FOLD_TOL)
+        solutions = problem.grid({0: Cs}, held_out={0: left_out}, tol=GRID_TOL)
         losses, weights = np.zeros(len(Cs)), np.zeros(len(Cs))
         for k in range(count):
             scored = np.flatnonzero(np.all(fold == k, axis=1))
-            if not len(scored):
-                continue
             L, target, weight = self.functional.take(scored), self.target[scored], self.weight[scored]
-            for c in range(len(Cs)):
+            for c in range(len(Cs) if len(scored) else 0):
                 if solutions[c, k].status == CONVERGED:
-                    losses[c] += weight @ self.loss.value(to_numpy(L(solutions[c, k].function)), target)
+                    losses[c] += weight @ row_losses(self.loss, to_numpy(L(solutions[c, k].function)), target)
                     weights[c] += weight.sum()
         complete = weights >= (1 - 1e-9) * weights.max()  # candidates are compared on the same observations
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.nan_to_num(np.where(complete, losses / weights, np.inf), nan=np.inf)
+            means = np.nan_to_num(np.where(complete, losses / weights, inf), nan=inf)
+        return [
+            Candidate({"kernel": kernel, "C": C}, float(loss), np.array([-loss]))
+            for C, loss in zip(Cs, means, strict=True)
+        ]
 
 
 @dataclass(eq=False, repr=False)
@@ -123,6 +140,11 @@ class ObservationEstimator(BaseKernelEstimator):
     approximation: Any = None
     tol: float = 1e-4
     verbose: bool = False
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = False
+        return tags
 
     def _landmark_count(self) -> int | None:
         """Return the number of landmarks that the user asks for; None for the default."""
@@ -155,9 +177,14 @@ class ObservationEstimator(BaseKernelEstimator):
     def _chosen(self, observe: Callable[[Vector], ObservationSet], data: ObservationSet) -> tuple[Kernel, float]:
         """Return the kernel and C; those of the smallest held-out loss for the names "cv"."""
         X = data.X
-        search_scale = _is_cv(self.scale) and not isinstance(self.kernel, Kernel)
         Cs = list(GRID) if _is_cv(self.C) else [check_number(self.C, 'C (unless it is "cv")')]
-        kernels = _scaled_kernels(self.kernel, X) if search_scale else [as_kernel(self.kernel, self.scale, X)]
+        if _is_cv(self.scale) and not isinstance(self.kernel, Kernel):
+            if self.kernel not in SCALED:
+                named = ", ".join(SCALED)
+                raise ValueError(f'scale="cv" needs one of the kernels {named}, got kernel={self.kernel!r}.')
+            kernels = [kernel for _, kernel in sorted(scaled_kernels(self.kernel, X), key=lambda pair: pair[0])]
+        else:
+            kernels = [as_kernel(self.kernel, self.scale, X)]
         if len(Cs) * len(kernels) == 1:
             return kernels[0], Cs[0]
         if len(X) < 4:
@@ -165,19 +192,23 @@ class ObservationEstimator(BaseKernelEstimator):
         if len(X) > SEARCH_ROWS:
             data = observe(np.sort(np.random.default_rng(0).choice(len(X), SEARCH_ROWS, replace=False)))
         landmarks = data.landmarks(SEARCH_FUNCTIONS if len(data.points) > SEARCH_FUNCTIONS else None)
-        tried: dict[tuple[int, int], float] = {}
-        first, near = kernels[len(kernels) // 2], range(len(Cs))
-        for kernel in [first, *(kernel for kernel in kernels if kernel is not first)]:
-            found = data.held_out_losses(kernel, [Cs[c] for c in near], landmarks)
-            tried |= {(kernels.index(kernel), c): float(loss) for c, loss in zip(near, found, strict=True)}
-            best = min(tried, key=tried.__getitem__)  # other scales are tried with the best C and its neighbors
-            near = range(max(best[1] - 1, 0), min(best[1] + 2, len(Cs)))
-        if not np.isfinite(tried[best]):
+
+        def candidates(found: list[Candidate]) -> Iterator[list[tuple[Kernel, list[float]]]]:
+            first = kernels[len(kernels) // 2]
+            yield [(first, Cs)]
+            for kernel in kernels:  # other scales are tried with the best C and its neighbors
+                near = Cs.index(best_of(found).params["C"])
+                if kernel is not first:
+                    yield [(kernel, Cs[max(near - 1, 0) : near + 2])]
+
+        found, _ = search(candidates, lambda pair: data.scored(pair[0], pair[1], landmarks))
+        best = best_of(found)
+        if not np.isfinite(best.loss):
             raise ValueError(
                 f'{type(self).__name__} cannot choose by "cv": no model of a fold was solved and had observations to '
                 "be scored on. Pass numbers for C and scale."
             )
-        return kernels[best[0]], Cs[best[1]]
+        return best.params["kernel"], best.params["C"]
 
     def _checked_points(self, X: Any, y: Any) -> tuple[Matrix, Any]:
         """Validate X and y; return the points as a float64 copy, and y."""
@@ -202,12 +233,139 @@ def _is_cv(value: Any) -> bool:
     return isinstance(value, str) and value == "cv"
 
 
-def _scaled_kernels(name: str, X: Matrix) -> list[Kernel]:
-    """Return the named kernel with multiples of the median distance of raw and of standardized features."""
-    if name not in SCALED:
-        raise ValueError(f'scale="cv" needs one of the kernels {", ".join(SCALED)}, got kernel={name!r}.')
-    make: Any = KERNELS[name]
-    distance = make(1.0).distance
-    units = [np.ones(X.shape[1]), deviations(X)] if X.shape[1] > 1 else [np.ones(1)]
-    median = [unit * median_scale(X / unit, distance=distance) for unit in units]
-    return [make(tuple(width * scale)) for width in WIDTHS for scale in median]
+@documented_by(InvariantRegressor)
+class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
+    """Poisson regressor for counts and rates: the logarithm of the rate is a kernel model.
+
+    It minimizes
+
+        1/2 |f|^2 + C sum_i t_i loss(f(x_i); y_i),    loss(u; y) = exp(u) - y u
+
+    over f with an unpenalized constant; exp(f(x)) is the expected count per unit of exposure at x.  As in
+    scikit-learn's PoissonRegressor, counts with the exposures t_i (times, areas, numbers of people) are passed as
+    y = counts / t and sample_weight = t.  The kernel is divided by its mean k(x, x), so C has no units.
+
+    Parameters
+    ----------
+    kernel : str or Kernel, default="gaussian"
+        "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or a kernel object.
+    scale : float, array-like of shape (n,) or str, default="median"
+        The length scale of a kernel given by name: a number, or one per feature; "median", the median distance of the
+        training points; "cv", the best of some multiples of the median, of raw or standardized features, by the
+        loss of held-out points in five folds.
+    C : float or "cv", default=1.0
+        Weight of the loss of a point with exposure 1; "cv" chooses a power of ten between 0.001 and 1000 by the
+        deviance of held-out points in five folds.
+    approximation : Landmarks or None, default=None
+        With `rkhs.Landmarks(p)` f is a combination of the kernel at p points.  Above 5,000 points 1,000 landmarks are
+        used by default, with a warning.
+    tol, verbose : object
+        As in `InvariantRegressor`.
+
+    Attributes
+    ----------
+    function_ : Function
+        The logarithm of the rate.
+    C_ : float
+        C as given, or as chosen.
+    solution_, problem_ : Solution, Problem
+        The solution with its certificate, and the problem.
+    n_features_in_, feature_names_in_ : object
+        As in `InvariantRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X, hours = rng.uniform(0, 6, (200, 1)), rng.uniform(1, 5, 200)
+    >>> counts = rng.poisson(hours * np.exp(1 + np.sin(X[:, 0])))
+    >>> model = rkhs.KernelPoissonRegressor(scale=1.5).fit(X, counts / hours, sample_weight=hours)
+    >>> model.predict([[1.5], [4.5]]).round(1)  # exp(1 + 1) and exp(1 - 1) are 7.4 and 1.0
+    array([7.3, 1.1])
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    @transactional
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> KernelPoissonRegressor:
+        """Learn the rate from points and counts per unit of exposure.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The counts divided by the exposures, at least 0 and not all 0.
+        sample_weight : array-like of shape (t,), optional
+            The exposures; all 1 by default.
+
+        Returns
+        -------
+        KernelPoissonRegressor
+            The fitted estimator.
+        """
+        points, y = self._checked_points(X, y)
+        y = y.astype(np.float64)
+        if np.any(y < 0):
+            raise ValueError(
+                f"KernelPoissonRegressor needs counts of at least 0, but y is {y.min():g} in row {np.argmin(y)}."
+            )
+        sample = Sample.of(points, sample_weight, y, np.ones(len(y), dtype=bool))
+        if not np.any(sample.y > 0):
+            raise ValueError("KernelPoissonRegressor needs a positive count: the rate of counts that are all 0 is 0.")
+
+        def observe(rows: Any) -> ObservationSet:
+            some = sample.take(rows)
+            return ObservationSet(
+                X=some.X,
+                points=some.X,
+                functional=Evaluation(some.X),
+                loss=Poisson(),
+                target=some.y,
+                weight=some.weight,
+                rows=np.arange(some.size)[:, None],
+                basis=Constant(),
+            )
+
+        self._fit_observations(observe, sample.size)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict the rates at the rows of X: expected counts per unit of exposure.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The rates.
+        """
+        values, validated = self._utilities(X, "predict")
+        return as_input_type(np.exp(values), validated)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the fraction of the Poisson deviance that the model explains, as scikit-learn's PoissonRegressor.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The counts divided by the exposures.
+        sample_weight : array-like of shape (t,), optional
+            The exposures.
+
+        Returns
+        -------
+        float
+            At most 1; 0 for the constant rate that fits best.
+        """
+        rates = self.predict(X)
+        weight = None if sample_weight is None else as_weights(sample_weight, rates)
+        return float(d2_tweedie_score(y, rates, sample_weight=weight, power=1))
