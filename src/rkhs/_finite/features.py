@@ -45,7 +45,7 @@ from rkhs._finite.certificate import FEASIBLE
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock, Point, consecutive
 from rkhs._finite.sums import FeatureSums, KeptRows, Moments, Rows
 from rkhs._gram.operator import gram
-from rkhs._linalg.curvature import Curvature, with_ridge
+from rkhs._linalg.curvature import Curvature, with_ridge, with_ridge_on
 from rkhs._progress import report_progress
 from rkhs._spaces.base import UNIT, FiniteSpace, Orthonormal
 from rkhs.functionals._base import Functional
@@ -129,9 +129,8 @@ class Features(Geometry):
     @cached_property
     def curvature(self) -> Curvature:
         """The factorized S of the resolved variables."""
-        square, tau = self.square[: self.resolved, : self.resolved].copy(), slice(self.rank, None)
-        square[tau, tau] = with_ridge(square[tau, tau], square)
-        return Curvature.of(square, self.rank)
+        square = self.square[: self.resolved, : self.resolved]
+        return Curvature.of(with_ridge_on(square, self.rank), self.rank)
 
     @cached_property
     def Q(self) -> Array:

@@ -41,18 +41,18 @@ class Curvature:
 
     def variance(self, E: Matrix) -> Vector:
         """Return the diagonal of E S^-1 E' on the determined directions, (t,)."""
-        known, basis = self._roots(E)
-        return np.sum(known**2, axis=0) + np.sum(basis**2, axis=1)
+        return np.sum(self.roots(E) ** 2, axis=1)
 
     def covariance(self, E: Matrix) -> Matrix:
         """Return E S^-1 E' on the determined directions, (t, t)."""
-        known, basis = self._roots(E)
-        return known.T @ known + basis @ basis.T
+        roots = self.roots(E)
+        return roots @ roots.T
 
-    def _roots(self, E: Matrix) -> tuple[Matrix, Matrix]:
+    def roots(self, E: Matrix) -> Matrix:
+        """Return F (t, ..) with FF' = E S^-1 E' on the determined directions."""
         r = self.T.shape[1]
-        known = self.down(E[:, r:].T)
-        return known, (E[:, :r] - known.T @ self.T) @ self.seen
+        known = self.down(E[:, r:].T).T
+        return np.concatenate([known, (E[:, :r] - known @ self.T) @ self.seen], axis=1)
 
     def down(self, right: Matrix) -> Matrix:
         """Return L^-1 right."""
@@ -63,3 +63,10 @@ def with_ridge(square: Matrix, array: Array) -> Matrix:
     """Return the matrix plus a diagonal of rounding errors, in the precision of `array`, to keep it definite."""
     size = len(square)
     return square + np.diag(8 * size * float(namespace(array).finfo(array.dtype).eps) * np.diag(square))
+
+
+def with_ridge_on(square: Matrix, rank: int) -> Matrix:
+    """Return the matrix with such a diagonal on all but the first `rank` variables."""
+    square, tau = square.copy(), slice(rank, None)
+    square[tau, tau] = with_ridge(square[tau, tau], square)
+    return square
