@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
 from mpmath import mp
 
 import oracle
@@ -94,27 +93,6 @@ def test_values_to_30_digits(kernel, define, distance):
 
             expected = mp.diff(at, 0)
             assert abs(value - float(expected)) <= 1e-13 * abs(float(expected))
-
-
-@given(
-    st.lists(st.floats(0.3, 3.0), min_size=2, max_size=2),
-    st.sampled_from(["Gaussian", "Matern", "RationalQuadratic"]),
-    st.integers(0, 2**32 - 1),
-)
-@settings(max_examples=30, deadline=None)
-def test_all_scales_together_are_one(scales, family, seed):
-    """The derivatives of the features add up to that of a common factor; the same as a change of all points."""
-    make = {
-        "Gaussian": rkhs.Gaussian,
-        "Matern": lambda s: rkhs.Matern(2.5, s),
-        "RationalQuadratic": lambda s: rkhs.RationalQuadratic(1.3, s),
-    }[family]
-    Z = np.random.default_rng(seed).standard_normal((3, 2))
-    L = rkhs.stack([rkhs.Evaluation(Z), rkhs.Gradient(Z)])
-    kernel = make(tuple(scales))
-    parts = sum(rkhs.gram(kernel.tangent("scale", j), L).dense() for j in range(2))
-    together = rkhs.gram((make(1.0) @ (1 / np.array(scales))).tangent("kernel.scale"), L).dense()
-    np.testing.assert_allclose(parts, together, atol=1e-12 * np.abs(together).max())
 
 
 def test_names_are_paths():
