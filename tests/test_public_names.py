@@ -76,6 +76,12 @@ def test_an_old_parameter_says_the_new_one(old):
         assert made() is not None
 
 
+def test_names_that_have_moved_say_where():
+    for name, home in (("CurlFree", "kernels"), ("Sum", "kernels"), ("Newton", "solvers")):
+        with pytest.raises(AttributeError, match=f"use rkhs.{home}.{name}"):
+            getattr(rkhs, name)
+
+
 def test_a_parameter_that_never_was_has_no_remedy():
     with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
         rkhs.InvariantClassifier(gamma=1.0)

@@ -146,11 +146,12 @@ def test_warm_start_with_other_functionals_is_refused():
 # Several outputs.
 
 
-def test_outputs_are_separate_functions_and_share_products():
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
+def test_outputs_are_separate_functions_and_share_products(loss):
     """That their minima are those of separate problems is a law of `check_solver`."""
     targets = np.stack([LABELS, -LABELS, np.where(X[:, 1] + X[:, 2] ** 2 > 0.7, 1.0, -1.0)], axis=1)
-    together = problem(weight=1.0, target=targets).solve(tol=1e-6)
-    alone = [problem(weight=1.0, target=target).solve(tol=1e-6).function for target in targets.T]
+    together = problem(loss, 1.0, target=targets).solve(tol=1e-6)
+    alone = [problem(loss, 1.0, target=target).solve(tol=1e-6).function for target in targets.T]
     assert rkhs.Gradient(Z)(together.function).shape == (20, 3, 3)
     np.testing.assert_allclose(together.function(Z), np.stack([f(Z) for f in alone], axis=1), atol=2e-2)
     copies = problem(target=np.stack([LABELS, -LABELS, LABELS], axis=1)).solve(NonlinearCG(), tol=1e-4)

@@ -88,6 +88,7 @@ def test_gaussian_with_scales_and_widths(widths):
     close(two, [[both]], 1e-13)
 
 
+@pytest.mark.every("matrix", "other")
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("matrix", [None, *MATRICES])
 @pytest.mark.parametrize("scale", [0.9, (0.8, 1.5)])

@@ -576,6 +576,7 @@ def test_sizes_of_vectors():
     assert repr(rkhs.Absolute()) == "Absolute()"
 
 
+@pytest.mark.every("loss")
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("shape", [(7,), (7, 2)])
 def test_shifted_losses(loss, shape):
@@ -592,6 +593,7 @@ def test_shifted_losses(loss, shape):
     np.testing.assert_array_equal(high, loss.domain(b)[1])
     s = loss.gradient(u, b)
     np.testing.assert_allclose(moved.conjugate(s, b), loss.conjugate(s, b) - s * at, atol=1e-13)
+    np.testing.assert_allclose(moved.excess(u, b, s), loss.excess(u + at, b, s), atol=1e-12)
     assert (moved.smooth, moved.attained, moved.quadratic) == (loss.smooth, loss.attained, False)
     smooth, plain = moved.smoothed(0.3), loss.smoothed(0.3)
     np.testing.assert_allclose(smooth.value(u, b), plain.value(u + at, b), atol=1e-13)
