@@ -195,47 +195,6 @@ def test_nothing_of_the_size_of_the_gram_is_formed(kernel):
     assert peak < 8 * G.shape[0] * G.shape[1] / 500  # of 3.0 GiB
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_gpytorch_has_the_same_product():
-    gpytorch = pytest.importorskip("gpytorch")
-    t, n = 20, 5
-    X = torch.from_numpy(np.random.default_rng(4).normal(size=(t, n)))
-    theirs = gpytorch.kernels.RBFKernelGrad().double()
-    theirs.lengthscale = 1.7
-    ours = rkhs.Gaussian(theirs.lengthscale.item())  # as stored, by way of float32
-    v = _normal(X, t * (n + 1))
-    with torch.no_grad():
-        expected = theirs(X).to_dense() @ v
-    mixed = v.reshape(t, n + 1)  # at each point the value, then the partial derivatives
-    L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)])
-    found = rkhs.gram(ours, L) @ torch.cat([mixed[:, 0], mixed[:, 1:].reshape(-1)])
-    found = torch.cat([found[:t, None], found[t:].reshape(t, n)], dim=1).reshape(-1)
-    assert float(abs(found - expected).max()) <= 1e-8 * float(abs(expected).max())
-
-
-def whole_points(L):
-    """The flat indices at which the functionals of a point begin, in parts without a matrix."""
-    begins = np.ones(L.size, dtype=bool)
-    for part in L.parts:
-        if part.matrix is None:
-            begins[part.rows] &= np.arange(part.size) % part.atoms.per_point == 0
-    return np.flatnonzero(begins)
-
-
-@pytest.mark.parametrize("family", JETS.values(), ids=JETS)
-def test_whole_points_are_taken_as_such(family):
-    """What `take` keeps of a family is the same functionals, and no more points than it has."""
-    L = family(WHOLE[:13], WHOLE[13:22])
-    firsts = whole_points(L)
-    assert firsts[0] == 0
-    assert np.all(np.diff(firsts) > 0)
-    ends = [*firsts[1:], L.size]
-    rows = np.concatenate([np.arange(firsts[k], ends[k]) for k in range(0, len(firsts), 2)])
-    G = rkhs.gram(rkhs.Gaussian(2.0), L)
-    np.testing.assert_allclose(rkhs.gram(rkhs.Gaussian(2.0), L.take(rows)).dense(), G.block(rows, rows))
-    np.testing.assert_allclose(G.block(rows, rows), G.dense()[np.ix_(rows, rows)], atol=1e-13)
-
-
 def test_a_point_stays_one_point():
     L = rkhs.stack([rkhs.Evaluation(WHOLE), rkhs.Gradient(WHOLE)])
     some = L.take(np.concatenate([np.arange(3), 30 + np.arange(8), 30 + np.arange(40, 44)]))

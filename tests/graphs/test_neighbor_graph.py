@@ -11,7 +11,7 @@ import torch
 from refusals import refused
 from rkhs._graphs import neighbor_graph
 from rkhs._graphs.filters import ChebyshevFilters, SpectralFilters
-from rkhs._graphs.neighbor_graph import NeighborGraph, row_keys
+from rkhs._graphs.neighbor_graph import NeighborGraph
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))
@@ -243,14 +243,6 @@ def test_later_changes_of_the_callers_array_do_not_matter():
     Z += 1.0
     np.testing.assert_array_equal(graph.on_nodes(X).toarray(), expected[0])
     np.testing.assert_array_equal(graph.on_nodes(NEW).toarray(), expected[1])
-
-
-def test_keys_tell_rows_apart():
-    rows = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], [np.nextafter(1.0, 2), 2.0]])
-    keys = row_keys(rows)
-    assert keys[0] == keys[2]
-    assert len(np.unique(keys)) == 3
-    assert len(np.unique(row_keys(np.arange(20000.0).reshape(-1, 2)))) == 10000
 
 
 test_what_is_refused = refused(

@@ -86,18 +86,6 @@ def test_numbers_of_tiles_do_not_matter(way, monkeypatch):
     np.testing.assert_allclose(np.diag(whole), diagonal, atol=1e-10)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["NumPy", "PyTorch"])
-def test_libraries_and_dtypes(way, library, dtype):
-    points = library(X.astype(dtype))
-    kernel = kernel_of(points)
-    found = kernel(points, points[:9])
-    assert type(found) is type(points)
-    assert found.dtype == points.dtype
-    expected = inverse(kernel)[:, :9] / kernel.variance
-    np.testing.assert_allclose(found, expected, atol=1e-10 if dtype == "float64" else 1e-5)
-
-
 @pytest.mark.parametrize("clusters", [1, 3])
 def test_a_cluster_without_edges_to_others(clusters):
     """The kernel is zero between components, and functions may be constant on each of them."""
@@ -250,23 +238,6 @@ def test_a_graph_of_three_thousand_nodes():
     assert found.relative_gap <= 1e-10
     a = np.linalg.solve(K + np.eye(50) / 4, b)
     np.testing.assert_allclose(found.function(points[rows]), K @ a, atol=1e-8)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["NumPy", "PyTorch"])
-def test_problems_of_libraries_and_dtypes(way, library, dtype):
-    points, b = library(X.astype(dtype)), np.sin(np.arange(50.0)).astype(np.float32).astype(np.float64)
-    kernel = kernel_of(points, cutoff=0.02)
-    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), library(b.astype(dtype)), 100.0)
-    found = rkhs.Problem(kernel, [term]).solve(tol=1e-6)
-    expected = least_squares(inverse(kernel) / kernel.variance, b, np.full(50, 100.0))
-    rel = 1e-8 if dtype == "float64" else 1000 * float(np.finfo(np.float32).eps)
-    assert found.primal == pytest.approx(expected, rel=rel)
-    assert found.dual == pytest.approx(expected, rel=rel)
-    assert dtype == "float32" or found.status == "converged"
-    values = found.function(points)
-    assert type(values) is type(points)
-    assert values.dtype == points.dtype
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["no basis", "Constant"])

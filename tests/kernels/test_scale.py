@@ -98,23 +98,6 @@ def test_no_scale_yet_is_an_error_with_the_remedy(make):
         rkhs.gram(make("median"), rkhs.LocalAverage(X, 0.1)).dense()
 
 
-@pytest.mark.parametrize("make", SCALED)
-def test_one_scale_per_feature_is_a_pullback(make):
-    """k of scales s is k of scale 1 at x / s, with all derivatives and averages."""
-    s = np.array([0.5, 1.0, 3.0])
-    average = rkhs.LocalAverage(X[:1], (0.2, 0.4, 1.0))
-    L = rkhs.stack([rkhs.Evaluation(X[:5]), rkhs.Gradient(X[:3]), rkhs.Laplacian(X[2:4]), average])
-    own, pulled = rkhs.gram(make(tuple(s)), L), rkhs.gram(make(1.0) @ (1 / s), L)
-    expected, v = pulled.dense(), rng.standard_normal(L.size)
-    np.testing.assert_allclose(own.dense(), expected, rtol=0, atol=1e-12 * abs(expected).max())
-    np.testing.assert_allclose(own @ v, expected @ v, rtol=0, atol=1e-12 * (abs(expected) @ abs(v)).max())
-
-
-@pytest.mark.parametrize("make", SCALED)
-def test_equal_scales_are_one_scale(make):
-    np.testing.assert_allclose(make((0.7, 0.7, 0.7))(X), make(0.7)(X), rtol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("scale", "stored"),
     [(s, 2.0) for s in (2, np.float32(2), np.array(2.0), torch.tensor(2.0))]

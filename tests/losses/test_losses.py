@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, strategies as st
 
 import rkhs
+from refusals import refused
 from rkhs._backend.arrays import namespace, to_numpy
 from rkhs.losses import Smoothed, _interval
 from rkhs.losses._blocks import SmoothedBlock
@@ -437,30 +438,24 @@ def test_not_a_number_stays():
         assert np.isnan(loss.prox(nan, np.ones(1), 1.0))
 
 
-@pytest.mark.every
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: rkhs.EpsilonInsensitive(-0.1),
-        lambda: rkhs.losses.SquaredEpsilonInsensitive(np.inf),
-        lambda: rkhs.Huber(0),
-        lambda: rkhs.Huber(np.nan),
-        lambda: rkhs.losses.SmoothedHinge(-1),
-        lambda: rkhs.Quantile(1.0),
-        lambda: rkhs.Quantile(0),
-        lambda: Smoothed(rkhs.Hinge(), 0.0),
-        lambda: rkhs.Hinge().smoothed(np.inf),
-    ],
+NEEDS = r"needs (0 < )?(epsilon|delta|width|tau)"
+test_settings_are_checked = refused(
+    *((lambda e=e: rkhs.EpsilonInsensitive(e), NEEDS) for e in (-0.1, np.nan)),
+    (lambda: rkhs.losses.SquaredEpsilonInsensitive(np.inf), NEEDS),
+    *((lambda d=d: rkhs.Huber(d), NEEDS) for d in (0, np.nan)),
+    (lambda: rkhs.losses.SmoothedHinge(-1), NEEDS),
+    *((lambda q=q: rkhs.Quantile(q), NEEDS) for q in (1.0, 0)),
+    (lambda: Smoothed(rkhs.Hinge(), 0.0), NEEDS),
+    (lambda: rkhs.Hinge().smoothed(np.inf), NEEDS),
+    *((lambda s=s: rkhs.GroupNorm(size=s).of_family((5, 3)), "do not divide") for s in (0, 4)),
+    (lambda: rkhs.GroupNorm().value(np.zeros(4), np.zeros(4)), "pass size="),
+    *(
+        (lambda phi=phi: rkhs.GroupNorm(phi), "symmetric loss", TypeError)
+        for phi in (rkhs.Hinge(), rkhs.Quantile(0.2), rkhs.OneSided(), rkhs.Logistic(), 1.0)
+    ),
+    *((lambda r=r: rkhs.RobustHinge(r), "radius") for r in (-1.0, inf, np.nan)),
+    (lambda: rkhs.Absolute(epsilon=1.0), "epsilon", TypeError),
 )
-def test_settings_are_checked(make):
-    with pytest.raises(ValueError, match=r"needs (0 < )?(epsilon|delta|width|tau)"):
-        make()
-
-
-def test_absolute_has_no_settings():
-    assert repr(rkhs.Absolute()) == "Absolute()"
-    with pytest.raises(TypeError):
-        rkhs.Absolute(epsilon=1.0)
 
 
 # Laws at any point.
@@ -573,23 +568,14 @@ def test_the_curvature_majorizes(phi):
     assert np.all(excess <= 1e-12 * (1 + np.abs(parabola).reshape(-1, 3).sum(axis=1)))
 
 
-def test_sizes_and_losses_that_are_refused():
+def test_sizes_of_vectors():
     assert rkhs.GroupNorm().of_family((5, 3)) == rkhs.GroupNorm(size=3)
     assert rkhs.GroupNorm(size=2).of_family((5, 4)) == rkhs.GroupNorm(size=2)
-    for size in (0, 4):
-        with pytest.raises(ValueError, match="do not divide"):
-            rkhs.GroupNorm(size=size).of_family((5, 3))
-    with pytest.raises(ValueError, match="pass size="):
-        rkhs.GroupNorm().value(np.zeros(4), np.zeros(4))
-    for phi in (rkhs.Hinge(), rkhs.Quantile(0.2), rkhs.OneSided(), rkhs.Logistic(), 1.0):
-        with pytest.raises(TypeError, match="symmetric loss"):
-            rkhs.GroupNorm(phi)
-    for radius in (-1.0, inf, np.nan):
-        with pytest.raises(ValueError, match="radius"):
-            rkhs.RobustHinge(radius)
     assert replace(rkhs.RobustHinge(1.0), radius=2.0).largest_slope == pytest.approx(5**0.5)
+    assert repr(rkhs.Absolute()) == "Absolute()"
 
 
+@pytest.mark.every("loss")
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("shape", [(7,), (7, 2)])
 def test_shifted_losses(loss, shape):
@@ -606,6 +592,7 @@ def test_shifted_losses(loss, shape):
     np.testing.assert_array_equal(high, loss.domain(b)[1])
     s = loss.gradient(u, b)
     np.testing.assert_allclose(moved.conjugate(s, b), loss.conjugate(s, b) - s * at, atol=1e-13)
+    np.testing.assert_allclose(moved.excess(u, b, s), loss.excess(u + at, b, s), atol=1e-12)
     assert (moved.smooth, moved.attained, moved.quadratic) == (loss.smooth, loss.attained, False)
     smooth, plain = moved.smoothed(0.3), loss.smoothed(0.3)
     np.testing.assert_allclose(smooth.value(u, b), plain.value(u + at, b), atol=1e-13)

@@ -94,13 +94,12 @@ class Sample:
         if not isinstance(loss, BlockLoss):
             given = (CLASSES if loss.classification else TARGETS) if targets is None else targets
             return cls(loss, np.reshape(np.asarray(given, dtype=np.float64), (-1, 1)))
-        given = None if targets is None else np.atleast_2d(np.asarray(targets, dtype=np.float64))
-        sized = loss.of_family((1, loss.size or (2 if given is None else given.shape[1])))
-        if given is None:
-            shape = (3, getattr(sized, "size", 1))
-            given = np.round(8 * np.random.default_rng(1).standard_normal(shape)) / 8
-        sized.check_targets(given)
-        return cls(sized, given)
+        size = loss.size or (2 if targets is None else np.shape(targets)[-1])
+        random = np.round(8 * np.random.default_rng(1).standard_normal((3, size))) / 8
+        vectors = np.reshape(np.asarray(random if targets is None else targets, dtype=np.float64), (-1, size))
+        sized = loss.of_family((1, size))
+        sized.check_targets(vectors)
+        return cls(sized, vectors)
 
     @cached_property
     def size(self) -> int:

@@ -20,17 +20,7 @@ from rkhs._problem.solving import solve_to_tolerance
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Gaussian, Kernel, Polyharmonic
-from rkhs.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    Quantile,
-    Squared,
-    SquaredHinge,
-)
+from rkhs.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Loss, Quantile, Squared, SquaredHinge
 from rkhs.solvers._base import Solver, cheapest
 from rkhs.solvers._schur_complement import DENSE
 from rkhs.testing._laws import ROUNDING, demand
@@ -257,9 +247,5 @@ def _finite(solution: Solution) -> bool:
     return all(bool(np.all(np.isfinite(to_numpy(part)))) for part in parts)
 
 
-ALWAYS: tuple[Callable[[Trial], None], ...] = (
-    reaches_the_tolerance,
-    agrees_with_the_reference,
-    reports_what_it_keeps,
-)
+ALWAYS: tuple[Callable[[Trial], None], ...] = (reaches_the_tolerance, agrees_with_the_reference, reports_what_it_keeps)
 ONCE: tuple[Callable[[Trial], None], ...] = (outputs_are_separate, takes_a_warm_start, stops_at_once)
