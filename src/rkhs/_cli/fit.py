@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from time import perf_counter
 from typing import Any
 
@@ -125,7 +126,7 @@ def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examp
         "target": request.target,
         "regression": request.regression,
         "measure": "root mean squared error" if request.regression else "error",
-        **request.form.notes(),
+        **asdict(request.form),
         "rows learned from": len(learned_from.y),
         "rows compared": len(compared.ours.truth),
         "kernel": repr(model.function_.kernel),

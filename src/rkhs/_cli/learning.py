@@ -134,11 +134,6 @@ class Fit:
             return str(self.search.selection_report_["chosen"]["prior"])
         return self.request.invariance if self.params["nu"] > 0 else NONE
 
-    @property
-    def uses_unlabeled(self) -> bool:
-        """Whether an automatic choice has taken a kernel that is computed from the unlabeled rows, if there are any."""
-        return self.request.invariance == AUTO and self.prior in scoring.OF_ALL_POINTS
-
     def refit(self, X: Vector, examples: Examples, **options: Any) -> Fit:
         """Return the same settings, with monotone features, fitted to other examples."""
         request, params = self.request, self.params

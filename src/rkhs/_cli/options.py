@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,15 +68,6 @@ class Format:
         )
         problems.check()
         return cls(marks, separator, decimal)
-
-    @classmethod
-    def from_notes(cls, notes: Mapping[str, Any]) -> Format:
-        """Return the format in the notes of a model file; files of early versions state nothing."""
-        return cls(tuple(notes.get("missing", ())), notes.get("separator"), notes.get("decimal"))
-
-    def notes(self) -> dict[str, Any]:
-        """Return the options as they are kept in a model file."""
-        return asdict(self) | {"missing": list(self.missing)}
 
     def with_options(self, stated: Format, model: Path) -> Format:
         """Return the format of a model file with what `rkhs predict` states besides; refuse contradictions."""

@@ -31,7 +31,7 @@ def run(model: Path, data: Path, out: Path, stated: Format) -> dict[str, Any]:
         if any(not isinstance(notes.get(name), kind) for name, kind in REQUIRED.items()):
             raise CommandError(f"{model} was not written by `rkhs fit`: open it in Python with rkhs.load.")
         kinds = Kinds(**{kind: notes[note] for note, kind in NOTES.items() if note in notes})
-        kept = Format.from_notes(notes)
+        kept = Format(tuple(notes.get("missing", ())), notes.get("separator"), notes.get("decimal"))
         form = kept.with_options(stated, model)
         _check_new_marks([mark for mark in form.missing if mark not in kept.missing], pipeline[0], kinds, notes, model)
         table = read(data, form)
