@@ -21,7 +21,7 @@ from sklearn.compose import ColumnTransformer
 import rkhs
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._cli.comparison import BETTER, PairedDifference
-from rkhs._cli.learning import Examples, Fit
+from rkhs._cli.learning import Examples, Fit, lead
 from rkhs._cli.tables import CLOCK, Kinds
 from rkhs._estimators.regressor import likely_spread
 
@@ -137,9 +137,7 @@ def uncertain_rows(fit: Fit, examples: Examples, X: Vector) -> list[int] | None:
     if not len(rows):
         return None
     if not examples.regression:
-        decided = fit.model.decision_function(X[rows])
-        best = np.sort(decided, axis=1) if decided.ndim == 2 else None
-        certainty = np.abs(decided) if best is None else best[:, -1] - best[:, -2]
+        certainty = lead(fit.model.decision_function(X[rows]))
     elif fit.model.solution_.source is not None:
         certainty = -likely_spread(fit.model, X[rows])
     else:

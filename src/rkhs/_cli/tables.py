@@ -34,7 +34,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from rkhs._backend.arrays import Vector
 from rkhs._cli.options import PARQUET, Format, check_is_file
-from rkhs._cli.terminal import CommandError, Problems, suggest
+from rkhs._cli.terminal import CommandError, Problems, listed, suggest
 
 MAX_CATEGORIES = 50  # features of one text column; the rarest texts share one if there are more
 MIN_NAMES = 20  # different texts, one in each row, from which a column is taken to name the rows
@@ -71,8 +71,8 @@ class Table:
         """Return a column; raise an error that lists the columns if there is none of this name."""
         if name not in self.columns:
             names = list(self.columns)
-            listed = ", ".join(names[:8]) + (", .." if len(names) > 8 else "")
-            raise CommandError(f"{self.path} has no column {name!r}; its columns are {listed}.{suggest(name, names)}")
+            known = listed(names, 8)
+            raise CommandError(f"{self.path} has no column {name!r}; its columns are {known}.{suggest(name, names)}")
         return self.columns[name]
 
 
