@@ -3,6 +3,7 @@
 import json
 import shlex
 
+import pytest
 from typer.testing import CliRunner
 
 from rkhs._cli.commands import app
@@ -41,3 +42,15 @@ def refused(*arguments):
     done = invoke(*arguments)
     assert done.exception is None or isinstance(done.exception, SystemExit)
     return sentences(done.exit_code, done.stdout, done.stderr)
+
+
+def check_words(facts):
+    """Check that the words of a report follow from the numbers beside them."""
+    for one in (facts["comparison"], *facts["priors"], facts["labels"]):
+        assert one["difference"] == pytest.approx(one["its error"] - one["error"])
+        clear = abs(one["difference"]) > 2 * one["standard error"]
+        word = ("better" if one["difference"] > 0 else "worse") if clear else "no clear difference"
+        assert one["verdict"] == word
+        assert word in one["sentence"]
+        for error in (one["error"], one["its error"]):
+            assert (f"{error:.4g}" if facts["regression"] else f"{100 * error:.1f} %") in one["sentence"]

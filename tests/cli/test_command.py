@@ -143,16 +143,6 @@ def test_fit_a_number(folder):
     assert inside[known].mean() >= 0.9
 
 
-def test_labels_that_look_like_numbers_stay_as_written(folder):
-    frame = table(rows=40)
-    frame["label"] = np.where(frame["label"] == "yes", "1", "0")
-    frame.loc[::4, "label"] = ""
-    frame.drop(columns="amount").to_csv(folder / "digits.csv", index=False)
-    facts = facts_of("fit digits.csv --target label --invariance none --out digits.skops")
-    assert set(facts["classes"]) == {"0", "1"}
-    assert facts["rows with a target"] == 30
-
-
 @pytest.mark.slow
 def test_several_classes_without_invariance(folder):
     frame = table(rows=60)

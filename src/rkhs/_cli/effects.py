@@ -1,11 +1,11 @@
-"""Describe what a fitted function makes of each column.
+"""Describe what a fitted function makes of each column, and suggest what would make it better.
 
 Effects are values L(f) of linear functionals L at the fitted function f, computed without differences:
 
     slope                  df/dx_a (x_i)                   in units of f for one unit of the column
     partial dependence     mean_i f(x_i with x_a = v)      along the values v of the column, or its texts
 
-Suggest what would make a model better: labels, priors that could be stated, columns to look at.
+Suggestions are labels, priors that could be stated, and columns to look at.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ from sklearn.compose import ColumnTransformer
 import rkhs
 from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._cli.comparison import BETTER, PairedDifference
-from rkhs._cli.learning import Examples, Fit
+from rkhs._cli.learning import Examples, Fit, lead
 from rkhs._cli.tables import CLOCK, Kinds
 from rkhs._estimators.regressor import likely_spread
+
+MONOTONE = 0.95  # the share of rows with slopes of one sign from which a monotone column is suggested
+MATTERS, HARDLY = 0.2, 0.02  # of the largest effect of a column
+SPARSE = 0.2  # the share of missing cells from which a column is worth a look
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,11 +84,6 @@ def slopes(f: rkhs.Function, X: Vector, feature: int) -> Vector:
         return to_numpy(rkhs.Difference(X + half, X - half)(f)).reshape(len(X), -1) / 0.1
 
 
-MONOTONE = 0.95  # the share of rows with slopes of one sign from which a monotone column is suggested
-MATTERS, HARDLY = 0.2, 0.02  # of the largest effect of a column
-SPARSE = 0.2  # the share of missing cells from which a column is worth a look
-
-
 def advise(
     fit: Fit,
     examples: Examples,
@@ -138,9 +137,7 @@ def uncertain_rows(fit: Fit, examples: Examples, X: Vector) -> list[int] | None:
     if not len(rows):
         return None
     if not examples.regression:
-        decided = fit.model.decision_function(X[rows])
-        best = np.sort(decided, axis=1) if decided.ndim == 2 else None
-        certainty = np.abs(decided) if best is None else best[:, -1] - best[:, -2]
+        certainty = lead(fit.model.decision_function(X[rows]))
     elif fit.model.solution_.source is not None:
         certainty = -likely_spread(fit.model, X[rows])
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +21,7 @@ from rkhs._cli.learning import LABELED, LANDMARKS, MOST, OTHERS, PRIORS, UNLABEL
 from rkhs._cli.options import AUTO, Request, check_picture
 from rkhs._cli.report import charts, draw, write_report
 from rkhs._cli.tables import NOTES, Kinds, TableColumn, classify, describe, features_of, read
-from rkhs._cli.terminal import CommandError, Problems, finite, step
+from rkhs._cli.terminal import CommandError, Problems, finite, step, suggest
 
 
 def run(request: Request, problems: Problems) -> dict[str, Any]:
@@ -33,7 +34,7 @@ def run(request: Request, problems: Problems) -> dict[str, Any]:
         check_picture(request.outputs["--picture"])
     with step("reading"), problems.gathered():
         examples, kinds, found = examples_of(request, folds=True)
-        request = request.with_signs(kinds, len(found["classes"] or ()))
+        request = with_signs(request, kinds, len(found["classes"] or ()))
     problems.check()
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the report has the status of the solution
         facts = _fit_and_write(request, examples, kinds, found)
@@ -103,6 +104,27 @@ def examples_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds,
     return examples, kinds, found
 
 
+def with_signs(request: Request, kinds: Kinds, classes: int) -> Request:
+    """Return the request with its monotone columns resolved; refuse those that cannot be monotone, all at once."""
+    problems, signs = Problems(), {}
+    for option, names, sign in (("--increasing", request.increasing, 1), ("--decreasing", request.decreasing, -1)):
+        for name in names:
+            why = "has neither numbers nor dates" if name in kinds.features else "is not a column to learn from"
+            problems.refuse(
+                name not in kinds.amounts,
+                f"{option} {name}: {name!r} {why}; columns that do are {', '.join(kinds.amounts) or 'none'}."
+                + suggest(name, kinds.amounts),
+            )
+            signs[name] = sign
+        problems.refuse(
+            bool(names) and not request.regression and classes > 2,
+            f"{option} needs two classes or numbers to predict, and column {request.target!r} has {classes} classes: "
+            "leave it out, or predict numbers with --regression.",
+        )
+    problems.check()
+    return replace(request, signs={kinds.amounts.index(name): sign for name, sign in signs.items()})
+
+
 def _targets(column: TableColumn, regression: bool) -> Vector:
     """Return the targets of all rows; refuse more than 50 different numbers as classes."""
     if regression:
@@ -125,7 +147,7 @@ def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examp
         "target": request.target,
         "regression": request.regression,
         "measure": "root mean squared error" if request.regression else "error",
-        **request.form.notes(),
+        **asdict(request.form),
         "rows learned from": len(learned_from.y),
         "rows compared": len(compared.ours.truth),
         "kernel": repr(model.function_.kernel),

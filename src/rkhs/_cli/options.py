@@ -1,35 +1,31 @@
-"""The options of `rkhs fit` and `rkhs predict`, and the problems that can be found without reading a table.
+"""Options of `rkhs fit` and `rkhs predict`, files that they name, and problems found without reading a table.
 
 Nothing here imports NumPy, pandas or scikit-learn, which take seconds: a wrong name of a file is reported at once.
-
-Files that the command writes: never over what it reads, and over what is there only if asked.
+Files are never written over what the command reads, and over what is there only if asked.
 """
 
 from __future__ import annotations
 
+import csv
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rkhs._cli.terminal import CommandError, Problems, suggest
-
-if TYPE_CHECKING:
-    from rkhs._cli.tables import Kinds
-import csv
-import re
-from collections.abc import Iterable
-
 from rkhs._files import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
 AUTO, NONE = "auto", "none"
 NU = {"gradient": 1.0, "local_average": 1.0, "graph": 100.0}  # mild default weights of named priors
+PARQUET = (".parquet", ".pq")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how cells begin that spreadsheets compute (OWASP, CSV injection)
+NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)  # with a decimal point or comma
 
 
 def check_is_file(path: Path, kind: str) -> None:
@@ -68,15 +64,6 @@ class Format:
         )
         problems.check()
         return cls(marks, separator, decimal)
-
-    @classmethod
-    def from_notes(cls, notes: Mapping[str, Any]) -> Format:
-        """Return the format in the notes of a model file; files of early versions state nothing."""
-        return cls(tuple(notes.get("missing", ())), notes.get("separator"), notes.get("decimal"))
-
-    def notes(self) -> dict[str, Any]:
-        """Return the options as they are kept in a model file."""
-        return asdict(self) | {"missing": list(self.missing)}
 
     def with_options(self, stated: Format, model: Path) -> Format:
         """Return the format of a model file with what `rkhs predict` states besides; refuse contradictions."""
@@ -151,32 +138,6 @@ class Request:
         with problems.gathered():
             check_is_file(self.data, "a table")
         return problems
-
-    def with_signs(self, kinds: Kinds, classes: int) -> Request:
-        """Resolve the names of monotone columns; refuse those that cannot be monotone, all at once."""
-        problems, signs = Problems(), {}
-        for option, names, sign in (("--increasing", self.increasing, 1), ("--decreasing", self.decreasing, -1)):
-            for name in names:
-                why = "has neither numbers nor dates" if name in kinds.features else "is not a column to learn from"
-                problems.refuse(
-                    name not in kinds.amounts,
-                    f"{option} {name}: {name!r} {why}; columns that do are {', '.join(kinds.amounts) or 'none'}."
-                    + suggest(name, kinds.amounts),
-                )
-                signs[name] = sign
-            problems.refuse(
-                bool(names) and not self.regression and classes > 2,
-                f"{option} needs two classes or numbers to predict, and column {self.target!r} has {classes} classes: "
-                "leave it out, or predict numbers with --regression.",
-            )
-        problems.check()
-        return replace(self, signs={kinds.amounts.index(name): sign for name, sign in signs.items()})
-
-
-PARQUET = (".parquet", ".pq")
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how cells begin that spreadsheets compute (OWASP, CSV injection)
-NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)  # with a decimal point or comma
 
 
 def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path], force: bool) -> None:

@@ -1,16 +1,9 @@
-"""The report of `rkhs fit`: facts in, text for the terminal, an HTML page or JSON out.
+"""The report of `rkhs fit`: facts in, text for the terminal, an HTML page, a picture or JSON out.
 
 `sections` turns facts into titles, sentences and tables.  The terminal and the page show the same sections; the page
-adds charts, which repeat no sentence, and holds the facts as JSON.
-
-Draw the charts of the HTML report: mistakes, effects of columns, calibration, and the settings that were tried.
-
-Pieces of the HTML report: tables, numbers, and charts as SVG.
-
-Everything that is no markup is escaped.  Charts have few marks, labels for screen readers, and colors from the style
-sheet.
-
-Draw the picture of `rkhs fit`: errors, the settings that were tried if there are several, and the points.
+adds charts (mistakes, effects of columns, calibration, and the settings that were tried), which repeat no sentence,
+and holds the facts as JSON.  Everything on the page that is no markup is escaped.  Charts are SVG with few marks,
+labels for screen readers, and colors from the style sheet.
 """
 
 from __future__ import annotations
@@ -58,6 +51,10 @@ DETAILS = (
     "representers",
     "decision",
 )
+Part = tuple[str, str]  # a title and HTML
+SHOWN = 40  # classes in the confusion matrix
+WIDTH = 520  # of charts, in units of the SVG
+COLORS = 8  # color classes in the style sheet, which repeat
 
 
 @dataclass(frozen=True)
@@ -200,10 +197,6 @@ def _html(section: Section, chart: str) -> str:
     rows = ([number(cell, cell.text) if isinstance(cell, Shown) else cell for cell in row] for row in section.rows)
     body = table(section.headings, rows) if section.rows else ""
     return f'<section id="{section.name}"><h2>{section.title}</h2>{text}{chart}{body}</section>'
-
-
-Part = tuple[str, str]  # a title and HTML
-SHOWN = 40  # classes in the confusion matrix
 
 
 def charts(comparison: Comparison, effects: list[Effect], fit: Fit, classes: list[str] | None) -> dict[str, Part]:
@@ -366,10 +359,6 @@ def grid_chart(search: Search, regression: bool) -> str:
         f"<tbody>{body}</tbody></table></div><figcaption>Error for each C (across) and nu (down), other settings at "
         f"their best; the framed cell was chosen.{'' if regression else ' In percent.'}</figcaption></figure>"
     )
-
-
-WIDTH = 520  # of charts, in units of the SVG
-COLORS = 8  # color classes in the style sheet, which repeat
 
 
 class Markup(str):

@@ -5,11 +5,10 @@ if the header has no comma; `--separator` overrides both.  Every row has as many
 cells may follow the last column; blank lines are skipped.  Rows are split by the `csv` module and not by
 `pandas.read_csv`, which fills short rows silently and does not report the line of a broken quote.
 
-Convert the cells of a column to numbers, dates or texts.
-
-A cell is missing if it is empty or one of the marks given with `--missing`; "NA" is a text otherwise.  A column of
-dates has one format: the year is first (2024-02-29), or last after day and month.  Which of these two is first follows
-from days after the twelfth; with points it is the day (29.2.2024).  Ambiguous columns are refused.
+Cells are converted to numbers, dates or texts.  A cell is missing if it is empty or one of the marks given with
+`--missing`; "NA" is a text otherwise.  A column of dates has one format: the year is first (2024-02-29), or last after
+day and month.  Which of these two is first follows from days after the twelfth; with points it is the day (29.2.2024).
+Ambiguous columns are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from rkhs._backend.arrays import Vector
 from rkhs._cli.options import PARQUET, Format, check_is_file
-from rkhs._cli.terminal import CommandError, Problems, suggest
+from rkhs._cli.terminal import CommandError, Problems, listed, suggest
 
 MAX_CATEGORIES = 50  # features of one text column; the rarest texts share one if there are more
 MIN_NAMES = 20  # different texts, one in each row, from which a column is taken to name the rows
@@ -46,6 +45,18 @@ NOTES = {  # names of the kinds of columns in model files
     "id columns": "ids",
 }
 IDENTIFIER = re.compile(r"(^|[\s_.-])(id|uuid|key)$|^id[\s_.-]|[a-z]I[Dd]$", re.IGNORECASE)
+NUMBERS, TEXT = "numbers", "text"
+CLOCK = "hour:minute"
+# Replacements that turn a format into ISO 8601.  [0-9] excludes the digits of other scripts.
+DATES = {
+    "year-month-day": ("^([0-9]{4})[/.]([0-9]{1,2})[/.]", r"\1-\2-"),
+    "day-month-year": ("^([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})", r"\3-\2-\1"),
+    "month-day-year": ("^([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})", r"\3-\1-\2"),
+    CLOCK: ("^", "1970-01-01 "),
+}
+SEPARATED = r"[+-]?[0-9]{0,3}([.,][0-9]{3})*[.,][0-9]*"  # the sign at the end is a decimal or thousands separator
+SIGNS = "$€£¥%"  # of prices and percentages
+LIKE_NUMBERS = rf"[+-]?[{SIGNS}]? ?[.,]?[0-9][0-9.,:/'+TZUCeE -]*[{SIGNS}]?"  # also dates, percentages and prices
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +71,8 @@ class Table:
         """Return a column; raise an error that lists the columns if there is none of this name."""
         if name not in self.columns:
             names = list(self.columns)
-            listed = ", ".join(names[:8]) + (", .." if len(names) > 8 else "")
-            raise CommandError(f"{self.path} has no column {name!r}; its columns are {listed}.{suggest(name, names)}")
+            known = listed(names, 8)
+            raise CommandError(f"{self.path} has no column {name!r}; its columns are {known}.{suggest(name, names)}")
         return self.columns[name]
 
 
@@ -296,20 +307,6 @@ def describe(table: Table, kinds: Kinds, features: pd.DataFrame, target: str) ->
         kind = roles[name] if count or name == target else "empty"
         rows.append({"column": name, "kind": kind, "values": count, "cells": cells, "missing": missing})
     return rows
-
-
-NUMBERS, TEXT = "numbers", "text"
-CLOCK = "hour:minute"
-# Replacements that turn a format into ISO 8601.  [0-9] excludes the digits of other scripts.
-DATES = {
-    "year-month-day": ("^([0-9]{4})[/.]([0-9]{1,2})[/.]", r"\1-\2-"),
-    "day-month-year": ("^([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})", r"\3-\2-\1"),
-    "month-day-year": ("^([0-9]{1,2})[-/.]([0-9]{1,2})[-/.]([0-9]{4})", r"\3-\1-\2"),
-    CLOCK: ("^", "1970-01-01 "),
-}
-SEPARATED = r"[+-]?[0-9]{0,3}([.,][0-9]{3})*[.,][0-9]*"  # the sign at the end is a decimal or thousands separator
-SIGNS = "$€£¥%"  # of prices and percentages
-LIKE_NUMBERS = rf"[+-]?[{SIGNS}]? ?[.,]?[0-9][0-9.,:/'+TZUCeE -]*[{SIGNS}]?"  # also dates, percentages and prices
 
 
 def _grouped(sign: str) -> str:

@@ -28,6 +28,7 @@ TOL = 1e-2  # relative gap
 EXACT = 1200  # functionals up to which no landmarks are needed
 NEIGHBORS = 5  # of a point in the graph
 RISING = 10.0  # weight of the monotone prior, as a multiple of nu
+Drawn = tuple[Vector, Vector, int, dict[str, Any]]  # points, classes, labels of each class, settings
 
 
 class SceneError(ValueError):
@@ -93,9 +94,6 @@ def example(name: str) -> dict[str, Any]:
     shown = np.where(earlier < labels, y, -1)  # the first points of each class keep their labels
     points = [[round(float(a), 4), round(float(b), 4), int(c)] for (a, b), c in zip(X, shown, strict=True)]
     return {"points": points, **NOTHING, "shift": 0.5, **settings}
-
-
-Drawn = tuple[Vector, Vector, int, dict[str, Any]]  # points, classes, labels of each class, settings
 
 
 def _moons(rng: np.random.Generator) -> Drawn:

@@ -148,7 +148,7 @@ class SpectralDensity(ABC):
     --------
     >>> import numpy as np, rkhs
     >>> rkhs.Gaussian().spectral_density(2).density(np.array([0.0, 1.0]))  # 2 pi exp(-2 pi^2 w^2)
-    array([6.28318531e+00, 1.67836160e-08])
+    array([6.28318531e+00, 1.68093302e-08])
     """
 
     kernel: Any
