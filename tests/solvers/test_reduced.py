@@ -14,10 +14,9 @@ from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import LossBlock
 from rkhs._finite.sums import FeatureSums
 from rkhs._spaces import LandmarkSpace
-from rkhs.solvers import _subspace
-from rkhs.solvers._features import FeatureNewton
+from rkhs.solvers import _features
+from rkhs.solvers._features import FeatureNewton, solve
 from rkhs.solvers._reduced import reduced, value
-from rkhs.solvers._subspace import solve
 
 RNG = np.random.default_rng(3)
 LOSSES = [loss for loss in problems.LOSSES if not loss.quadratic]
@@ -73,7 +72,7 @@ def test_newton_or_elimination_against_cvxpy(loss, seen):
 def test_smoothing_agrees_with_elimination(loss, monkeypatch):
     problem = small([loss])
     least = by_cvxpy(problem)
-    monkeypatch.setattr(_subspace, "ROWS", 0)
+    monkeypatch.setattr(_features, "ROWS", 0)
     theta, _ = solve(problem, 1e-7)
     assert relative_gap(value(problem, theta), least) <= 2e-7
     again, _ = solve(problem, 1e-7, theta)

@@ -22,8 +22,9 @@ from rkhs._backend.arrays import Matrix, double, like, namespace, to_numpy
 from rkhs._finite.problem import FiniteProblem
 from rkhs._linalg.curvature import with_ridge
 from rkhs._linalg.saddle import inverse_root
+from rkhs.solvers._features import solve
 from rkhs.solvers._reduced import reduced
-from rkhs.solvers._subspace import SMALLER, Directions, Task, solve
+from rkhs.solvers._subspace import SMALLER, Directions, Task
 
 RANK_TOL = 1e-10  # eigenvectors of M, scaled to unit diagonal, are dropped below this eigenvalue
 

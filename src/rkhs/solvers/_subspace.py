@@ -13,81 +13,20 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
 from rkhs._finite.certificate import bounds, feasible, relative_gap
-from rkhs._finite.monitor import Monitor, plain, quiet
+from rkhs._finite.monitor import plain
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.verified import Entry
 from rkhs._gram.operator import Gram
 from rkhs._gram.sensitivity import gradient_moments
 from rkhs._linalg.curvature import with_ridge
 from rkhs._linalg.saddle import inverse_root
-from rkhs.solvers._base import cheapest
-from rkhs.solvers._interior_point import BoxDual
-from rkhs.solvers._libsvm import LibSVM
-from rkhs.solvers._nonlinear_cg import NonlinearCG
-from rkhs.solvers._proximal_newton import ProximalNewton
-from rkhs.solvers._reduced import Elimination, Smoothing, minimize, reduced, value
+from rkhs.solvers._features import solve
+from rkhs.solvers._reduced import reduced
 
-KINKED = (LibSVM(), BoxDual(), ProximalNewton(), NonlinearCG())  # solvers for losses with kinks after elimination
-ROWS = 3000  # maximal number of rows with kinks for elimination, whose Gram matrix is dense
 DEPENDENT = 1e-10  # a direction is dropped if less than this squared norm remains after orthogonalization
 SMALLER = 0.2  # tolerance of reduced problems, relative to that of the whole problem
-
-
-def solve(
-    problem: FiniteProblem,
-    tol: float,
-    start: Vector | None = None,
-    enough: float = 0.0,
-    seconds: float = inf,
-    smoothing: bool = False,
-) -> tuple[Vector, Vector]:
-    """Minimize over few variables, to rounding (or to `enough`) if losses are smooth, else to a relative gap of tol.
-
-    Return theta, and alpha = -w loss'(u) on the rows, or a subgradient where there is no derivative.  With `smoothing`,
-    kinks on many more rows than variables are smoothed before any elimination.  `Stopped` is raised after `seconds`.
-    """
-    monitor, variables = quiet(tol, seconds), len(problem.geometry.square)
-    if start is not None:
-        start = np.concatenate([start, np.zeros(variables - len(start))])
-    if problem.smooth:
-        theta = minimize(problem, start, enough, monitor.check)
-        return theta, dual_point(problem, theta)
-    in_memory = all(hasattr(E, "shape") for E in problem.geometry.E)
-    dense = in_memory and problem.size <= ROWS
-    if not dense or (smoothing and variables < problem.size):
-        theta, alpha, gap = _solve_smoothed(problem, tol, start, monitor)
-        if not dense or gap <= tol:
-            return theta, alpha
-    elimination = Elimination(problem)
-    return elimination.solve(cheapest(KINKED, elimination.system, tol), monitor)
-
-
-def dual_point(problem: FiniteProblem, theta: Vector) -> Vector:
-    """Return alpha = -w loss'(u) (N,)."""
-    if not problem.terms:
-        return np.zeros(0)
-    return -double(problem.gradient(problem.geometry.values(theta[:, None])))[:, 0]
-
-
-def _solve_smoothed(
-    problem: FiniteProblem, tol: float, start: Vector | None, monitor: Monitor
-) -> tuple[Vector, Vector, float]:
-    """Solve a series of smoothed problems with decreasing widths; return theta, alpha and the relative gap.
-
-    The minimum of the true problem lies between the values of the smoothed and of the true objective.
-    """
-    theta = np.zeros(len(problem.geometry.square)) if start is None else start
-    smoothing = Smoothing.of(problem.terms, problem.geometry.values(theta[:, None]))
-    narrowest = 1e-9 * smoothing.width
-    while True:
-        smoothed = problem.with_rows(smoothing.terms(problem.terms))
-        theta = minimize(smoothed, theta, check=monitor.check)
-        gap = relative_gap(value(problem, theta), value(smoothed, theta))
-        if gap <= tol or smoothing.width <= narrowest:
-            return theta, dual_point(smoothed, theta), gap
-        smoothing.shrink()
 
 
 class Directions:
