@@ -7,7 +7,7 @@ import torch
 import rkhs
 from refusals import refused
 from rkhs._problem import grid
-from rkhs._problem.grid import GridTasks
+from rkhs._problem.grid import GridSolver
 from rkhs.solvers._choose import Fallback
 from rkhs.solvers._newton import Newton
 
@@ -161,7 +161,7 @@ def test_a_cell_at_its_limit_of_iterations_does_not_end_the_grid(monkeypatch):
     """Newton's method on labels alone: the second cell gets no step, and stays where the first one, its start, is."""
     limits = iter([100, 0, 100])
     monkeypatch.setattr(grid, "auto", lambda *_: Newton(max_iterations=next(limits)))
-    monkeypatch.setattr(GridTasks, "_costs", lambda *rest: (1.0, 2.0, 3.0, np.inf))  # in memory, alone, together, split
+    monkeypatch.setattr(GridSolver, "_costs", lambda *rest: (1.0, 2.0, 3.0, np.inf))  # alone in memory
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
     first, second, third = rkhs.Problem(rkhs.Gaussian(1.0), [labels]).path(0, [1.0, 10.0, 100.0], tol=1e-6)
     assert second.status == "no further progress"
@@ -212,7 +212,7 @@ def test_a_solver_that_was_enough_for_the_last_cell_is_used_again(enough, monkey
             return super().run(system, start, monitor)
 
     monkeypatch.setattr(grid, "auto", lambda *_: Fallback(Counted(), Exact(), 100, True, trial=50))
-    monkeypatch.setattr(GridTasks, "_costs", lambda *_: (1.0, 2.0, 3.0, np.inf))  # in memory, alone, together, split
+    monkeypatch.setattr(GridSolver, "_costs", lambda *_: (1.0, 2.0, 3.0, np.inf))  # alone in memory
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
     whole, weights = rkhs.Problem(rkhs.Gaussian(1.0), [labels]), [1.0, 2.0, 4.0]
     for weight, own in zip(weights, whole.path(0, weights, tol=1e-6), strict=True):

@@ -24,7 +24,7 @@ from rkhs._linalg.saddle import PackedCholesky
 from rkhs._progress import with_progress_callback
 from rkhs._spaces import FiniteSpace
 from rkhs.solvers import _reduced
-from rkhs.solvers._conditioned import ConditionedGram, QuadraticTerms
+from rkhs.solvers._conditioned import ConditionedGram, ConditioningEquations
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(100, 2))
@@ -267,7 +267,7 @@ def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
     given = rkhs.Problem(KERNEL, terms, rkhs.Constant())
     if gradients:
         costs = (3.0, 2.0, 1.0, np.inf)  # in memory, alone, together, split
-        monkeypatch.setattr("rkhs._problem.grid.GridTasks._costs", lambda *_: costs)
+        monkeypatch.setattr("rkhs._problem.grid.GridSolver._costs", lambda *_: costs)
     products, own = [], Gram.__matmul__
     monkeypatch.setattr(Gram, "__matmul__", lambda self, v: (products.append(v.shape), own(self, v))[1])
     before = []
@@ -337,7 +337,7 @@ def test_ctrl_c_in_variances_is_raised(place, name, small_pieces, monkeypatch):
 
 def test_many_variances_are_those_of_a_few_at_a_time(monkeypatch):
     whole = ConditionedGram.of(problem()).covariance(rkhs.Gradient(X[:10]))
-    monkeypatch.setattr(QuadraticTerms, "solve", partialmethod(QuadraticTerms.solve, columns=3))
+    monkeypatch.setattr(ConditioningEquations, "solve", partialmethod(ConditioningEquations.solve, columns=3))
     np.testing.assert_allclose(ConditionedGram.of(problem()).covariance(rkhs.Gradient(X[:10])), whole, atol=1e-12)
 
 

@@ -1,8 +1,7 @@
 """Results: the types of the objects that methods return."""
 
 from rkhs._finite.certificate import Certificate
-from rkhs._finite.posterior import Posterior
-from rkhs._finite.solution import Solution
+from rkhs._finite.solution import Posterior, Solution
 from rkhs._gram import Gram
 from rkhs._learning.evidence import Evidence
 from rkhs._learning.leave_one_out import LeaveOneOut

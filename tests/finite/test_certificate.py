@@ -14,7 +14,7 @@ import rkhs
 from rkhs._backend.arrays import to_numpy
 from rkhs._finite.certificate import Certificate, certificate_of, certify, dual_value, relative_gap
 from rkhs._finite.problem import Iterate
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms
 
 SEEDS = range(3, problems.COUNT, 8)  # 39 problems with all losses and bases, some of kernels that bring their own
 
@@ -85,7 +85,7 @@ def test_no_gap_at_the_closed_form(kernel, basis):
         rkhs.Term(rkhs.Evaluation(rng.standard_normal((12, 2))), rkhs.Squared(), rng.standard_normal((12, 2)), weight),
         rkhs.Term(rkhs.Gradient(rng.standard_normal((5, 2))), rkhs.Squared(), weight=0.1),
     ]
-    system = RepresenterProblem.of(kernel, terms, basis).system
+    system = RepresenterTerms.of(kernel, terms, basis).system
     G, Q, r = system.gram.dense(), system.Q, system.Q.shape[1]
     w = np.concatenate([t.weight[:, 0] for t in system.terms])
     b = np.concatenate([t.target for t in system.terms])
@@ -101,9 +101,7 @@ def test_fenchel_young_makes_it_half_the_squared_gradient():
     """For smooth losses, alpha = -w loss'(u) leaves the gap 1/2 |a + w loss'(u)|^2 in H."""
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((10, 2)), rng.choice([-1.0, 1.0], 10)
-    system = RepresenterProblem.of(
-        rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, 3.0)], None
-    ).system
+    system = RepresenterTerms.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, 3.0)], None).system
     a = rng.standard_normal((10, 1))
     G = system.gram.dense()
     g = a + system.gradient(G @ a)
@@ -132,7 +130,7 @@ def test_weights_of_all_sizes(loss):
     X = rng.standard_normal((12, 2))
     target = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
     term = rkhs.Term(rkhs.Evaluation(X), loss, target, weight=10.0 ** rng.uniform(-12, 12, 12))
-    system = RepresenterProblem.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
+    system = RepresenterTerms.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
     for iterate in iterates(system, 5):
         certificate = certify(system, iterate)
         assert np.all(np.isfinite(certificate.primal))
@@ -143,7 +141,7 @@ def test_weights_of_all_sizes(loss):
 def test_a_point_outside_the_space_has_no_upper_bound():
     """Polyharmonic kernels need Q'a = 0: else a'Ga is not a norm."""
     X = np.random.default_rng(6).standard_normal((6, 1))
-    system = RepresenterProblem.of(
+    system = RepresenterTerms.of(
         rkhs.kernels.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 1.0)], None
     ).system
     outside = certify(system, Iterate(np.ones((6, 1)), np.zeros((2, 1))))
@@ -175,11 +173,11 @@ def test_no_lower_bound_where_there_is_none():
     """A linear loss and an unpenalized constant: J is unbounded below, and no dual point is feasible."""
     X = np.random.default_rng(7).standard_normal((6, 1))
     term = rkhs.Term(rkhs.Evaluation(X), Falling())
-    free = RepresenterProblem.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
+    free = RepresenterTerms.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
     certificate = certify(free, free.start())
     assert certificate.dual[0] == -inf
     assert certificate.gap == certificate.relative == inf
-    penalized = RepresenterProblem.of(rkhs.Gaussian(), [term], None).system
+    penalized = RepresenterTerms.of(rkhs.Gaussian(), [term], None).system
     a = np.ones((6, 1))  # the minimizer: a = -loss' = 1
     assert certify(penalized, Iterate(a, np.zeros((0, 1)))).relative <= 1e-14
 
@@ -195,13 +193,13 @@ def test_relative_gaps():
 def test_several_outputs_are_several_problems():
     rng = np.random.default_rng(8)
     X, target = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
-    many = RepresenterProblem.of(
+    many = RepresenterTerms.of(
         rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target)], rkhs.Constant()
     ).system
     iterate = Iterate(rng.standard_normal((9, 3)), rng.standard_normal((1, 3)))
     certificate = certify(many, iterate)
     for c in range(3):
-        one = RepresenterProblem.of(
+        one = RepresenterTerms.of(
             rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target[:, c])], rkhs.Constant()
         ).system
         sign = np.sign(one.Q[0] * many.Q[0])[None]
@@ -218,7 +216,7 @@ def test_tensors(dtype):
     X, y = rng.standard_normal((9, 2)), rng.choice([-1.0, 1.0], 9)
     a = rng.standard_normal((9, 1))
     systems = [
-        RepresenterProblem.of(
+        RepresenterTerms.of(
             rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(points), rkhs.Hinge(), y)], rkhs.Constant()
         ).system
         for points in (X, torch.asarray(X, dtype=dtype))

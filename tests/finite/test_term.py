@@ -6,7 +6,7 @@ import torch
 
 import rkhs
 from rkhs._backend.arrays import to_numpy
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms
 
 X = np.random.default_rng(0).standard_normal((4, 3))
 values, gradients = rkhs.Evaluation(X), rkhs.Gradient(X)
@@ -159,7 +159,7 @@ def test_functionals_of_weight_zero_are_left_out():
         rkhs.Term(values, rkhs.Squared(), np.arange(4.0), weight=[1, 0, 2, 0]),
         rkhs.Term(gradients, rkhs.Absolute(), weight=0.0),
     ]
-    system = RepresenterProblem.of(rkhs.Gaussian(), terms, None).system
+    system = RepresenterTerms.of(rkhs.Gaussian(), terms, None).system
     assert system.size == 2
     np.testing.assert_array_equal(system.terms[0].target, [[0.0], [2.0]])
     np.testing.assert_array_equal(system.terms[0].weight, [[1.0], [2.0]])
@@ -170,13 +170,13 @@ def test_functionals_of_weight_zero_are_left_out():
 def test_terms_with_and_without_outputs_go_together():
     target = np.random.default_rng(1).standard_normal((4, 2))
     terms = [rkhs.Term(values, rkhs.Squared(), target), rkhs.Term(gradients, rkhs.Huber(0.5), 0.25, weight=3.0)]
-    system = RepresenterProblem.of(rkhs.Gaussian(), terms, None).system
+    system = RepresenterTerms.of(rkhs.Gaussian(), terms, None).system
     assert system.outputs == 2
     assert system.terms[1].target.shape == (12, 2)
     u = np.random.default_rng(2).standard_normal((16, 2))
     for c in range(2):
         one = [rkhs.Term(values, rkhs.Squared(), target[:, c]), terms[1]]
-        alone = RepresenterProblem.of(rkhs.Gaussian(), one, None).system
+        alone = RepresenterTerms.of(rkhs.Gaussian(), one, None).system
         np.testing.assert_allclose(system.loss(u)[c], alone.loss(u[:, c : c + 1])[0], rtol=1e-14)
         np.testing.assert_allclose(system.gradient(u)[:, c], alone.gradient(u[:, c : c + 1])[:, 0], rtol=1e-14)
         np.testing.assert_allclose(
@@ -187,7 +187,7 @@ def test_terms_with_and_without_outputs_go_together():
 def test_terms_that_disagree_on_outputs_are_refused():
     terms = [rkhs.Term(values, rkhs.Squared(), np.zeros((4, k))) for k in (2, 3)]
     with pytest.raises(ValueError, match=r"disagree on the number of outputs: \[2, 3\]"):
-        RepresenterProblem.of(rkhs.Gaussian(), terms, None)
+        RepresenterTerms.of(rkhs.Gaussian(), terms, None)
 
 
 def test_conjugates_are_of_the_weighted_losses():
@@ -195,7 +195,7 @@ def test_conjugates_are_of_the_weighted_losses():
     rng = np.random.default_rng(3)
     weight = 10 ** rng.uniform(-12, 12, 4)
     target = rng.standard_normal(4)
-    system = RepresenterProblem.of(rkhs.Gaussian(), [rkhs.Term(values, rkhs.Huber(0.5), target, weight)], None).system
+    system = RepresenterTerms.of(rkhs.Gaussian(), [rkhs.Term(values, rkhs.Huber(0.5), target, weight)], None).system
     low, high = system.box
     np.testing.assert_allclose(high[:, 0], weight)
     np.testing.assert_allclose(low[:, 0], -weight)
@@ -208,7 +208,7 @@ def test_conjugates_are_of_the_weighted_losses():
 def test_tensors_give_the_same_system():
     terms = [rkhs.Term(values, rkhs.Hinge(), [1, -1, 1, 1], weight=[1, 2, 0, 3])]
     tensors = [rkhs.Term(rkhs.Evaluation(torch.asarray(X)), rkhs.Hinge(), [1, -1, 1, 1], weight=[1, 2, 0, 3])]
-    one, other = (RepresenterProblem.of(rkhs.Gaussian(), t, rkhs.Constant()).system for t in (terms, tensors))
+    one, other = (RepresenterTerms.of(rkhs.Gaussian(), t, rkhs.Constant()).system for t in (terms, tensors))
     u = np.linspace(-1, 2, 3)[:, None]
     for name in ("loss", "gradient", "hessian_diagonal"):
         np.testing.assert_allclose(getattr(one, name)(u), to_numpy(getattr(other, name)(torch.asarray(u))))

@@ -7,7 +7,7 @@ import torch
 import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.verified import SHARE, VerifiedProducts
-from rkhs.solvers._subspace import Directions
+from rkhs.solvers._recycling import SearchSubspace
 
 RNG = np.random.default_rng(9)
 X = RNG.standard_normal((40, 3))
@@ -61,14 +61,14 @@ def test_bounds_are_those_from_scratch(loss, basis, monkeypatch):
 
 def test_what_is_not_right_is_computed_from_scratch(monkeypatch):
     """Directions whose images are a little off: the gap that is reported is the true one, not the one they show."""
-    exact = Directions._add_moments
+    exact = SearchSubspace._add_moments
 
     def off(self, new, E):
         E *= 1 + 1e-3
         exact(self, new, E)
 
     whole = problem(rkhs.SquaredHinge())
-    monkeypatch.setattr(Directions, "_add_moments", off)
+    monkeypatch.setattr(SearchSubspace, "_add_moments", off)
     found = whole.solve(rkhs.solvers.Galerkin(), tol=1e-2)
     true = certify(whole.system, whole.represented.iterate(found.function))
     shown = found.history[-1].primal

@@ -7,9 +7,8 @@ import pytest
 
 import rkhs
 from rkhs._finite.monitor import Monitor
-from rkhs.solvers._base import Solver
+from rkhs.solvers._base import Estimate, Solver
 from rkhs.solvers._choose import Fallback, auto
-from rkhs.solvers._costs import Estimate
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((60, 2))

@@ -7,7 +7,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 import rkhs
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms
 from rkhs.solvers import _conditioned as module
 
 RNG = np.random.default_rng(5)
@@ -27,7 +27,7 @@ def represented(kernel, basis=None, slopes=0.5, values=4.0, convert=lambda a: a)
         terms.append(rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), weight=values))
     if slopes:
         terms.append(rkhs.Term(rkhs.Gradient(convert(X[:5])), rkhs.Squared(), weight=slopes))
-    return RepresenterProblem.of(kernel, terms, basis)
+    return RepresenterTerms.of(kernel, terms, basis)
 
 
 def test_gaussian_process_regression(both_ways):

@@ -219,7 +219,7 @@ def test_a_wrong_number_of_landmarks_is_refused(wrong):
 def test_rows_that_a_fold_leaves_out_are_as_if_they_were_not_there(monkeypatch, kernel, basis, precision, tol, near):
     """In a grid too large for memory, each cell by conjugate gradients."""
     monkeypatch.setattr(
-        grid.GridTasks, "_costs", lambda *_: (3.0, 1.0, 2.0, np.inf)
+        grid.GridSolver, "_costs", lambda *_: (3.0, 1.0, 2.0, np.inf)
     )  # in memory, alone, together, split
     monkeypatch.setattr(grid, "auto", lambda *_: rkhs.solvers.ConjugateGradients())
     whole, out = problem(kernel, basis, target=np.stack([Y, Y**2], axis=1)), np.arange(0, 60, 4)

@@ -8,9 +8,8 @@ import torch
 import rkhs
 from rkhs._finite.monitor import quiet
 from rkhs._gram import Gram
-from rkhs.solvers._recycling import OTHERS
+from rkhs.solvers._recycling import OTHERS, SearchSubspace
 from rkhs.solvers._reduced import Elimination, reduced
-from rkhs.solvers._subspace import Directions
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
@@ -78,7 +77,7 @@ def test_representers_of_labels_save_products(loss, whole_products, monkeypatch)
     """With them as first directions the same solution takes fewer products."""
     whole = problem(loss, weight=100.0)
     ours, count = whole_products(whole, rkhs.solvers.Galerkin(), 1e-6)
-    monkeypatch.setattr(Directions, "add_representers", lambda *_: None)
+    monkeypatch.setattr(SearchSubspace, "add_representers", lambda *_: None)
     without, more = whole_products(whole, rkhs.solvers.Galerkin(), 1e-6)
     assert count < more
     assert ours.primal == pytest.approx(without.primal, rel=2e-6)
@@ -92,7 +91,7 @@ def test_the_representers_are_orthonormal_directions_with_their_images(convert, 
     labels = rkhs.Term(rkhs.Evaluation(convert(points)), rkhs.Hinge(), convert(np.ones(len(points))))
     flat = rkhs.Term(rkhs.Gradient(convert(X)), rkhs.Squared(), weight=0.2)
     system = rkhs.Problem(rkhs.Gaussian(1.5), [flat, labels], rkhs.Constant()).system
-    directions = Directions(system, 30)
+    directions = SearchSubspace(system, 30)
     directions.add_representers(system.other_rows, 30)
     assert directions.count == 20
     G, (D, U) = np.asarray(system.gram.dense()), (np.asarray(array).T for array in directions.at(convert(np.eye(20))))
@@ -110,7 +109,7 @@ def test_leading_representers_are_those_that_see_most():
     """Of the values of functions of norm one at the labeled points, no other five directions see more."""
     labels = rkhs.Term(rkhs.Evaluation(X[:20]), rkhs.Logistic(), np.ones(20))
     system = rkhs.Problem(rkhs.Gaussian(1.5), [labels, rkhs.Term(rkhs.Gradient(X), rkhs.Squared())]).system
-    directions = Directions(system, 30)
+    directions = SearchSubspace(system, 30)
     directions.add_representers(system.other_rows, 5)
     assert directions.count == 5
     seen = np.linalg.svd(directions.U[:5, :20], compute_uv=False) ** 2

@@ -36,8 +36,7 @@ from rkhs._estimators.search import (
     search,
 )
 from rkhs._estimators.streaming import fit_stream, is_streamed
-from rkhs._finite.posterior import Posterior
-from rkhs._finite.solution import CONVERGED, TIME_LIMIT
+from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
 from rkhs._graphs.neighbors import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
 from rkhs._problem import Problem

@@ -15,8 +15,7 @@ from rkhs._backend.arrays import Array, as_array, as_real, double, immutable_cop
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import limited, transactional
 from rkhs._estimators.length_scales import as_kernel
-from rkhs._finite.posterior import Posterior
-from rkhs._finite.solution import CONVERGED
+from rkhs._finite.solution import CONVERGED, Posterior
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._problem import Problem

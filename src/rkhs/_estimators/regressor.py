@@ -19,8 +19,7 @@ from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, fill
 from rkhs._estimators.folds import user_marks
 from rkhs._estimators.invariant_estimator import InvariantEstimator, updatable
 from rkhs._estimators.streaming import fit_block, fit_stream, is_streamed
-from rkhs._finite.posterior import Posterior
-from rkhs._finite.solution import Solution
+from rkhs._finite.solution import Posterior, Solution
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._warnings import warn

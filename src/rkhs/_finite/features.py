@@ -45,7 +45,7 @@ from rkhs._finite.certificate import FEASIBLE
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock, Point, consecutive
 from rkhs._finite.sums import FeatureSums, KeptRows, Moments, Rows
 from rkhs._gram.operator import gram
-from rkhs._linalg.curvature import Curvature, with_ridge, with_ridge_on
+from rkhs._linalg.saddle import Curvature, with_ridge, with_ridge_on
 from rkhs._progress import report_progress
 from rkhs._spaces.base import UNIT, FiniteSpace, Orthonormal
 from rkhs.functionals._base import Functional

@@ -177,7 +177,7 @@ def certify_quickly(cells: Sequence[tuple[FiniteProblem, Iterate]]) -> list[Cert
 
 
 @dataclass(frozen=True, eq=False)
-class RepresenterProblem:
+class RepresenterTerms:
     """The functionals of all terms, whose representers span the solution together with the basis, and their losses.
 
     Functionals of weight zero are omitted.  The basis includes the null space of the kernel, unless that is `dropped`
@@ -201,7 +201,7 @@ class RepresenterProblem:
         place: Array = None,
         precision: str | None = None,
         dropped: bool = False,
-    ) -> RepresenterProblem:
+    ) -> RepresenterTerms:
         """Reduce a problem; arrays are converted to the namespace, dtype and device of the array `place` if given."""
         outputs = outputs_of(terms)
         families, rows, start = [], [], 0
@@ -307,15 +307,15 @@ def outputs_of(terms: Sequence[Term]) -> int | None:
     return counts.pop() if counts else None
 
 
-def as_representer_problem(problem: Any, caller: str) -> RepresenterProblem:
-    """Return the `RepresenterProblem` of a `Problem`, or the argument if it is one; raise for approximations."""
+def as_representer_terms(problem: Any, caller: str) -> RepresenterTerms:
+    """Return the `RepresenterTerms` of a `Problem`, or the argument if it is one; raise for approximations."""
     if getattr(problem, "approximation", None) is not None:
         raise ValueError(
             f"{caller} is about the whole space, and the problem has approximation={problem.approximation!r}: omit the "
             "approximation, or use solution.posterior."
         )
     represented = getattr(problem, "represented", problem)
-    if not isinstance(represented, RepresenterProblem):
+    if not isinstance(represented, RepresenterTerms):
         raise TypeError(f"{caller} needs an rkhs.Problem, got {problem!r}.")
     return represented
 

@@ -43,7 +43,7 @@ from rkhs._finite.basis import on_basis
 from rkhs._finite.features import FeatureCovariance, FeatureTerms
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import FACTOR, Monitor
-from rkhs._finite.representers import RepresenterProblem, block_in_double, outputs_of
+from rkhs._finite.representers import RepresenterTerms, block_in_double, outputs_of
 from rkhs._finite.solution import Solution
 from rkhs._finite.sums import FeatureSums
 from rkhs._finite.term import Term
@@ -54,8 +54,7 @@ from rkhs._learning.observations import (
     check_null_space,
     check_squared,
 )
-from rkhs._linalg.curvature import Curvature, with_ridge_on
-from rkhs._linalg.saddle import Saddle
+from rkhs._linalg.saddle import Curvature, Saddle, with_ridge_on
 from rkhs._progress import interrupts_raised
 from rkhs._spaces.base import FiniteSpace
 from rkhs.functionals._base import stack
@@ -252,7 +251,7 @@ def _residuals(saddle: Saddle, a: Matrix, weight: Matrix, groups: list[Matrix], 
 
 
 def _newton_predictions(
-    represented: RepresenterProblem, function: Function, groups: list[Matrix], count: Matrix
+    represented: RepresenterTerms, function: Function, groups: list[Matrix], count: Matrix
 ) -> Matrix:
     """Return the predictions u (N, c) after the Newton step that leaves out each group; `count` as in `_residuals`."""
     system, iterate = represented.system, represented.iterate(function)

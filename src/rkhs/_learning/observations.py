@@ -26,7 +26,7 @@ import scipy.sparse
 from rkhs._backend.arrays import Matrix, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import Basis
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._gram.operator import gram
@@ -53,7 +53,7 @@ class ConvexProblem(Protocol):
     @property
     def approximation(self) -> Approximation | None: ...
     @property
-    def represented(self) -> RepresenterProblem: ...
+    def represented(self) -> RepresenterTerms: ...
     @property
     def space(self) -> FiniteSpace | None:
         """The space of the approximation; None if f is sought in the whole RKHS."""
@@ -95,7 +95,7 @@ class Observations:
     term: Matrix  # (N,) the index of the term of each functional
 
     @classmethod
-    def of(cls, represented: RepresenterProblem) -> Observations:
+    def of(cls, represented: RepresenterTerms) -> Observations:
         """Return the observations of a problem with positive weights."""
         functionals = represented.functionals.like(np.zeros(0))
         basis = represented.basis

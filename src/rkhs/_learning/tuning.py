@@ -24,7 +24,7 @@ import scipy  # imports scipy.optimize on first use
 from rkhs._backend.arrays import Matrix, unique_rows
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms
 from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs._finite.term import Term
 from rkhs._gram.operator import gram
@@ -144,7 +144,7 @@ def tuned(
     terms = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Tunable) else t for t in problem.terms]
     local = problem.approximation is not None and problem.approximation.local
     sampled = spatial_sample(terms, functionals, random) if local else terms
-    complete = Observations.of(RepresenterProblem.of(problem.kernel, sampled, problem.basis))
+    complete = Observations.of(RepresenterTerms.of(problem.kernel, sampled, problem.basis))
     observations = complete.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
     subset = observations.sample(FIRST, random)

@@ -20,14 +20,22 @@ from rkhs._finite.term import Term
 from rkhs._finite.verified import joined
 from rkhs._gram.matrix import diagonal_part
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import Solver, blocks_in_double, cheapest, fits, from_memory, in_memory, to_memory
+from rkhs.solvers._base import (
+    FLOP,
+    Estimate,
+    Solver,
+    blocks_in_double,
+    cheapest,
+    fits,
+    from_memory,
+    in_memory,
+    to_memory,
+)
 from rkhs.solvers._choose import EXACT, ITERATIVE, TRIAL, Fallback, auto
-from rkhs.solvers._costs import FLOP, Estimate
 from rkhs.solvers._galerkin import Galerkin
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._nonlinear_cg import NonlinearCG
-from rkhs.solvers._recycling import capacity_of, has_few_nonquadratic, solve_together
-from rkhs.solvers._subspace import Task
+from rkhs.solvers._recycling import GridCell, capacity_of, has_few_nonquadratic, solve_together
 
 SPLITTING = ADMM(2000)  # its limit of iterations; cells that need more are solved faster one by one
 SHARED = 0.05  # cost of another problem that shares the directions of a first one, relative to that one
@@ -144,7 +152,7 @@ def _of_vectors(term: Term, factors: Vector) -> Vector:
     return factors
 
 
-class GridTasks:
+class GridSolver:
     """The problems of all cells and outputs of a grid, and the choice of a method for them by estimated cost.
 
     - In memory: cells that are cheap with a stored Gram matrix are solved one by one, with warm starts in each fold.
@@ -157,7 +165,7 @@ class GridTasks:
         self.folds, self.outputs = folds, system.outputs
         self.system = system
         self.iterations = 0  # of an iterative solver for the last cell; 0 if they did not suffice
-        self.tasks = [[Task.of(system, c, cell) for c in range(system.columns)] for cell in cells]
+        self.tasks = [[GridCell.of(system, c, cell) for c in range(system.columns)] for cell in cells]
 
     def solve(self, monitor: Monitor) -> None:
         """Solve all cells, those with the smallest weights first."""

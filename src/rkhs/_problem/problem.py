@@ -16,14 +16,14 @@ from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
-from rkhs._finite.representers import RepresenterProblem, outputs_of
+from rkhs._finite.representers import RepresenterTerms, outputs_of
 from rkhs._finite.solution import CONVERGED, Record, Solution, with_hidden_functions
 from rkhs._finite.sums import grouped
 from rkhs._finite.term import Term
 from rkhs._learning.evidence import Evidence, evidence_of
 from rkhs._learning.leave_one_out import LeaveOneOut, left_out_of
 from rkhs._learning.tuning import Tuning, tuned
-from rkhs._problem.grid import GridTasks, WeightGrid
+from rkhs._problem.grid import GridSolver, WeightGrid
 from rkhs._problem.solving import certificates_of, run_until_stopped, solve_to_tolerance
 from rkhs._problem.spaces import (
     Solved,
@@ -133,11 +133,11 @@ class Problem:
         object.__setattr__(self, "terms", terms)
 
     @cached_property
-    def represented(self) -> RepresenterProblem:
+    def represented(self) -> RepresenterTerms:
         """The problem in coefficients of representers and basis functions, by the representer theorem."""
         check_known(self.kernel)
         prototype = placed(self.terms[0].functional.prototype, self.device, self.precision)
-        represented = RepresenterProblem.of(
+        represented = RepresenterTerms.of(
             self.kernel, self.terms, self.basis, prototype, self.precision, dropped=self.null_space == "dropped"
         )
         check_range(represented.rows)
@@ -325,7 +325,7 @@ class Problem:
             return self._grid_in_space(cells, monitor)
         system = self.system
         weightings = cells.system_weightings(self.terms, system)
-        tasks = GridTasks(system, weightings, cells.count or 1)
+        tasks = GridSolver(system, weightings, cells.count or 1)
         status = run_until_stopped(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(weightings), dtype=object)
         solved = [tasks.cell(k) for k in range(len(weightings))]

@@ -27,9 +27,9 @@ from rkhs._spaces.base import Orthonormal
 from rkhs.functionals._points import centered
 from rkhs.kernels._base import Kernel
 from rkhs.losses._blocks import BlockLoss
+from rkhs.solvers._base import FLOP
 from rkhs.solvers._choose import auto
 from rkhs.solvers._conditioned import PosteriorSource
-from rkhs.solvers._costs import FLOP
 
 SpaceTerms = FeatureTerms | OperatorTerms
 

@@ -23,8 +23,7 @@ from rkhs._finite.certificate import Certificate, certificate_of
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.losses._blocks import BlockLoss
-from rkhs.solvers._base import DenseSolver, from_memory, in_memory, to_memory
-from rkhs.solvers._costs import FLOP, Estimate
+from rkhs.solvers._base import FLOP, DenseSolver, Estimate, from_memory, in_memory, to_memory
 
 REBALANCE = 2.0  # R changes if the residuals suggest at least this factor
 RELAXATION = 1.6  # over-relaxation; 1.5 to 1.8 is recommended by Boyd et al. 2011, section 3.4.3

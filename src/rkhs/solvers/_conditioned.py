@@ -29,10 +29,9 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
 from rkhs._finite.basis import UNDETERMINED, Basis, check_determined, largest_entries, on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
-from rkhs._finite.posterior import Covariance, Posterior
 from rkhs._finite.problem import FiniteProblem, LossBlock, consecutive, degrees_of_freedom
-from rkhs._finite.representers import RepresenterProblem, as_representer_problem
-from rkhs._finite.solution import Solution
+from rkhs._finite.representers import RepresenterTerms, as_representer_terms
+from rkhs._finite.solution import Covariance, Posterior, Solution
 from rkhs._gram.operator import gram
 from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
@@ -43,7 +42,7 @@ from rkhs.solvers._preconditioning import preconditioner
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticTerms:
+class ConditioningEquations:
     """The quadratic terms of a finite problem, as a problem of their own, and the equations S.
 
     Its Q are rows of the Q of the whole problem, and orthonormal only together with the others.
@@ -53,7 +52,7 @@ class QuadraticTerms:
     tol: float  # relative accuracy of the solutions if S is not factorized
 
     @classmethod
-    def of(cls, system: FiniteProblem, tol: float) -> QuadraticTerms:
+    def of(cls, system: FiniteProblem, tol: float) -> ConditioningEquations:
         part = system.part(system.quadratic_rows, [t for t in system.terms if t.loss.quadratic])
         if not factorable(part):
             return cls(part, tol)
@@ -115,8 +114,8 @@ class ConditionedGram:
     array([0.  , 0.03, 1.  ])
     """
 
-    represented: RepresenterProblem
-    quadratic: QuadraticTerms
+    represented: RepresenterTerms
+    quadratic: ConditioningEquations
     monitor: Monitor
 
     @classmethod
@@ -131,7 +130,7 @@ class ConditionedGram:
 
         Parameters
         ----------
-        problem : Problem or RepresenterProblem
+        problem : Problem or RepresenterTerms
             The problem.
         tol : float, default=1e-8
             The relative accuracy of conjugate gradients, which are used if there are too many terms to factorize.
@@ -145,14 +144,14 @@ class ConditionedGram:
         ConditionedGram
             The conditional covariance.
         """
-        represented = as_representer_problem(problem, "ConditionedGram")
+        represented = as_representer_terms(problem, "ConditionedGram")
         if not any(t.loss.quadratic for t in represented.rows):
             raise ValueError("No term has a Squared loss, so there is no variance: add a term with a Squared loss.")
         if represented.dropped:
             raise ValueError(f"The null space of {represented.kernel!r} was dropped; variances need it in the basis.")
         monitor = Monitor(tol, time_limit, verbose=verbose)
         with _in_time(monitor, represented.functionals):
-            quadratic = QuadraticTerms.of(monitor.monitored(represented.system), tol)
+            quadratic = ConditioningEquations.of(monitor.monitored(represented.system), tol)
         return cls(represented, quadratic, monitor)
 
     @property
@@ -253,7 +252,7 @@ class PosteriorSource:
     repeats: int = 0  # the number of observations that were merged with equal ones
 
     @classmethod
-    def of(cls, represented: RepresenterProblem, rows: tuple[LossBlock, ...]) -> PosteriorSource | None:
+    def of(cls, represented: RepresenterTerms, rows: tuple[LossBlock, ...]) -> PosteriorSource | None:
         """Return the source for a problem with the given loss blocks; None if it has no Gaussian posterior.
 
         Rows of weight zero, which folds leave out, are dropped when the posterior is computed.
@@ -268,7 +267,7 @@ class PosteriorSource:
     @cached_property
     def spread(self) -> Covariance:
         """The posterior covariance of f, in units of tau^2."""
-        if not isinstance(self.given, RepresenterProblem):
+        if not isinstance(self.given, RepresenterTerms):
             return self.given
         rows = self.given.rows
         kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]

@@ -19,8 +19,7 @@ from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
-from rkhs.solvers._base import DenseSolver, Solver, fits_once, from_memory, in_memory, in_numpy
-from rkhs.solvers._costs import Estimate, factorization
+from rkhs.solvers._base import DenseSolver, Estimate, Solver, factorization, fits_once, from_memory, in_memory, in_numpy
 
 
 @dataclass(frozen=True)

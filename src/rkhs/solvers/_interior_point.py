@@ -42,8 +42,7 @@ from rkhs._linalg.projection import project
 from rkhs._linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import OutputSolver
-from rkhs.solvers._costs import Estimate, factorization
+from rkhs.solvers._base import Estimate, OutputSolver, factorization
 
 FACTORIZATIONS = 15  # the typical number, including those of the crossover
 PATIENCE = 50  # iterations without a smaller gap before it stops; duplicate rows take up to 30

@@ -25,8 +25,7 @@ from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import OutputSolver
-from rkhs.solvers._costs import Estimate, factorization
+from rkhs.solvers._base import Estimate, OutputSolver, factorization
 from rkhs.solvers._reduced import around, minimize
 
 CURVED = 1e-200  # second derivatives below this count as zero: their reciprocals would overflow

@@ -30,8 +30,7 @@ from rkhs._finite.certificate import bounds, relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.cg import Preconditioner
-from rkhs.solvers._base import Solver
-from rkhs.solvers._costs import Estimate
+from rkhs.solvers._base import Estimate, Solver
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count
 from rkhs.solvers._reduced import SHRINK, Smoothing, around, minimize
 
@@ -254,10 +253,10 @@ class _OutputState:
 def _orthonormal(D: Array, U: Array, lost: list[float]) -> tuple[Array, Array]:
     """Return H-orthonormal directions with the span of D, and their images; the columns of D have norm one in H.
 
-    Directions that depend on previous ones up to the rounding errors in `lost` are dropped.
+    SearchSubspace that depend on previous ones up to the rounding errors in `lost` are dropped.
     """
     gram = double(D.T @ U)
-    # Directions count as dependent if their squared distance is below 1e-2 sqrt(eps).
+    # SearchSubspace count as dependent if their squared distance is below 1e-2 sqrt(eps).
     threshold = 1e-2 * float(namespace(D).finfo(D.dtype).eps) ** 0.5
     kept: list[int] = []
     for k, share in enumerate(lost):

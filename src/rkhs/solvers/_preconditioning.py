@@ -26,7 +26,7 @@ from rkhs._backend.arrays import Array, identity, namespace, take_rows, to_numpy
 from rkhs._finite.representers import GramGeometry
 from rkhs._gram.matrix import GramOperator
 from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
-from rkhs.solvers._costs import FLOP
+from rkhs.solvers._base import FLOP
 
 PRODUCTS = 15  # the preconditioner may take as long as this many Gram products: half of about thirty iterations
 PLAIN = 12  # iterations without landmarks, if they are cheaper than the landmarks

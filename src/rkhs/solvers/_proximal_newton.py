@@ -16,8 +16,7 @@ from rkhs._finite.monitor import Monitor, OutOfIterations, quiet
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss, Squared
-from rkhs.solvers._base import OutputSolver
-from rkhs.solvers._costs import Estimate
+from rkhs.solvers._base import Estimate, OutputSolver
 from rkhs.solvers._interior_point import BoxDual
 
 FORCING = 0.1  # relative accuracy of the models, in units of the gap of J (inexact steps: Lee, Sun and Saunders 2014)

@@ -27,7 +27,7 @@ from rkhs._finite.features import Features
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
 from rkhs._finite.representers import GramGeometry
-from rkhs._linalg.curvature import Curvature, with_ridge
+from rkhs._linalg.saddle import Curvature, with_ridge
 from rkhs.solvers._base import Solver, blocks_in_double
 
 ROUNDING = 45  # units of rounding of the objective below which a decrease is not significant

@@ -28,9 +28,8 @@ from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.representers import GramGeometry
 from rkhs.exceptions import NotApplicableError
-from rkhs.solvers._base import Solver, cheapest, from_memory, in_memory, to_memory
-from rkhs.solvers._conditioned import QuadraticTerms, factorable
-from rkhs.solvers._costs import FLOP, Estimate, factorization
+from rkhs.solvers._base import FLOP, Estimate, Solver, cheapest, factorization, from_memory, in_memory, to_memory
+from rkhs.solvers._conditioned import ConditioningEquations, factorable
 from rkhs.solvers._direct import Direct
 from rkhs.solvers._interior_point import FACTORIZATIONS, BoxDual
 from rkhs.solvers._libsvm import LibSVM
@@ -100,7 +99,7 @@ class SchurComplement(Solver):
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         inside = in_memory(system) if factorable(system) else system
         with monitor.showing(FACTOR):  # losses with a kink depend on the square root of the gap of conjugate gradients
-            rest = _RemainingProblem(inside, QuadraticTerms.of(inside, (0.1 * monitor.tol) ** 2))
+            rest = _RemainingProblem(inside, ConditioningEquations.of(inside, (0.1 * monitor.tol) ** 2))
         outputs = [problem.start() for problem in rest.outputs]
 
         def whole() -> Iterate:
@@ -132,7 +131,7 @@ class _RemainingMonitor(InnerMonitor):
 class _RemainingProblem:
     """The problem after elimination, one system per output, and the map to iterates of the whole problem."""
 
-    def __init__(self, system: FiniteProblem, quadratic: QuadraticTerms) -> None:
+    def __init__(self, system: FiniteProblem, quadratic: ConditioningEquations) -> None:
         xp = namespace(system.Q)
         self.quadratic = quadratic
         self.q, self.l = system.quadratic_rows, system.other_rows
