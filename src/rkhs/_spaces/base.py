@@ -450,6 +450,7 @@ class Approximation(ABC):
     'converged'
     """
 
+    stored: ClassVar[bool] = True  # whether the matrices of its spaces are stored (`FiniteSpace.stored`)
     local: ClassVar[bool] = False  # whether short distances matter: a sample of rows keeps neighborhoods
     has_gradients: ClassVar[bool] = False  # whether the evidence in the space has derivatives in hyperparameters
 
@@ -472,6 +473,15 @@ class Approximation(ABC):
         FiniteSpace
             The space.
         """
+
+    @property
+    def needs_extent(self) -> bool:
+        """Whether `choose` needs the extent of all rows of a stream, which `in_box` states."""
+        return False
+
+    def in_box(self, low: Vector, high: Vector) -> Approximation:
+        """Return the approximation for points in a box, which is given by its corners."""
+        return self
 
     @property
     def sample_size(self) -> int:

@@ -89,6 +89,7 @@ class FourierGrid(Approximation):
     """
 
     local = True
+    stored = False
     accuracy: float | None = None
     modes: int | None = None
     box: Any = None
@@ -161,6 +162,13 @@ class FourierGrid(Approximation):
         return FourierGridSpace(
             kernel, center, extent, spacing, tuple(int(m) for m in limits), reached, min(1e-9, 1e-3 * reached)
         )
+
+    @property
+    def needs_extent(self) -> bool:
+        return self.box is None
+
+    def in_box(self, low: Vector, high: Vector) -> FourierGrid:
+        return replace(self, box=(low, high))
 
     def _checked_box(self, low: Vector, high: Vector) -> tuple[Vector, Vector]:
         """Return the corners of `box`, which has to contain the points between `low` and `high`."""

@@ -31,7 +31,6 @@ from rkhs._finite.term import Term
 from rkhs._learning.tuning import Tuning
 from rkhs._problem.problem import Problem
 from rkhs._problem.spaces import Solved, chosen_space, full_basis, solution_of, solve_weightings
-from rkhs._spaces import FourierGrid
 from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal
 from rkhs._spaces.normal_equations import QuadraticSums
 from rkhs.exceptions import BlockError
@@ -295,36 +294,35 @@ class StreamedProblem:
         """
         look, learn = replayed(self.blocks)
         with closing(Monitor(tol, verbose=verbose)) as monitor:
-            if isinstance(self.approximation, FourierGrid):
-                return self._solve_on_grid(self.approximation, look, learn, monitor)
-            reservoir = with_progress(look, monitor, SAMPLING).reduce(
-                sample, SampleSpec(self.approximation.sample_size, seed=0)
-            )
-            sampled = list(self.terms(reservoir.block()))
+            approximation, block = self._sampled(look, learn, monitor)
             with monitor.showing(CHOICE):
-                plan = planned(self.kernel, self.terms, sampled, self.basis, self.approximation, self.device)
-            return solution_of(solve_stream(learn, plan, monitor), self.approximation, monitor)
+                terms = list(self.terms(block))
+                plan = planned(self.kernel, self.terms, terms, self.basis, approximation, self.device)
+            if plan.space.stored:
+                return solution_of(solve_stream(learn, plan, monitor), approximation, monitor)
+            sums = with_progress(learn, monitor, SUMMING).reduce(Plan.quadratic_sums, plan)
+            found = OperatorTerms(plan.space, plan.basis, plan.outputs, (), (), sums)
+            *_, (_, solved) = solve_weightings(lambda _: found, [None], monitor, inf)
+            return solution_of(solved, approximation, monitor, posterior=False)
 
-    def _solve_on_grid(self, grid: FourierGrid, look: Blocks, learn: Blocks, monitor: Monitor) -> Solution:
-        """Return the minimizer on a Fourier grid, from one pass over the rows if the box of the points is given."""
-        if grid.box is not None and isinstance(look, LocalBlocks):
-            block = next(iter(look))
-        elif not learn.replays:
+    def _sampled(self, look: Blocks, learn: Blocks, monitor: Monitor) -> tuple[Approximation, Block]:
+        """Return the approximation, which knows the extent of the points if it has to, and rows to choose a space by.
+
+        That takes a pass over the rows, unless a space that is used by products needs no extent.
+        """
+        approximation = self.approximation
+        if not (approximation.stored or approximation.needs_extent) and isinstance(look, LocalBlocks):
+            return approximation, next(iter(look))
+        if approximation.needs_extent and not learn.replays:
             raise ValueError(
                 "A FourierGrid must know the extent of rows that can be read only once: pass "
                 "rkhs.FourierGrid(box=(lower, upper)), the corners of a box that contains all points."
             )
-        else:
-            spec = SampleSpec(self.approximation.sample_size, seed=0, describe=Extent.of)
-            reservoir = with_progress(look, monitor, SAMPLING).reduce(sample, spec)
-            block = reservoir.block()
-            if grid.box is None:
-                grid = replace(grid, box=(reservoir.facts.low, reservoir.facts.high))
-        plan = planned(self.kernel, self.terms, list(self.terms(block)), self.basis, grid, self.device)
-        sums = with_progress(learn, monitor, SUMMING).reduce(Plan.quadratic_sums, plan)
-        found = OperatorTerms(plan.space, plan.basis, plan.outputs, (), (), sums)
-        *_, (_, solved) = solve_weightings(lambda _: found, [None], monitor, inf)
-        return solution_of(solved, grid, monitor, posterior=False)
+        spec = SampleSpec(approximation.sample_size, 0, describe=Extent.of if approximation.needs_extent else None)
+        reservoir = with_progress(look, monitor, SAMPLING).reduce(sample, spec)
+        if approximation.needs_extent:
+            approximation = approximation.in_box(reservoir.facts.low, reservoir.facts.high)
+        return approximation, reservoir.block()
 
     def tune(self, criterion: str = "evidence", **options: Any) -> StreamedProblem:
         """Return the problem with values for everything that is `rkhs.Tunable()`, learned from a sample of its rows.
