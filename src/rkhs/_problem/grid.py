@@ -11,18 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
+from rkhs._backend.arrays import Vector, double, like, namespace, to_numpy
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs._finite.problem import FiniteProblem, Iterate, consecutive
-from rkhs._finite.representers import GramGeometry
+from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.term import Term
 from rkhs._finite.verified import joined
-from rkhs._gram.matrix import diagonal_part
 from rkhs.solvers._admm import ADMM
 from rkhs.solvers._base import (
     FLOP,
     Estimate,
+    RowSubset,
     Solver,
     blocks_in_double,
     cheapest,
@@ -255,7 +254,8 @@ class GridSolver:
         Rows that a fold leaves out are dropped.  `back` maps an iterate of `system` to one of `self.system`.
         """
         monitor.best, monitor.solver, before = start, None, len(monitor.history)
-        reduction = DropZeroWeights.of(system)
+        positive = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
+        reduction = None if positive.all() else RowSubset.of(system, np.flatnonzero(positive))
         reduced = system if reduction is None else reduction.system
         solver = self._solver(reduced, start, monitor.tol)
         try:
@@ -316,44 +316,3 @@ def _run(solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
         return solver.run(system, start, monitor)
     except OutOfIterations:
         return monitor.best or start
-
-
-@dataclass(frozen=True, eq=False)
-class DropZeroWeights:
-    """The reduction of a problem to its rows of positive weight; the coefficients of the others are zero."""
-
-    whole: FiniteProblem
-    system: FiniteProblem  # the reduced problem
-    rows: Vector  # the indices of its rows in `whole`
-    turn: Array  # R (r, r) of the decomposition Q[rows] = Q_rows R
-
-    @classmethod
-    def of(cls, system: FiniteProblem) -> DropZeroWeights | None:
-        """Return the reduction, or None if all rows have positive weights."""
-        positive = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
-        if positive.all():
-            return None
-        rows = np.flatnonzero(positive)
-        Q, turn = namespace(system.Q).linalg.qr(take_rows(system.Q, rows))
-        blocks = []
-        for t in system.terms:
-            kept = np.flatnonzero(positive[t.rows])
-            target, weight = take_rows(t.target, kept), take_rows(t.weight, kept)
-            blocks.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
-        gram = diagonal_part(system.gram, rows)
-        exact = diagonal_part(system.exact, rows) if system.inexact else gram
-        geometry = GramGeometry(gram, exact, Q, system.definite, lambda: take_rows(system.geometry.sizes, rows))
-        return cls(system, FiniteProblem(geometry, consecutive(blocks), system.outputs), rows, turn)
-
-    def restrict(self, iterate: Iterate) -> Iterate:
-        """Return an iterate of the whole problem restricted to the rows of the reduced one."""
-        return Iterate(self.system.inside(take_rows(iterate.a, self.rows)), self.turn @ iterate.basis)
-
-    def extend(self, iterate: Iterate) -> Iterate:
-        """Return an iterate of the reduced problem extended by zeros."""
-        basis = like(np.linalg.pinv(to_numpy(self.turn)), self.turn) @ iterate.basis
-        extended = [None if a is None else self.whole.zeros(int(a.shape[1])) for a in (iterate.a, iterate.alpha)]
-        for column, a in zip(extended, (iterate.a, iterate.alpha), strict=True):
-            if column is not None:
-                column[indices(self.rows, column)] = a
-        return Iterate(extended[0], basis, extended[1])

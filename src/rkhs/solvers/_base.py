@@ -19,12 +19,12 @@ from math import inf, log
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import double, like, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
 from rkhs._backend.memory import budget_bytes, free_memory
 from rkhs._finite.monitor import InnerMonitor, Monitor
-from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
+from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
 from rkhs._finite.representers import GramGeometry
-from rkhs._gram.matrix import CALL, ENTRY as STORED_ENTRY, GramMatrix, GramOperator
+from rkhs._gram.matrix import CALL, ENTRY as STORED_ENTRY, GramMatrix, GramOperator, diagonal_part
 from rkhs.exceptions import NotApplicableError
 
 ENTRY = 18e-9  # seconds per entry to compute a dense Gram matrix
@@ -324,3 +324,40 @@ def from_memory(inside: FiniteProblem, system: FiniteProblem, iterate: Iterate) 
         return iterate
     alpha = None if iterate.alpha is None else like(iterate.alpha, system.Q)
     return Iterate(like(iterate.a, system.Q), system.Q.T @ like(inside.Q @ iterate.basis, system.Q), alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class RowSubset:
+    """The restriction of a problem to some of its rows; the coefficients of the others are zero."""
+
+    whole: FiniteProblem
+    system: FiniteProblem  # the problem of these rows
+    rows: Vector  # their indices in `whole`
+    R: Array  # (r, r) of the decomposition Q[rows] = Q_rows R
+
+    @classmethod
+    def of(cls, system: FiniteProblem, rows: Vector) -> RowSubset:
+        """Return the restriction to rows, given by increasing indices."""
+        Q, R = namespace(system.Q).linalg.qr(take_rows(system.Q, rows))
+        blocks = []
+        for t in system.terms:
+            kept = rows[(rows >= t.rows.start) & (rows < t.rows.stop)] - t.rows.start
+            target, weight = take_rows(t.target, kept), take_rows(t.weight, kept)
+            blocks.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
+        gram = diagonal_part(system.gram, rows)
+        exact = diagonal_part(system.exact, rows) if system.inexact else gram
+        geometry = GramGeometry(gram, exact, Q, system.definite, lambda: take_rows(system.geometry.sizes, rows))
+        return cls(system, FiniteProblem(geometry, consecutive(blocks), system.outputs), rows, R)
+
+    def restrict(self, iterate: Iterate) -> Iterate:
+        """Return an iterate of the whole problem restricted to these rows."""
+        return Iterate(self.system.inside(take_rows(iterate.a, self.rows)), self.R @ iterate.basis)
+
+    def extend(self, iterate: Iterate) -> Iterate:
+        """Return an iterate of these rows extended by zeros."""
+        basis = like(np.linalg.pinv(to_numpy(self.R)), self.R) @ iterate.basis
+        extended = [None if a is None else self.whole.zeros(int(a.shape[1])) for a in (iterate.a, iterate.alpha)]
+        for column, a in zip(extended, (iterate.a, iterate.alpha), strict=True):
+            if column is not None:
+                column[indices(self.rows, column)] = a
+        return Iterate(extended[0], basis, extended[1])

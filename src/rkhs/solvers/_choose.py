@@ -29,18 +29,19 @@ is so much smaller than J(0) that it fails, the solver continues with all of the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 
 import numpy as np
 
-from rkhs._backend.arrays import Vector, double, namespace, take_rows, to_numpy, zeros
+from rkhs._backend.arrays import Vector, double, namespace, to_numpy
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations, slowness
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._gram.matrix import ENTRY as STORED_ENTRY
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import Estimate, Solver, fits, from_memory, in_memory, to_memory
+from rkhs.solvers._base import Estimate, RowSubset, Solver, fits, from_memory, in_memory, to_memory
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._direct import Direct
 from rkhs.solvers._features import FeatureNewton
@@ -90,34 +91,16 @@ class ScreenedSolver(Solver):
         self.then.check(system)
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        rows = np.delete(np.arange(system.size), np.array(self.dropped, dtype=int))
-        part = restricted(system, rows)
-
-        def whole(iterate: Iterate) -> Iterate:
-            a = zeros((system.size, iterate.a.shape[1]), system.Q)
-            a[rows] = iterate.a
-            if iterate.alpha is None:
-                return Iterate(a, iterate.basis)
-            alpha = zeros((system.size, iterate.a.shape[1]), system.Q)
-            alpha[rows] = iterate.alpha
-            return Iterate(a, iterate.basis, alpha)
-
-        inner = InnerMonitor((1 - SHARE) * monitor.tol, outer=monitor, whole=whole)
-        iterate = whole(self.first.run(part, Iterate(take_rows(start.a, rows), start.basis), inner))
+        subset = _without(system, self.dropped)
+        inner = InnerMonitor((1 - SHARE) * monitor.tol, outer=monitor, whole=subset.extend)
+        iterate = subset.extend(self.first.run(subset.system, subset.restrict(start), inner))
         if certify(system, iterate, monitor.tol).within(monitor.tol):
             return iterate
         return self.then.run(system, iterate, monitor)
 
 
-def restricted(system: FiniteProblem, rows: Vector) -> FiniteProblem:
-    """Return the problem of some of the functionals, in the order of the terms."""
-    terms = []
-    for t in system.terms:
-        kept = rows[(rows >= t.rows.start) & (rows < t.rows.stop)] - t.rows.start
-        if len(kept):
-            target, weight = (take_rows(array, kept) for array in (t.target, t.weight))
-            terms.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
-    return system.part(rows, terms)
+def _without(system: FiniteProblem, dropped: Sequence[int]) -> RowSubset:
+    return RowSubset.of(system, np.delete(np.arange(system.size), np.array(dropped, dtype=int)))
 
 
 EXACT: tuple[Solver, ...] = (*DENSE[:-1], SchurComplement())
@@ -138,7 +121,7 @@ def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> 
     dropped = screen(system, tol)
     if not WORTH * system.size <= len(dropped) < system.size:
         return cheapest_solver(system, tol, time_limit)
-    part = restricted(system, np.delete(np.arange(system.size), dropped))
+    part = _without(system, dropped.tolist()).system
     first, then = (cheapest_solver(one, tol, time_limit) for one in (part, system))
     return ScreenedSolver(first, then, tuple(dropped.tolist()))
 
