@@ -200,7 +200,7 @@ def bound(scores: Vector, coverage: float, times: Vector) -> float:
     """
     if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
-    rank = ceil((np.sum(times) + 1) * float(coverage))
+    rank = ceil((np.sum(times) + 1) * float(coverage))  # of l + 1 exchangeable scores
     order = np.argsort(scores)
     index = int(np.searchsorted(np.cumsum(times[order]), rank))
     return float(scores[order][index]) if index < len(scores) else inf

@@ -98,11 +98,11 @@ class Order:
         Positions are split into blocks.  The values of all whole blocks below a row are sorted, so that bisection
         counts the smaller ones; those of the last block are compared one by one.
         """
-        values, whole = values[self.rows], self.below // BLOCK
+        values, full = values[self.rows], self.below // BLOCK
         prefix, found = np.zeros(0), 0.0
-        for block in range(int(whole.max(initial=0)) + 1):
+        for block in range(int(full.max(initial=0)) + 1):
             start = block * BLOCK
-            members = np.flatnonzero((whole == block) & (self.below > 0))
+            members = np.flatnonzero((full == block) & (self.below > 0))
             for part in np.split(members, range(BLOCK, len(members), BLOCK)):
                 row, last = values[part], values[start : start + BLOCK]
                 found += float(sum(np.searchsorted(prefix, row, side).sum() for side in ("left", "right"))) / 2

@@ -257,6 +257,7 @@ class Formulation:
         for invariance, size in zip(self.invariances, self.sizes, strict=True):
             points = sample.take(holds_at(invariance, sample))
             nonempty = points if points.size else sample.take(np.arange(1))  # an empty term needs a functional as well
+            # mean over all rows = sum over blocks of (weight of the block / weight of all) * mean over the block
             share = float(points.weight.sum()) / weight_of(invariance, self.totals)
             term = invariance_term(invariance, nonempty, self.norms, self.config, size, share)
             terms.append(term if points.size else Term(term.functional.take([]), term.loss, target=invariance.target))

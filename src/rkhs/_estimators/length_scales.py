@@ -406,13 +406,13 @@ def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:
     for _ in range(6):
         slopes = double(Gradient(points)(f))  # (t, n), or (t, n, outputs)
         along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
-        G = along.T @ along / len(slopes)
+        G = along.T @ along / len(slopes)  # mean of (grad f)(grad f)', in units of `spread`
         size = np.mean(np.diag(G))  # normalizes the diagonal of T'T, in units of `spread`, to the mean one
         if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, however small its slopes are
             T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
         else:
             values, axes = np.linalg.eigh(G)
-            T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread
+            T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread  # G^(1/2)
         if not np.all(np.isfinite(T)):
             break
         f, after = fitted(T)

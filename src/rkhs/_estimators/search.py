@@ -157,6 +157,7 @@ def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]
         yield from (np.zeros_like(target) for _ in Cs)
         return
     root = np.sqrt(weight)
+    # With W^1/2 K W^1/2 = V diag(lambda) V' and U = W^1/2 V,  S^-1 = U diag(1 / (lambda + 1 / (2 C))) U'
     with single_blas():  # threads gain little at this size, and on a busy computer take ten times as long
         eigenvalues, U = np.linalg.eigh(root[:, None] * K * root)
     eigenvalues = np.clip(eigenvalues, 0.0, None)
@@ -165,6 +166,7 @@ def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]
     for C in Cs:
         inverse = 1 / (eigenvalues + 1 / (2 * C))
         diagonal, a = squares @ inverse, U @ (inverse[:, None] * projected)
+        # P = S^-1 - S^-1 1 1'S^-1 / (1'S^-1 1): the residuals are orthogonal to the intercept
         sums, total = U @ (inverse * ones), float(inverse @ ones**2)
         diagonal = diagonal - sums**2 / total
         a = a - np.outer(sums, sums @ target) / total
@@ -183,7 +185,7 @@ def leave_group_out(K: Matrix, targets: ScoringTargets, C: float, group: Vector)
         factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
         P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
         sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
-        P = P - np.outer(sums, sums[group]) / sums.sum()
+        P = P - np.outer(sums, sums[group]) / sums.sum()  # the columns of the group in P
         return np.asarray(targets.target[group] - np.linalg.solve(P[group], P.T @ targets.target))
 
 
@@ -223,7 +225,7 @@ def paired_test(
     """
     share, fall = np.broadcast_to(weight, before.shape) / np.sum(np.broadcast_to(weight, before.shape)), before - after
     mean = float(share @ fall)
-    error = float(np.sqrt(share**2 @ (fall - mean) ** 2))
+    error = float(np.sqrt(share**2 @ (fall - mean) ** 2))  # var(sum_i s_i d_i) = sum_i s_i^2 var(d_i)
     if signs and mean > 0 and float(np.mean(np.sign(fall))) * len(fall) ** 0.5 > 2.0:
         return True
     return bool(np.isfinite(mean)) and mean > max(sure * error, least * float(share @ before))
@@ -381,7 +383,7 @@ class EvidenceScorer:
     def __call__(self, kernel: Kernel) -> list[Candidate]:
         tuned = with_tunable_parameters(self.config, self.sample, kernel).tune(**self.options)
         found = tuning_of(tuned)
-        score = found.value - len(found.parameters)
+        score = found.value - len(found.parameters)  # log evidence - q: minus half of Akaike's criterion
         params = {**settings_of(self.config, self.sample, tuned), "nu": 0.0, "invariance": None}
         return [Candidate(params, -score, np.array([score]), found.status, problem=tuned)]
 

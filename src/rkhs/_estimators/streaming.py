@@ -293,6 +293,7 @@ def _solved(sums: Sums, plan: Plan, tol: float) -> Solved:
     """Solve the problem from sums alone; the means of invariances are corrected to the rows that were summed."""
     terms: Any = plan.terms
     planned, totals = terms.formulation, terms.formulation.totals
+    # Blocks have been divided by the weight of the sampled rows; a mean is over the rows that were summed.
     factors = [weight_of(one, totals) / weight_of(one, sums.weights) for one in planned.invariances]
     found = FeatureTerms(sums.features.times([1.0, *factors]))
     *_, (_, solved) = solve_weightings(lambda _: found, [None], Monitor(tol), inf)
