@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.solvers._choose import SHARE, ScreenedSolver, auto, cheapest_solver, restricted, screen
+from rkhs.solvers._base import RowSubset
+from rkhs.solvers._choose import SHARE, ScreenedSolver, auto, cheapest_solver, screen
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(20, 2))
@@ -80,6 +81,6 @@ def _one(points):
 def test_parts_keep_the_order_of_terms():
     system = problem(np.ones(30), rkhs.Squared()).system
     rows = np.array([0, 5, 19, 20, 33, 79])
-    part = restricted(system, rows)
+    part = RowSubset.of(system, rows).system
     assert [t.rows for t in part.terms] == [slice(0, 3), slice(3, 6)]
     assert np.allclose(part.exact.dense(), system.exact.dense()[np.ix_(rows, rows)])

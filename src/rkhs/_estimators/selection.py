@@ -74,7 +74,7 @@ from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_progress_callback
-from rkhs._spaces import FourierGrid, Landmarks
+from rkhs._spaces import Landmarks
 from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Multiple, Standardized, Sum, Tunable, median_scale
 from rkhs.kernels._scaled import LEAST
@@ -347,9 +347,9 @@ def is_representable(problem: Any) -> bool:
 
     The grid of a sum of kernels has the spacing of the longest length scale and the limits of the shortest one.
     """
-    if isinstance(problem.approximation, FourierGrid):
+    if problem.approximation is not None and problem.approximation.local:
         try:
-            problem.approximation.choose(problem.kernel, [term.functional for term in problem.terms])
+            problem.approximation.choose(problem.kernel, [term.functional for term in problem.terms], None)
         except MemoryError:
             return False
     return True

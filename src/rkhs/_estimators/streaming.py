@@ -36,7 +36,6 @@ from rkhs._finite.sums import FeatureSums
 from rkhs._finite.term import Term
 from rkhs._problem.spaces import Solved, solution_of, solve_weightings
 from rkhs._shapes.fitting import shape_of
-from rkhs._spaces import FourierGrid
 from rkhs._spaces.base import check_sums
 from rkhs._warnings import warn
 from rkhs.exceptions import BlockError
@@ -51,15 +50,16 @@ def is_streamed(model: Any, config: ModelConfig, X: Any, y: Any) -> bool:
     if config.approximation is None or shape_of(model) is not None or (y is not None and data.columns_of(y) > 1):
         return False
     learns_metric = isinstance(config.scale, str) and config.scale in AGOP
-    return in_blocks(X) or not (learns_metric or isinstance(config.approximation, FourierGrid))
+    return in_blocks(X) or not (learns_metric or not config.approximation.stored)
 
 
 def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit an estimator with an approximation to blocks, or to arrays, which are validated first."""
     check_in_span(config.approximation, config.solver)
-    if isinstance(config.approximation, FourierGrid):
+    if not config.approximation.stored:
+        name = type(config.approximation).__name__
         raise ValueError(
-            f"{type(model).__name__} with a FourierGrid takes arrays: for blocks use rkhs.streams.StreamedProblem, "
+            f"{type(model).__name__} with a {name} takes arrays: for blocks use rkhs.streams.StreamedProblem, "
             "or approximation=rkhs.Landmarks(p)."
         )
     if in_blocks(X):

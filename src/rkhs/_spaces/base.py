@@ -455,7 +455,7 @@ class Approximation(ABC):
     has_gradients: ClassVar[bool] = False  # whether the evidence in the space has derivatives in hyperparameters
 
     @abstractmethod
-    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot) -> FiniteSpace:
+    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Any) -> FiniteSpace:
         """Choose the space for a problem.
 
         Parameters
