@@ -221,8 +221,8 @@ def crowded(monkeypatch):
         return tile(self, points)
 
     monkeypatch.setattr(LandmarkSpace, "tile", with_time_limit)
-    monkeypatch.setattr("rkhs._finite.features.out_of_memory", lambda: (FullError,))
-    monkeypatch.setattr("rkhs._finite.features.release_memory", lambda: released.append(True))
+    monkeypatch.setattr("rkhs._finite.sums.out_of_memory", lambda: (FullError,))
+    monkeypatch.setattr("rkhs._finite.sums.release_memory", lambda: released.append(True))
     return room, released
 
 

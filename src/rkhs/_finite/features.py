@@ -162,11 +162,14 @@ class Features(Geometry):
 
     def values(self, theta: Matrix) -> Array:
         """Return u (N, c) for theta (m, c)."""
+        return self.changes(theta) if self.offset is None else self.offset + self.changes(theta)
+
+    def changes(self, theta: Matrix) -> Array:
+        """Return E theta (N, c)."""
         parts = [E @ (like(theta, E) if hasattr(E, "dtype") else theta) for E in self.E]
         if not parts:
             return np.zeros((0, theta.shape[1]))
-        u = parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
-        return u if self.offset is None else self.offset + u
+        return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
 
     def adjoint(self, system: FiniteProblem, alpha: Array) -> Matrix:
         """Return E'alpha (m, c) for alpha (N, c)."""
