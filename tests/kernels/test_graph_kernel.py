@@ -132,7 +132,7 @@ LAWS = [law for law in laws.LAWS if law is not laws._averages]  # f may jump at 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_laws_of_kernels(law):
-    law(laws.Sample(kernel_of(), 2, 0))
+    law(laws.KernelSample(kernel_of(), 2, 0))
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda kernel: pickle.loads(pickle.dumps(kernel))])

@@ -269,9 +269,9 @@ BETWEEN = {"_conjugate": lambda self, s, b: s * b + (s**2 - s**4)}
 
 @pytest.mark.parametrize(("law", "wrong"), [(laws._non_expansive, FAR), (laws._moreau, FAR), (laws._moreau, BETWEEN)])
 def test_laws_that_others_imply_can_fail_too(law, wrong):
-    law(laws.Sample.of(rkhs.Absolute()))
+    law(laws.LossSample.of(rkhs.Absolute()))
     with pytest.raises(AssertionError, match="prox"):
-        law(laws.Sample.of(broken(rkhs.Absolute, **wrong)()))
+        law(laws.LossSample.of(broken(rkhs.Absolute, **wrong)()))
 
 
 # Known values.

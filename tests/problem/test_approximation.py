@@ -113,7 +113,7 @@ def test_many_rows_of_a_loss_with_kinks(monkeypatch):
     """Beyond a few rows kinks are smoothed, less and less, and the certificate is still that of the kinks."""
     problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Hinge()), rkhs.Constant(), approximation=SPANS["values"])
     exact = problem.solve(tol=1e-8)
-    monkeypatch.setattr("rkhs.solvers._recycling.ROWS", 5)
+    monkeypatch.setattr("rkhs.solvers._features.ROWS", 5)
     found = problem.solve(tol=1e-6)
     assert found.relative_gap <= 1e-6
     assert found.primal == pytest.approx(exact.primal, rel=1e-6)

@@ -34,9 +34,9 @@ from rkhs._finite.features import FeatureTerms
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.sums import FeatureSums
 from rkhs._finite.term import Term
-from rkhs._problem.spaces import Solved, solution_of, solve_weightings
+from rkhs._problem.spaces import SpaceSolution, solution_of, solve_weightings
 from rkhs._shapes.fitting import shape_of
-from rkhs._spaces.base import check_sums
+from rkhs._spaces.base import check_approximation, check_sums
 from rkhs._warnings import warn
 from rkhs.exceptions import BlockError
 from rkhs.functionals import Evaluation
@@ -49,8 +49,9 @@ def is_streamed(model: Any, config: ModelConfig, X: Any, y: Any) -> bool:
     """Return whether `fit` sums rows block by block; otherwise all of them must be in memory."""
     if config.approximation is None or shape_of(model) is not None or (y is not None and data.columns_of(y) > 1):
         return False
+    check_approximation(config.approximation)
     learns_metric = isinstance(config.scale, str) and config.scale in AGOP
-    return in_blocks(X) or not (learns_metric or not config.approximation.stored)
+    return in_blocks(X) or (config.approximation.stored and not learns_metric)
 
 
 def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: Any) -> None:
@@ -170,7 +171,7 @@ def _plan(model: Any, config: ModelConfig, look: Blocks, classes: Any) -> tuple[
     return plan, replace(seen, facts=None)
 
 
-def _keep(model: Any, plan: Plan, solved: Solved, seen: Reservoir, monitor: Monitor) -> None:
+def _keep(model: Any, plan: Plan, solved: SpaceSolution, seen: Reservoir, monitor: Monitor) -> None:
     """Keep the solution, and a sample of the labels for intervals, prediction sets and probabilities."""
     terms: Any = plan.terms
     solution = solution_of(solved, terms.config.approximation, monitor)
@@ -289,7 +290,7 @@ def _sums(plan: Plan, block: Block, _: Any = None) -> Sums:
     return Sums(plan.features(block), terms.weights(block))
 
 
-def _solved(sums: Sums, plan: Plan, tol: float) -> Solved:
+def _solved(sums: Sums, plan: Plan, tol: float) -> SpaceSolution:
     """Solve the problem from sums alone; the means of invariances are corrected to the rows that were summed."""
     terms: Any = plan.terms
     planned, totals = terms.formulation, terms.formulation.totals

@@ -97,7 +97,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True, eq=False)
-class Features(Geometry):
+class FeatureGeometry(Geometry):
     """A quadratic function of theta = (c, tau), and rows E with the values u = offset + E theta of functionals."""
 
     square: Matrix  # S (m, m)
@@ -150,13 +150,13 @@ class Features(Geometry):
         """Return coefficients theta (m, c) as an iterate."""
         return Iterate(theta[self.rank :], theta[: self.rank], alpha)
 
-    def some(self, which: Any) -> Features:
+    def some(self, which: Any) -> FeatureGeometry:
         return replace(self, linear=self.linear[:, which], constant=self.constant[which])
 
-    def leading(self, count: int) -> Features:
+    def leading(self, count: int) -> FeatureGeometry:
         """Return the features of the first variables, with a diagonal of rounding errors that keeps S definite."""
         square = with_ridge(self.square[:count, :count], self.square)
-        return Features(
+        return FeatureGeometry(
             square, self.linear[:count], self.constant, self.rank, tuple(E[:, :count] for E in self.E), self.offset
         )
 
@@ -191,7 +191,7 @@ class FeaturePoint(Point):
 
     eps = EPS
 
-    def __init__(self, geometry: Features, system: FiniteProblem, iterate: Iterate) -> None:
+    def __init__(self, geometry: FeatureGeometry, system: FiniteProblem, iterate: Iterate) -> None:
         assert geometry.accuracy is not None, "a certificate needs the accuracy of the features"
         self.geometry, self.system, self.iterate, self.accuracy = geometry, system, iterate, geometry.accuracy
         self.theta = theta = np.concatenate([iterate.basis, iterate.a])
@@ -354,7 +354,7 @@ class FeatureTerms:
             self.functions.values, self.summed_orthonormal, norms, strongest, count, [one.magnitudes for one in rows]
         )
         E = tuple(one.E for one in rows)
-        geometry = Features(square, linear, constant, self.rank, E, accuracy=accuracy)
+        geometry = FeatureGeometry(square, linear, constant, self.rank, E, accuracy=accuracy)
         return FiniteProblem(geometry, consecutive(kept), self.outputs)
 
     def covariance(self, system: FiniteProblem) -> FeatureCovariance:

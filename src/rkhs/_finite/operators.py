@@ -49,7 +49,7 @@ COARSE = 2**16  # largest number of functions of samples
 
 
 @dataclass(frozen=True, eq=False)
-class Operators(Geometry):
+class OperatorGeometry(Geometry):
     """The functions of a space on functionals, by products, and values P of the basis functions.
 
     `sums` are those of squared losses whose rows are not in memory.
@@ -109,7 +109,7 @@ class Operators(Geometry):
         return NormalEquations(self.space, QuadraticSums.of(self.space, self.rows, curvatures), 1.0)
 
     @property
-    def finer(self) -> Operators | None:
+    def finer(self) -> OperatorGeometry | None:
         """The geometry with more accurate products; None if there are none."""
         space = self.space.finer
         return None if space is None or self.sums is not None else replace(self, space=space)
@@ -128,7 +128,7 @@ class OperatorPoint(Point):
 
     def __init__(
         self,
-        geometry: Operators,
+        geometry: OperatorGeometry,
         system: FiniteProblem,
         iterate: Iterate,
         u: Matrix | None = None,
@@ -251,7 +251,9 @@ class OperatorTerms:
             weights = [with_missing_variance(self.space, *pair) for pair in zip(self.rows, weights, strict=True)]
         blocks = [replace(t, weight=weight) for t, weight in zip(self.blocks, weights, strict=True)]
         rank = 0 if self.basis is None else self.basis.size(self.space.dimension)
-        return FiniteProblem(Operators(self.space, self.rows, rank, self.sums), consecutive(blocks), self.outputs)
+        return FiniteProblem(
+            OperatorGeometry(self.space, self.rows, rank, self.sums), consecutive(blocks), self.outputs
+        )
 
     def covariance(self, system: FiniteProblem) -> OperatorCovariance:
         """Return the covariance of any functionals; all losses must be squared."""

@@ -26,7 +26,7 @@ from rkhs._learning.tuning import Tuning, tuned
 from rkhs._problem.grid import GridSolver, WeightGrid
 from rkhs._problem.solving import certificates_of, run_until_stopped, solve_to_tolerance
 from rkhs._problem.spaces import (
-    Solved,
+    SpaceSolution,
     SpaceTerms,
     chosen_space,
     full_basis,
@@ -486,7 +486,7 @@ class Problem:
         rows, or two if the sums of the first are not accurate enough.
         """
         assert self.approximation is not None
-        solved: dict[int, Solved] = {}
+        solved: dict[int, SpaceSolution] = {}
 
         def work() -> None:
             check_range(loss_blocks(self.terms))

@@ -100,7 +100,7 @@ def sums_cost(space: FiniteSpace, terms: Sequence[Term]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Solved:
+class SpaceSolution:
     """A problem in a space for one weighting, with its solution and certificate."""
 
     terms: SpaceTerms
@@ -116,7 +116,7 @@ def solve_weightings(
     monitor: Monitor,
     rows: float,
     folds: int = 1,
-) -> Iterator[tuple[int, Solved]]:
+) -> Iterator[tuple[int, SpaceSolution]]:
     """Solve a problem for several weightings, from small to large weights, with warm starts within each fold.
 
     Weightings whose certificate shows that sums are not accurate enough are solved again with sums in orthonormal
@@ -149,20 +149,13 @@ def solve_weightings(
             monitor.check(slowest)
             before, fold, monitor.best = monitor.seconds, k % folds, None
             system, first = terms.weighted(weightings[k]), len(monitor.history)
-
-            def solved(
-                iterate: Iterate, terms: SpaceTerms = terms, system: FiniteProblem = system, first: int = first
-            ) -> Solved:
-                history = tuple(monitor.history[first:])
-                return Solved(terms, system, iterate, _certified(system, iterate, monitor.tol), history)
-
             try:
                 iterate = auto(system, monitor.tol).run(system, starts.get(fold) or system.start(), monitor)
             except (Stopped, KeyboardInterrupt):
                 if monitor.best is not None:
-                    yield k, solved(monitor.best)
+                    yield k, _solution(terms, system, monitor.best, monitor, first)
                 raise
-            found = solved(iterate)
+            found = _solution(terms, system, iterate, monitor, first)
             certificate = found.certificate
             yield k, found
             starts[fold], slowest = iterate, max(slowest, monitor.seconds - before)
@@ -176,13 +169,18 @@ def solve_weightings(
         terms, todo = terms_of(terms.functions), inaccurate
 
 
-def _certified(system: FiniteProblem, iterate: Iterate, tol: float) -> Certificate:
-    """Return the certificate of an iterate, by more accurate products if that decides whether it is within tol."""
-    certificate = certify(system, iterate, tol)
+def _solution(
+    terms: SpaceTerms, system: FiniteProblem, iterate: Iterate, monitor: Monitor, first: int
+) -> SpaceSolution:
+    """Return an iterate with its certificate, and with the history of the monitor from the record `first` on.
+
+    More accurate products are used if they decide whether it is within the tolerance.
+    """
+    certificate = certify(system, iterate, monitor.tol)
     finer = getattr(system.geometry, "finer", None)
-    if finer is None or certificate.within(tol):
-        return certificate
-    return certify(FiniteProblem(finer, system.terms, system.outputs), iterate, tol)
+    if finer is not None and not certificate.within(monitor.tol):
+        certificate = certify(FiniteProblem(finer, system.terms, system.outputs), iterate, monitor.tol)
+    return SpaceSolution(terms, system, iterate, certificate, tuple(monitor.history[first:]))
 
 
 def _function(terms: SpaceTerms, iterate: Iterate, several: bool) -> Any:
@@ -193,7 +191,7 @@ def _function(terms: SpaceTerms, iterate: Iterate, several: bool) -> Any:
 
 
 def solution_of(
-    solved: Solved,
+    solved: SpaceSolution,
     approximation: Approximation,
     monitor: Monitor,
     status: str = CONVERGED,

@@ -30,7 +30,7 @@ PLAIN = 100  # iterations after which the preconditioner gets a leading block
 BLOCK = 2_000  # functions of the leading block: 32 MB, and half a second on one core
 REGULARIZATION = 1e-12, 1e-9, 1e-6  # of the leading block, relative to its mean diagonal entry
 STAGNATION = 500  # iterations without a smaller residual after which conjugate gradients stop
-UNDETERMINED = 1e-13  # relative size of eigenvalues of P'WP that belong to undetermined basis functions
+SINGULAR = 1e-13  # relative size of eigenvalues of P'WP that belong to undetermined basis functions
 TINY = np.finfo(float).tiny
 
 
@@ -97,7 +97,7 @@ class NormalEquations:
         """The inverse (r, r) of P'WP, on the basis functions that the rows determine."""
         size = np.sqrt(np.maximum(np.diag(self.sums.PP), TINY))
         scale = np.outer(size, size)
-        return np.linalg.pinv(self.sums.PP / scale, rcond=UNDETERMINED, hermitian=True) / scale
+        return np.linalg.pinv(self.sums.PP / scale, rcond=SINGULAR, hermitian=True) / scale
 
     def product(self, tau: Matrix) -> Matrix:
         """Return the product with tau (p, k), after c is eliminated."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Vector, double
 from rkhs._finite.certificate import certify, relative_gap
-from rkhs._finite.features import Features
+from rkhs._finite.features import FeatureGeometry
 from rkhs._finite.monitor import Monitor, quiet
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.exceptions import NotApplicableError
@@ -29,7 +29,7 @@ class FeatureNewton(Solver):
     """Newton's method, or elimination where losses have kinks, for problems in stored features."""
 
     def check(self, system: FiniteProblem) -> None:
-        if not isinstance(system.geometry, Features):
+        if not isinstance(system.geometry, FeatureGeometry):
             raise NotApplicableError("FeatureNewton needs a space whose matrices are stored, such as Landmarks.")
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:

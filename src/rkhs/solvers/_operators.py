@@ -16,7 +16,7 @@ import numpy as np
 from rkhs._backend.arrays import Matrix
 from rkhs._finite.certificate import Certificate, certificate_at, feasible
 from rkhs._finite.monitor import SOLVING, Monitor, Stopped
-from rkhs._finite.operators import OperatorPoint, Operators
+from rkhs._finite.operators import OperatorGeometry, OperatorPoint
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._spaces.normal_equations import NormalEquations, dots
 from rkhs.exceptions import NotApplicableError
@@ -36,7 +36,7 @@ class OperatorNewton(Solver):
     """Newton's method with conjugate gradients, for problems in a space of many functions."""
 
     def check(self, system: FiniteProblem) -> None:
-        if not isinstance(system.geometry, Operators):
+        if not isinstance(system.geometry, OperatorGeometry):
             raise NotApplicableError("OperatorNewton needs a space that is used by products, such as a FourierGrid.")
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
@@ -128,7 +128,7 @@ class _Descent:
             previous = certificate.relative
             accuracy = max(1e-8, min(0.1, 0.3 * (tol / max(previous, TINY)) ** 0.5))
 
-    def _refine(self, finer: Operators) -> NormalEquations:
+    def _refine(self, finer: OperatorGeometry) -> NormalEquations:
         """Continue with more accurate products, for close fits of many values; return their equations."""
         self.geometry, self.best = finer, None
         self.system, self.shown = (FiniteProblem(finer, one.terms, one.outputs) for one in (self.system, self.shown))

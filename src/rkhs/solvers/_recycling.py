@@ -330,7 +330,7 @@ class CellPoints:
             task.gap = min(task.gap, relative_gap(task.primal, task.dual, task.system.rounding[0]))
 
 
-RANK_TOL = 1e-10  # eigenvectors of M, scaled to unit diagonal, are dropped below this eigenvalue
+INDEPENDENT = 1e-10  # eigenvectors of M, scaled to unit diagonal, are dropped below this eigenvalue
 
 
 class SpanDual:
@@ -359,7 +359,7 @@ class SpanDual:
             M += moment / task.multiples[k]
             if bool(namespace(t.target).any(t.target != 0)):
                 b += to_numpy(d.D[self.first : d.count, t.rows] @ t.target[:, 0])
-        R = inverse_root(M, RANK_TOL)
+        R = inverse_root(M, INDEPENDENT)
         C, e = R.T @ cross, R.T @ b
         square = 2 * C.T @ C
         square[d.rank :, d.rank :] += np.eye(d.count)

@@ -23,7 +23,7 @@ import scipy.linalg
 
 from rkhs._backend.arrays import EPS, Array, Matrix, Vector, double, like, namespace, to_numpy
 from rkhs._finite.certificate import feasible, lower_bound, project_dual
-from rkhs._finite.features import Features
+from rkhs._finite.features import FeatureGeometry
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
 from rkhs._finite.representers import GramGeometry
@@ -32,7 +32,7 @@ from rkhs.solvers._base import Solver, blocks_in_double
 
 ROUNDING = 45  # units of rounding of the objective below which a decrease is not significant
 SHRINK = 0.25  # factor by which the smoothing width decreases
-RANK_TOL = 1e-9  # basis functions count as zero on the rows below this share of the largest norm
+VANISHING = 1e-9  # basis functions count as zero on the rows below this share of the largest norm
 
 
 @dataclass
@@ -110,7 +110,7 @@ def reduced(
     offset: Array | None = None,
 ) -> FiniteProblem:
     """Return a problem of one output in few variables: a quadratic function of them plus losses on rows E."""
-    geometry = Features(square, linear[:, None], np.array([constant]), rank, tuple(rows), offset)
+    geometry = FeatureGeometry(square, linear[:, None], np.array([constant]), rank, tuple(rows), offset)
     return FiniteProblem(geometry, consecutive(terms))
 
 
@@ -274,7 +274,7 @@ def _pseudo_step(scaled: Matrix, scale: Matrix, gradient: Matrix) -> Matrix:
 def orthonormal_columns(B: Array) -> tuple[Array, Array]:
     """Return Q (N, k) with orthonormal columns that span those of B (N, r), and the map (r, k) with Q = B map."""
     U, sizes, Vt = np.linalg.svd(double(B), full_matrices=False)
-    kept = sizes > RANK_TOL * sizes.max(initial=0.0)
+    kept = sizes > VANISHING * sizes.max(initial=0.0)
     return like(np.ascontiguousarray(U[:, kept]), B), like(Vt[kept].T / sizes[kept], B)
 
 

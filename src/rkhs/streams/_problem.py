@@ -30,7 +30,7 @@ from rkhs._finite.sums import FeatureSums, KeptRows
 from rkhs._finite.term import Term
 from rkhs._learning.tuning import Tuning
 from rkhs._problem.problem import Problem
-from rkhs._problem.spaces import Solved, chosen_space, full_basis, solution_of, solve_weightings
+from rkhs._problem.spaces import SpaceSolution, chosen_space, full_basis, solution_of, solve_weightings
 from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal
 from rkhs._spaces.normal_equations import QuadraticSums
 from rkhs.exceptions import BlockError
@@ -402,7 +402,7 @@ def with_progress(blocks: Blocks, monitor: Monitor, what: str) -> Blocks:
     return replace(blocks, read=read)
 
 
-def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> Solved:
+def solve_stream(blocks: Blocks, plan: Plan, monitor: Monitor) -> SpaceSolution:
     """Solve the problem of all blocks; they are read again, if possible, where sums lose accuracy."""
     blocks = with_progress(blocks, monitor, SUMMING)
 

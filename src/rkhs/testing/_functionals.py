@@ -59,7 +59,7 @@ def check_functional(functional: Functional, reference: Reference | None = None)
     AssertionError: Difference(5 points in R^2) breaks the law L(f) = reference(f), for a polynomial f: \
 measured 3, allowed 2.64e-08.
     """
-    sample = Sample(functional)
+    sample = FunctionalSample(functional)
     for law in LAWS:
         law(sample)
     if reference is not None:
@@ -67,7 +67,7 @@ measured 3, allowed 2.64e-08.
 
 
 @dataclass(frozen=True)
-class Sample:
+class FunctionalSample:
     """A family L with the functions on which it is checked; lengths are in units of the spread of its points."""
 
     L: Functional
@@ -123,7 +123,7 @@ class Sample:
         return sum(_gain(part) * _reach(self.normalized(part.atoms)) ** degree for part in self.L.parts)
 
 
-def _shape(sample: Sample) -> None:
+def _shape(sample: FunctionalSample) -> None:
     """Check that the parts of L cover all rows, and that L(f) has the shape of L in C order."""
     L = sample.L
     demand(L, f"size = the product of the shape {L.shape} (difference)", abs(L.size - prod(L.shape)), 0.0)
@@ -140,13 +140,13 @@ def _shape(sample: Sample) -> None:
     demand_equal(L, "L(f) has the shape of L, in C order", L(f), to_numpy(expected).reshape(L.shape), sample.scale)
 
 
-def _linear(sample: Sample) -> None:
+def _linear(sample: FunctionalSample) -> None:
     """Check L(a f + b g) = a L(f) + b L(g)."""
     L, f, g = sample.L, sample.function(1), sample.function(2)
     demand_equal(L, "L(2 f - 3 g) = 2 L(f) - 3 L(g)", L(2 * f - 3 * g), 2 * L(f) - 3 * L(g), 5 * sample.scale)
 
 
-def _algebra(sample: Sample) -> None:
+def _algebra(sample: FunctionalSample) -> None:
     """Check (a L + b M)(f) = a L(f) + b M(f),  (W @ L)(f) = W L(f), and that `stack` and `take` agree with arrays."""
     L, f, W = sample.L, sample.function(1), to_numpy(sample.draw(3, sample.L.size))
     gain = max(5.0, 2 * float(np.max(np.sum(abs(W), axis=1))))
@@ -154,7 +154,7 @@ def _algebra(sample: Sample) -> None:
         demand_equal(L, f"({name})(f) follows from L(f)", to_numpy(family(f)).ravel(), expected, gain * sample.scale)
 
 
-def _reproducing(sample: Sample) -> None:
+def _reproducing(sample: FunctionalSample) -> None:
     """Check the reproducing property <sum_i c_i z_i, f> = sum_i c_i L_i(f)."""
     L, f, c = sample.L, sample.function(1), sample.draw(sample.L.size)
     values = to_numpy(c) * to_numpy(L(f)).ravel()
@@ -163,7 +163,7 @@ def _reproducing(sample: Sample) -> None:
     demand_equal(L, "<sum c_i z_i, f> = sum c_i L_i(f)", product, np.sum(values), scale)
 
 
-def _polynomials(sample: Sample) -> None:
+def _polynomials(sample: FunctionalSample) -> None:
     """Check L(p) against difference quotients, which are exact for polynomials p of degree up to four."""
     space = Polynomials(degree=min(4, sample.L.order + 1))
 
@@ -197,7 +197,7 @@ def _reach(atoms: Atoms) -> float:
     return 1 + largest(atoms.points) + largest(atoms.directions) * atoms.order + deviation
 
 
-def _gram(sample: Sample) -> None:
+def _gram(sample: FunctionalSample) -> None:
     """Check G = G', c'Gc >= 0, and that G v, the diagonal and blocks of G agree with the dense matrix."""
     L, M, kernel = sample.L, sample.others, sample.kernel
     pairs: tuple[tuple[str, Functional, Functional | None], ...] = (
@@ -223,7 +223,7 @@ def _gram(sample: Sample) -> None:
             demand(L, "c'Gc >= 0", -least, len(dense) * ROUNDING * float(np.finfo(dense.dtype).eps) * size)
 
 
-def _same_elsewhere(sample: Sample) -> None:
+def _same_elsewhere(sample: FunctionalSample) -> None:
     """Check that NumPy and PyTorch give the same results."""
     if not HAS_TORCH:
         return
@@ -235,7 +235,7 @@ def _same_elsewhere(sample: Sample) -> None:
     demand_equal(sample.L, "PyTorch = NumPy", gram(sample.kernel, sample.L.like(other)).dense(), expected, size)
 
 
-def _means(sample: Sample, reference: Reference) -> None:
+def _means(sample: FunctionalSample, reference: Reference) -> None:
     """Check L(f) = reference(f) for all monomials f of degree up to two."""
     xp, origin = namespace(sample.L.prototype), like(sample.origin, sample.L.prototype)
     values = to_numpy(sample.L.assemble(lambda atoms: Polynomials(degree=2).on(sample.normalized(atoms))))

@@ -77,20 +77,20 @@ def check_loss(loss: Loss, targets: Any = None) -> None:
     AssertionError: Wrong() breaks the law loss(v) >= loss(u) + gradient(u) (v - u), at u = ..., b = ...: \
 measured ..., allowed ....
     """
-    sample = Sample.of(loss, targets)
+    sample = LossSample.of(loss, targets)
     for law in LAWS:
         law(sample)
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class LossSample:
     """A loss and the vectors (t m, k) at which it is checked; each column has one target."""
 
     loss: Any
     targets: Array  # (k, m)
 
     @classmethod
-    def of(cls, loss: Loss, targets: Any = None) -> Sample:
+    def of(cls, loss: Loss, targets: Any = None) -> LossSample:
         if not isinstance(loss, BlockLoss):
             given = (CLASSES if loss.classification else TARGETS) if targets is None else targets
             return cls(loss, np.reshape(np.asarray(given, dtype=np.float64), (-1, 1)))
@@ -197,7 +197,7 @@ class Sample:
         demand(self.loss, f"{law}, at {name} = {u:}, b = {b:}", float(excess[t, k]), float(allowed[t, k]))
 
 
-def _finite(sample: Sample) -> None:
+def _finite(sample: LossSample) -> None:
     """Check that results are finite, shared equally over the rows of a vector, and depend on that vector alone."""
     loss, u, b = sample.loss, sample.u, sample.b
     for s in (np.where(np.isfinite(end), end, 0.0) for end in loss.domain(b)):
@@ -218,7 +218,7 @@ def _finite(sample: Sample) -> None:
         demand_equal(loss, f"{name} depends on one vector only", table, together[name][half:, 0])
 
 
-def _convex(sample: Sample) -> None:
+def _convex(sample: LossSample) -> None:
     """Check loss(u + t (v - u)) <= (1 - t) loss(u) + t loss(v)."""
     for v in sample.others:
         at_v = sample.of_loss(v)
@@ -228,7 +228,7 @@ def _convex(sample: Sample) -> None:
             sample.demand("loss((1 - t) u + t v) <= (1 - t) loss(u) + t loss(v)", excess, sample.value, at_v)
 
 
-def _subgradient(sample: Sample) -> None:
+def _subgradient(sample: LossSample) -> None:
     """Check loss(v) >= loss(u) + gradient(u) (v - u); for near v the gradient is between the difference quotients."""
     directions = np.random.default_rng(3).standard_normal((3, *sample.u.shape)) if sample.of_vectors else [1.0]
     near = (sample.u + sign * h * d for d in directions for h in NEAR for sign in (1, -1))
@@ -238,7 +238,7 @@ def _subgradient(sample: Sample) -> None:
         sample.demand(law, sample.value + line - at_v, sample.value, at_v, line)
 
 
-def _curvature(sample: Sample) -> None:
+def _curvature(sample: LossSample) -> None:
     """Check that the curvature of a number is the derivative of the gradient, and that of a vector a bound of it.
 
     Both hold up to the change of the difference quotient within its step h.  For vectors `lipschitz` bounds all changes
@@ -268,7 +268,7 @@ def _curvature(sample: Sample) -> None:
         sample.demand(law, change - bound, change, distance)
 
 
-def _lines(sample: Sample) -> Iterator[tuple[Array, Array]]:
+def _lines(sample: LossSample) -> Iterator[tuple[Array, Array]]:
     """Yield starts and directions of lines: unit intervals, or between vectors and through the targets."""
     if not sample.of_vectors:
         start = np.arange(-32.0, 32.0)[:, None] + OFF + sample.targets.T
@@ -278,7 +278,7 @@ def _lines(sample: Sample) -> Iterator[tuple[Array, Array]]:
             yield sample.u, end - sample.u
 
 
-def _smooth(sample: Sample) -> None:
+def _smooth(sample: LossSample) -> None:
     """Check that `smooth` is true if and only if the gradient is Lipschitz, locally and at infinity."""
     coarse, fine, width, why = 0.0, 0.0, 1.0, ""
     for start, d in _lines(sample):
@@ -308,7 +308,7 @@ def _smooth(sample: Sample) -> None:
         raise AssertionError(f"{sample.loss!r} has smooth = {sample.loss.smooth}, but its gradient {reason}.")
 
 
-def _flags(sample: Sample) -> None:
+def _flags(sample: LossSample) -> None:
     """Check `quadratic` (loss = (u - b)^2), `attained` (there is a minimum) and `classification` (symmetry).
 
     A loss of vectors is not declared to be separable or (u - b)^2, which solvers treat row by row.
@@ -337,7 +337,7 @@ def _flags(sample: Sample) -> None:
         sample.demand("loss(-u; -b) = loss(u; b)", abs(reflected - sample.value), sample.value)
 
 
-def _domain(sample: Sample) -> None:
+def _domain(sample: LossSample) -> None:
     """Check that `project_dual` projects onto a convex set of slopes, the smallest one that contains all gradients."""
     loss, b = sample.loss, sample.b
     low, high = loss.domain(b)
@@ -374,7 +374,7 @@ def _domain(sample: Sample) -> None:
         sample.demand("conjugate = infinity outside the domain", np.where(infinite, 0.0, np.inf), s=point)
 
 
-def _ends(sample: Sample) -> None:
+def _ends(sample: LossSample) -> None:
     """Check that gradients approach the ends of the domain of a loss of numbers."""
     b = sample.targets.T
     for name, end, sign in zip(("lower", "upper"), sample.loss.domain(b), (-1, 1), strict=True):
@@ -390,7 +390,7 @@ def _ends(sample: Sample) -> None:
         sample.demand("conjugate = infinity outside the domain", np.where(infinite, 0.0, np.inf), s=outside)
 
 
-def _fenchel_young(sample: Sample) -> None:
+def _fenchel_young(sample: LossSample) -> None:
     """Check the Fenchel-Young inequality loss(u) + conjugate(s) >= s u, with equality for s = gradient(u)."""
 
     def gap(u: Array, s: Array) -> tuple[Array, list[Array]]:
@@ -412,7 +412,7 @@ def _fenchel_young(sample: Sample) -> None:
             raise AssertionError(f"{sample.loss!r} breaks the law excess >= 0.")
 
 
-def _excess_increase(sample: Sample) -> None:
+def _excess_increase(sample: LossSample) -> None:
     """Check that `excess_increase` bounds the increase of the excess within the errors."""
     rng = np.random.default_rng(7)
     inner = 0.9 * sample.gradient + 0.1 * sample.loss.project_dual(rng.standard_normal(sample.u.shape), sample.b)
@@ -431,7 +431,7 @@ def _excess_increase(sample: Sample) -> None:
                 sample.demand(law, increase - bound, *terms, sample.of_loss(u), sample.length(s) * sample.length(u))
 
 
-def _prox(sample: Sample) -> None:
+def _prox(sample: LossSample) -> None:
     """Check that v = prox(u) minimizes loss(v) + |v - u|^2 / (2 step), compared with other vectors."""
     rng = np.random.default_rng(8)
     for step in STEPS:
@@ -449,7 +449,7 @@ def _prox(sample: Sample) -> None:
         sample.demand(f"prox takes an array of steps {step:.3g}", sample.length(by_array - v), sample.length(v))
 
 
-def _moreau(sample: Sample) -> None:
+def _moreau(sample: LossSample) -> None:
     """Check Moreau's decomposition u = v + step s, v = prox(u), by loss(v) + conjugate(s) = s v.
 
     It says that s is a subgradient at v.  As the slopes s fill the domain, equality there and the Fenchel-Young
@@ -464,7 +464,7 @@ def _moreau(sample: Sample) -> None:
         sample.demand(law, abs(value + conjugate - product), value, conjugate, *sizes, slack)
 
 
-def _non_expansive(sample: Sample) -> None:
+def _non_expansive(sample: LossSample) -> None:
     """Check that the prox is firmly nonexpansive: |prox(u) - prox(u')|^2 <= (prox(u) - prox(u')) (u - u')."""
     for step in STEPS:
         v, _ = sample.prox(step)
@@ -476,7 +476,7 @@ def _non_expansive(sample: Sample) -> None:
             sample.demand(law, sample.dot(dv, dv - du), sample.length(dv) * size, sample.length(du) * size)
 
 
-def _smoothed(sample: Sample) -> None:
+def _smoothed(sample: LossSample) -> None:
     """Check that `smoothed` is the Moreau envelope, with the conjugate increased by width |s|^2 / 2."""
     for width in (0.25, 4.0):
         soft, (v, s) = sample.loss.smoothed(width), sample.prox(width)
@@ -493,7 +493,7 @@ def _smoothed(sample: Sample) -> None:
         raise AssertionError(f"{sample.loss!r} breaks the law smoothed(0) is the loss itself.")
 
 
-def _in_units(sample: Sample) -> None:
+def _in_units(sample: LossSample) -> None:
     """Check the loss and the factor of `in_units`, if the loss supports other units."""
     for unit in UNITS:
         converted = sample.loss.in_units(unit)
@@ -504,7 +504,7 @@ def _in_units(sample: Sample) -> None:
             sample.demand(law, abs(value - sample.value), sample.value)
 
 
-def _same_elsewhere(sample: Sample) -> None:
+def _same_elsewhere(sample: LossSample) -> None:
     """Check that NumPy and PyTorch, float32 and float64 give the same results up to rounding."""
     expected = _tables(sample.loss, sample.u, sample.b)
     for name, table in _tables(sample.loss, sample.u.astype(np.float32), sample.b.astype(np.float32)).items():
