@@ -49,7 +49,11 @@ SOLVERS = {
 }
 
 # Classes in model files that have other names now
-CLASSES = {"FeatureBlocks": "FeatureSums", "SubspaceCovariance": "FeatureCovariance"}
+CLASSES = {
+    "FeatureBlocks": "FeatureSums",
+    "RepresenterProblem": "RepresenterTerms",
+    "SubspaceCovariance": "FeatureCovariance",
+}
 
 # Parameters of estimators
 PARAMETERS = {

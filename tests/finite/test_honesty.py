@@ -8,7 +8,7 @@ import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import quiet
 from rkhs._finite.problem import Iterate
-from rkhs._finite.verified import Entry, VerifiedIterate, VerifiedProducts, joined
+from rkhs._finite.representers import Entry, VerifiedIterate, VerifiedProducts, joined
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((25, 2))

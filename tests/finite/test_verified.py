@@ -6,7 +6,7 @@ import torch
 
 import rkhs
 from rkhs._finite.certificate import certify
-from rkhs._finite.verified import SHARE, VerifiedProducts
+from rkhs._finite.representers import SHARE, VerifiedProducts
 from rkhs.solvers._recycling import SearchSubspace
 
 RNG = np.random.default_rng(9)

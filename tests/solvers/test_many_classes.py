@@ -7,7 +7,7 @@ from sklearn.datasets import load_digits
 import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor
-from rkhs._finite.verified import VerifiedIterate
+from rkhs._finite.representers import VerifiedIterate
 from rkhs._gram import Gram
 
 X, Y = load_digits(return_X_y=True)

@@ -8,7 +8,7 @@ from sklearn.svm import SVC
 
 import problems
 import rkhs
-from rkhs.solvers import _conditioned, _schur_complement
+from rkhs.solvers import _conditioned, _direct
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.standard_normal((40, 2)), RNG.standard_normal((9, 2))
@@ -41,14 +41,14 @@ def values(weight=2.0):
 @pytest.fixture
 def used(monkeypatch):
     """The names of the solvers of the small problems."""
-    names, choose = [], _schur_complement.cheapest
+    names, choose = [], _direct.cheapest
 
     def spy(among, system, tol):
         solver = choose(among, system, tol)
         names.append(solver.name)
         return solver
 
-    monkeypatch.setattr(_schur_complement, "cheapest", spy)
+    monkeypatch.setattr(_direct, "cheapest", spy)
     return names
 
 
@@ -115,7 +115,7 @@ def test_by_conjugate_gradients(space, loss, monkeypatch):
     problem = rkhs.Problem(space[0], [labels(loss), slopes(), values()], space[1])
     expected = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert expected.products == 0
-    for module in (_conditioned, _schur_complement):
+    for module in (_conditioned, _direct):
         monkeypatch.setattr(module, "factorable", lambda system: system.gram.stored)
     solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert solution.status == "converged"

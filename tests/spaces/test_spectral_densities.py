@@ -8,7 +8,7 @@ import pytest
 import scipy.integrate
 
 import rkhs
-from rkhs._spaces.spectral import spectra
+from rkhs._spaces.fourier_grid import spectra
 
 RADIAL = [
     rkhs.Gaussian(),

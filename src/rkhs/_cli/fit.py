@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs._backend.threads import single_blas
+from rkhs._backend.memory import single_blas
 from rkhs._cli import comparison
 from rkhs._cli.comparison import Comparison, compare
 from rkhs._cli.effects import advise, effects

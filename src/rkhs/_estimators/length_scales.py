@@ -34,8 +34,8 @@ from sklearn.model_selection import KFold
 
 from rkhs import kernels
 from rkhs._backend.arrays import Array, Matrix, Vector, double, like, row_keys, take_rows, to_numpy, unique_rows
+from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._backend.sparse import SparseVectors
-from rkhs._backend.threads import map_in_threads, single_blas
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.data import Sample
 from rkhs._estimators.folds import fold_values, rows_per_fold

@@ -28,7 +28,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import KFold, cross_val_predict
 
 from rkhs._backend.arrays import Matrix, Vector, namespace, to_numpy
-from rkhs._backend.threads import map_in_threads, single_blas
+from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._estimators.data import Sample, predicted_codes
 from rkhs._estimators.folds import Folds
 from rkhs._estimators.formulation import ModelConfig, WeightNormalization

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
-from rkhs._backend.threads import map_in_threads
+from rkhs._backend.memory import map_in_threads
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.graph_kernels import ASSUMED_C, CUTOFFS, FEWEST, SMALL, assumed_kernel, graph_candidates

@@ -33,9 +33,8 @@ from rkhs._learning.leave_one_out import informative_rows, log_left_out
 from rkhs._learning.observations import ConvexProblem, Hyperparameter, Observations, check_squared, spatial_sample
 from rkhs._progress import interrupted
 from rkhs._spaces.base import FiniteSpace
-from rkhs.kernels._base import Kernel
+from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._scaled import median_scale
-from rkhs.kernels._tunable import Tunable
 
 CRITERIA = ("evidence", "loo")
 OUT_OF_ITERATIONS = str(OutOfIterations())

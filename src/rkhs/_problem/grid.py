@@ -15,8 +15,8 @@ from rkhs._backend.arrays import Vector, double, like, namespace, to_numpy
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.representers import joined_iterates
 from rkhs._finite.term import Term
-from rkhs._finite.verified import joined
 from rkhs.solvers._admm import ADMM
 from rkhs.solvers._base import (
     FLOP,
@@ -238,7 +238,7 @@ class GridSolver:
         """Return the problem of cell k and the iterate of all its outputs."""
         pairs = zip(self.system.terms, self.tasks[k][0].system.terms, strict=True)
         blocks = tuple(replace(t, weight=weighted.weight) for t, weighted in pairs)
-        iterate = joined([task.iterate or task.system.start() for task in self.tasks[k]])
+        iterate = joined_iterates([task.iterate or task.system.start() for task in self.tasks[k]])
         return self.system.with_rows(blocks, self.outputs), iterate
 
     def _solve_cell(

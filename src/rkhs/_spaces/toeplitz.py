@@ -23,8 +23,8 @@ import scipy.fft
 import scipy.sparse
 
 from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
+from rkhs._backend.memory import cores
 from rkhs._backend.nufft import to_modes, to_points
-from rkhs._backend.threads import cores
 from rkhs._calculus.atoms import Atoms
 from rkhs._spaces.base import FiniteSpace
 from rkhs.functionals._base import Functional, Part

@@ -22,9 +22,8 @@ from rkhs._calculus.atoms import check_map
 from rkhs._calculus.forms import Form
 from rkhs._calculus.maps import Circles
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum
-from rkhs.kernels._base import FormKernel, Kernel
+from rkhs.kernels._base import FormKernel, Kernel, Tunable
 from rkhs.kernels._scaled import LinearCombination, Scale, ScaledKernel, SpectralDensity, squared_distance
-from rkhs.kernels._tunable import Tunable
 
 MAX_NU = 20.5  # beyond this order the kernel is indistinguishable from the Gaussian in double precision
 SERIES_ORDERS = 20, 100  # orders of Bessel functions whose power series is used for z < 1; above, Debye's expansion

@@ -15,8 +15,7 @@ from rkhs._backend.sparse import SparseVectors, inner_products
 from rkhs._calculus.atoms import Pairing
 from rkhs._calculus.forms import Form, RadialDerivatives
 from rkhs.kernels._algebra import Product
-from rkhs.kernels._base import FormKernel, Kernel, check_known
-from rkhs.kernels._tunable import Tunable
+from rkhs.kernels._base import FormKernel, Kernel, Tunable, check_known
 
 MOST_POINTS = 5000  # above this number of points, the median is estimated from a random sample
 MOST_SPARSE = 2000  # the same for sparse points, whose distances are computed from inner products

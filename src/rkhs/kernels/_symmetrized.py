@@ -12,8 +12,7 @@ import numpy as np
 from rkhs._backend.arrays import Matrix, to_numpy, unique_rows
 from rkhs._calculus.atoms import Atoms
 from rkhs.kernels._algebra import Push, PushedKernel
-from rkhs.kernels._base import Kernel
-from rkhs.kernels._tunable import Tunable
+from rkhs.kernels._base import Kernel, Tunable
 
 RTOL = 1e-9  # relative tolerance of the checks of group closure and of the invariance of the kernel
 MOST_ELEMENTS = 1000  # of generated groups: a Gram matrix takes as many times as long

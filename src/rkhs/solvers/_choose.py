@@ -43,13 +43,12 @@ from rkhs._gram.matrix import ENTRY as STORED_ENTRY
 from rkhs.solvers._admm import ADMM
 from rkhs.solvers._base import Estimate, RowSubset, Solver, fits, from_memory, in_memory, to_memory
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
-from rkhs.solvers._direct import Direct
+from rkhs.solvers._direct import DENSE, Direct, SchurComplement
 from rkhs.solvers._features import FeatureNewton
 from rkhs.solvers._galerkin import Galerkin
 from rkhs.solvers._newton import Newton, expected
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._operators import OperatorNewton
-from rkhs.solvers._schur_complement import DENSE, SchurComplement
 
 SHARE = 1e-2  # part of the tolerance that functionals which are left out may use
 WORTH = 0.2  # smallest share of functionals that is left out

@@ -16,8 +16,8 @@ from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import Solver, cheapest
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._libsvm import LibSVM
+from rkhs.solvers._newton import ProximalNewton
 from rkhs.solvers._nonlinear_cg import NonlinearCG
-from rkhs.solvers._proximal_newton import ProximalNewton
 from rkhs.solvers._reduced import Elimination, Smoothing, minimize, value
 
 KINKED = (LibSVM(), BoxDual(), ProximalNewton(), NonlinearCG())  # solvers for losses with kinks after elimination

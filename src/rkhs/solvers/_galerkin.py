@@ -26,7 +26,7 @@ import scipy.linalg
 from rkhs._backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._finite.verified import joined
+from rkhs._finite.representers import joined_iterates
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import FLOP, SHARED, Estimate, Solver, factorization
 from rkhs.solvers._interior_point import FACTORIZATIONS
@@ -90,7 +90,7 @@ class Galerkin(Solver):
         tasks = [GridCell.of(system, c) for c in range(system.columns)]
 
         def joint_iterate() -> Iterate:
-            return joined([task.iterate or task.system.start() for task in tasks])
+            return joined_iterates([task.iterate or task.system.start() for task in tasks])
 
         try:
             capacity = self.capacity or capacity_of(system)

@@ -46,7 +46,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace,
 from rkhs._finite.certificate import bounds, feasible, relative_gap
 from rkhs._finite.monitor import Monitor, Stopped, plain
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._finite.verified import Entry, VerifiedProducts
+from rkhs._finite.representers import Entry, VerifiedProducts
 from rkhs._gram.operator import Gram
 from rkhs._gram.sensitivity import gradient_moments
 from rkhs._linalg.saddle import inverse_root, with_ridge

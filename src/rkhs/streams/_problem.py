@@ -34,8 +34,7 @@ from rkhs._problem.spaces import SpaceSolution, chosen_space, full_basis, soluti
 from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal
 from rkhs._spaces.normal_equations import QuadraticSums
 from rkhs.exceptions import BlockError
-from rkhs.kernels._base import Kernel
-from rkhs.kernels._tunable import Tunable
+from rkhs.kernels._base import Kernel, Tunable
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
 
 TermsOf = Callable[[Block], Sequence[Term]]

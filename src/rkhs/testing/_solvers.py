@@ -22,7 +22,7 @@ from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Gaussian, Kernel, Polyharmonic
 from rkhs.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Loss, Quantile, Squared, SquaredHinge
 from rkhs.solvers._base import Solver, cheapest
-from rkhs.solvers._schur_complement import DENSE
+from rkhs.solvers._direct import DENSE
 from rkhs.testing._laws import ROUNDING, demand
 
 LOSSES: tuple[Loss, ...] = (
