@@ -137,7 +137,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="do not determine the basis"):
         problem(rkhs.Gaussian(0.5), rkhs.Constant()).leave_out([np.zeros(12), np.ones(24)])
     with pytest.raises(ValueError, match="not implemented with approximation"):
-        replace(ours, approximation=rkhs.Landmarks(5)).leave_out()
+        replace(ours, approximation=rkhs.FourierGrid()).leave_out()
 
 
 def test_an_interruption_is_raised(monkeypatch):

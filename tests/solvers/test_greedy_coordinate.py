@@ -190,15 +190,6 @@ def test_memory_limit():
     assert solution.function.active == 6
 
 
-@pytest.mark.parametrize(
-    ("settings", "named"),
-    [({"selection": "best"}, "selection"), ({"representers": 0}, "representers"), ({"together": 0}, "together")],
-)
-def test_settings_are_checked(settings, named):
-    with pytest.raises(ValueError, match=named):
-        GreedyCoordinate(**settings)
-
-
 @pytest.mark.parametrize("other", [rkhs.EpsilonInsensitive(0.1), rkhs.Absolute(), rkhs.Hinge()], ids=repr)
 def test_logistic_losses_beside_kinks_without_a_basis(other):
     """Where no representer was chosen yet the dual point was 0, hence no slope, and f = 0 the end."""

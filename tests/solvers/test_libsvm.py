@@ -41,15 +41,6 @@ def test_the_exact_dual_and_cvxpy(kernel, basis):
     np.testing.assert_allclose(solution.function(Z), exact.function(Z), atol=1e-5)
 
 
-def test_outputs():
-    targets = np.stack([Y, -Y, np.ones(60), np.where(np.arange(60) % 3 == 0, 1.0, -1.0)], axis=1)
-    for basis in (None, rkhs.Constant()):
-        f = problem(basis, target=targets).solve(rkhs.solvers.LibSVM(), tol=1e-9).function
-        for k in range(4):
-            alone = problem(basis, target=targets[:, k]).solve(rkhs.solvers.LibSVM(), tol=1e-9).function
-            np.testing.assert_allclose(f(Z)[:, k], alone(Z), atol=1e-6)
-
-
 def test_one_class_is_a_constant():
     solution = problem(rkhs.Constant(), target=-np.ones(60)).solve(rkhs.solvers.LibSVM())
     assert solution.primal < 1e-12
@@ -69,11 +60,3 @@ def test_difficult_problems(name):
                 problem.solve(rkhs.solvers.LibSVM())
             continue
         assert problem.solve(rkhs.solvers.LibSVM(), tol=1e-6).status == "converged"
-
-
-def test_what_it_cannot_do_is_refused():
-    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"LibSVM .*constant.*NonlinearCG"):
-        problem(rkhs.Polynomials(1)).solve(rkhs.solvers.LibSVM())
-    squared = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())
-    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"LibSVM .*Squared.*SchurComplement"):
-        rkhs.Problem(rkhs.Gaussian(1.0), [squared]).solve(rkhs.solvers.LibSVM())

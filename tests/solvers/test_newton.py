@@ -1,10 +1,8 @@
 """Newton's method with active sets: against cvxpy, against others, and where it has to give up."""
 
-import difficult
 import numpy as np
 import pytest
 import sklearn.datasets
-import torch
 
 import rkhs
 from rkhs.solvers import _newton
@@ -93,72 +91,12 @@ def test_huber_keeps_its_linear_part_out_of_the_equations(monkeypatch):
     assert np.sum(a == 2 * 2.0 * 0.3) == np.sum(y - solution.function(X) > 0.3) > 5
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_agrees_with_descent(loss):
-    problem = two_terms(loss, 2.0, basis=rkhs.Constant())
-    ours, theirs = problem.solve(rkhs.solvers.Newton(), tol=1e-10), problem.solve(rkhs.solvers.NonlinearCG(), tol=1e-7)
-    assert ours.primal <= theirs.primal + 1e-9 * abs(ours.primal)
-    assert ours.primal >= theirs.dual - 1e-9 * abs(ours.primal)
-
-
-def test_outputs_are_separate_problems():
-    X, y = moons()
-    target = np.stack([y, -y, np.roll(y, 1)], axis=1)
-
-    def problem(target):
-        return rkhs.Problem(
-            rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target)], rkhs.Constant()
-        )
-
-    together = problem(target).solve(rkhs.solvers.Newton(), tol=1e-10)
-    for k in range(3):
-        alone = problem(target[:, k]).solve(rkhs.solvers.Newton(), tol=1e-10)
-        np.testing.assert_allclose(together.function(X)[:, k], alone.function(X), atol=1e-6)
-    assert together.status == "converged"
-
-
-@pytest.mark.parametrize("name", difficult.NAMES)
-@pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Huber(0.5)], ids=repr)
-def test_difficult_problems(loss, name):
-    for problem in difficult.problems(loss, name):
-        ours, exact = problem.solve(rkhs.solvers.Newton(), tol=1e-6), problem.solve(rkhs.solvers.BoxDual(), tol=1e-6)
-        assert np.all(np.isfinite(ours.function.coefficients))
-        rounding = max(problem.system.rounding[0], 1e-22 * problem.system.at_zero[0])
-        assert ours.primal <= exact.primal + 1e-3 * abs(exact.dual) + rounding
-        assert ours.status == "converged" or name.startswith("weights from")
-        assert ours.dual <= exact.primal + 1e-9 * abs(exact.dual) + rounding
-
-
 def test_warm_start():
     problem = two_terms(rkhs.SquaredHinge(), 10.0, basis=rkhs.Constant())
     cold = problem.solve(rkhs.solvers.Newton(), tol=1e-8)
     warm = problem.solve(rkhs.solvers.Newton(), tol=1e-8, start=cold)
     assert warm.iterations == 0 < cold.iterations
     assert warm.primal == pytest.approx(cold.primal, rel=1e-12)
-
-
-def test_the_limit_is_said():
-    solution = two_terms(rkhs.SquaredHinge(), 1e3).solve(rkhs.solvers.Newton(max_iterations=2), tol=1e-9)
-    assert solution.status == "iteration limit"
-    assert solution.relative_gap > 1e-9
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_tensors(dtype):
-    X, y = moons()
-    term = rkhs.Term(rkhs.Evaluation(torch.tensor(X, dtype=dtype)), rkhs.SquaredHinge(), y, 3.0)
-    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Constant()).solve(rkhs.solvers.Newton(), tol=1e-5)
-    plain = rkhs.Problem(
-        rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), y, 3.0)], rkhs.Constant()
-    ).solve(rkhs.solvers.Newton(), tol=1e-10)
-    assert solution.status == "converged"
-    assert solution.function.coefficients.dtype == dtype
-    assert solution.primal == pytest.approx(plain.primal, rel=2e-5)
-
-
-def test_losses_without_a_derivative_are_refused():
-    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"Hinge\(\).*BoxDual"):
-        two_terms(rkhs.Hinge()).solve(rkhs.solvers.Newton())
 
 
 @pytest.mark.slow

@@ -138,9 +138,3 @@ def test_products_that_are_wrong_in_the_fourth_digit_lead_to_the_minimum(loss):
     assert status == "converged"
     assert certificate.relative <= 1e-2
     assert certificate.relative == pytest.approx(certify(system, found, 1e-2).relative)
-
-
-@pytest.mark.parametrize("landmarks", [-1, 1.5, True])
-def test_landmarks_are_a_number(landmarks):
-    with pytest.raises(ValueError, match="nonnegative integer"):
-        NonlinearCG(landmarks=landmarks)

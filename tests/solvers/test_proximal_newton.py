@@ -2,10 +2,7 @@
 
 import itertools
 
-import difficult
 import numpy as np
-import pytest
-import torch
 
 import rkhs
 
@@ -33,31 +30,6 @@ def test_the_objective_never_rises_and_the_end_is_quick():
     primals = [record.primal for record in history]
     assert all(after <= before for before, after in itertools.pairwise(primals))
     assert history[-1].gap <= history[-2].gap ** 1.5 or history[-1].gap <= 1e-13
-
-
-def test_outputs_are_separate_problems():
-    target = np.stack([Y, -Y], axis=1)
-    together = problem(target=target).solve(rkhs.solvers.ProximalNewton(), tol=1e-10).function(Z)
-    for k in range(2):
-        alone = problem(target=target[:, k]).solve(rkhs.solvers.ProximalNewton(), tol=1e-10).function(Z)
-        np.testing.assert_allclose(together[:, k], alone, atol=1e-6)
-
-
-def test_float32_and_torch():
-    exact = problem().solve(rkhs.solvers.ProximalNewton(), tol=1e-10).function(Z)
-    for convert in (lambda a: a.astype(np.float32), torch.from_numpy):
-        solution = problem(target=convert(Y), points=convert(X)).solve(rkhs.solvers.ProximalNewton(), tol=1e-5)
-        assert solution.status == "converged"
-        np.testing.assert_allclose(np.asarray(solution.function(convert(Z))), exact, atol=1e-3)
-
-
-@pytest.mark.parametrize("name", [n for n in difficult.NAMES if "weights" not in n])
-def test_difficult_problems(name):
-    for hard in difficult.problems(rkhs.Hinge(), name):
-        soft = rkhs.Term(rkhs.Evaluation(difficult.X[:6]), rkhs.Logistic(), -difficult.Y[:6], 0.5)
-        both = rkhs.Term(rkhs.Evaluation(difficult.X[:6]), rkhs.Logistic(), difficult.Y[:6], 0.3)
-        solution = rkhs.Problem(hard.kernel, [*hard.terms, soft, both], hard.basis).solve(rkhs.solvers.ProximalNewton())
-        assert solution.status == "converged"
 
 
 def test_auto_takes_it_for_small_mixed_problems():

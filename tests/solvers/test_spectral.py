@@ -637,6 +637,15 @@ def test_samples_know_the_box_of_the_user(monkeypatch):
     np.testing.assert_allclose(posterior.std(rkhs.Evaluation(away)), posterior.amplitude, rtol=0.4)
 
 
+def test_close_fits_of_few_values_converge():
+    """Products of the first accuracy stagnate here, where the dual value is still negative."""
+    X = np.random.default_rng(0).uniform(size=(80, 2))
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), np.sin(4 * X[:, 0]) + X[:, 1], 1e8)
+    kernel = rkhs.Gaussian((0.8, 15.0))
+    for basis in BASES[:2]:
+        assert rkhs.Problem(kernel, [term], basis, approximation=rkhs.FourierGrid(1e-4)).solve().status == "converged"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("weight", [1e4, 1e8])
 @pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=["", "linear"])

@@ -83,7 +83,7 @@ def around(system: FiniteProblem, a: Array, image: Array, u: Array, D: Array, U:
     cross = double(D.T @ U)
     square[r:, r:] = (cross + cross.T) / 2
     constant = float(xp.vecdot(a, image)) / 2
-    terms, rows, offsets = [], [], [a[:0]]
+    terms, rows, offsets = [], [], []
     for t in system.terms:
         E = xp.concat([system.Q[t.rows], U[t.rows]], axis=1)
         if t.loss.quadratic:
@@ -96,7 +96,8 @@ def around(system: FiniteProblem, a: Array, image: Array, u: Array, D: Array, U:
             terms.append(t)
             rows.append(E)
             offsets.append(u[t.rows])
-    return reduced(with_ridge(square, a), linear, constant, r, terms, rows, xp.concat(offsets)[:, None])
+    offset = xp.concat(offsets)[:, None] if offsets else None
+    return reduced(with_ridge(square, a), linear, constant, r, terms, rows, offset)
 
 
 def reduced(
