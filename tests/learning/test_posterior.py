@@ -45,19 +45,6 @@ def test_the_formula():
     np.testing.assert_allclose(np.diag(posterior.cov(VALUES, weight=20.0)), noisy**2, rtol=1e-7)
 
 
-@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(0.5), rkhs.kernels.Polyharmonic(3)], ids=repr)
-def test_landmarks_that_are_all_functionals_change_nothing(kernel, basis, monkeypatch):
-    exact = problem(kernel=kernel, basis=basis)
-    own = rkhs.Landmarks(rkhs.stack([term.functional for term in exact.terms]))
-    spanned = replace(exact, approximation=own, device="cpu")  # where it does not go around the span
-    one, other = exact.solve().posterior, spanned.solve().posterior
-    assert other.amplitude == pytest.approx(one.amplitude, rel=1e-5)
-    np.testing.assert_allclose(other.cov(VALUES, SLOPES), one.cov(VALUES, SLOPES), atol=1e-5)
-    np.testing.assert_allclose(other.std(SLOPES), one.std(SLOPES), rtol=1e-4)
-    np.testing.assert_allclose(np.sqrt(np.diag(other.cov(VALUES))), other.std(VALUES), rtol=1e-4)
-
-
 @pytest.mark.parametrize(
     "approximation", [rkhs.Landmarks(rkhs.Evaluation(X[:10])), rkhs.FourierFeatures(40)], ids=["landmarks", "features"]
 )

@@ -132,16 +132,6 @@ def test_outputs_share_products_and_stop_one_by_one(monkeypatch):
         np.testing.assert_allclose(solution.function(Z)[:, k], one.function(Z), atol=1e-6 * np.abs(targets[:, k]).max())
 
 
-def test_warm_start():
-    first = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6)
-    again = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6, start=first)
-    assert again.products <= 5 < first.products / 5  # its residual, and what a dual point as good as the lost one takes
-    near = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6, start=first)
-    cold = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6)
-    assert near.status == "converged"
-    assert near.primal == pytest.approx(cold.primal, rel=3e-6)
-
-
 @pytest.mark.parametrize("basis", BASES, ids=repr)
 @pytest.mark.parametrize("weights", [(1e12, 1e-12), (1e-12, 1e12), (1e6, 1e6), (1e-12, 1e-12)])
 def test_weights_of_any_size(weights, basis):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-import problems
 import rkhs
 
 RNG = np.random.default_rng(4)
@@ -25,20 +24,6 @@ def test_the_support_vector_machine(weight):
     model = SVC(C=weight, gamma=0.5, tol=1e-10).fit(X, Y)
     np.testing.assert_allclose(solution.function(Z), model.decision_function(Z), atol=max(1e-4, 1e-6 * weight))
     assert solution.function.active == len(model.support_)
-
-
-@pytest.mark.parametrize("basis", [None, rkhs.Constant()])
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.Matern(1.5), rkhs.kernels.Polyharmonic(1)], ids=repr)
-def test_the_exact_dual_and_cvxpy(kernel, basis):
-    """With weights of each example, and with a kernel that is definite on {sum a = 0} only."""
-    one = problem(basis, RNG.uniform(0.1, 5, 60), kernel=kernel)
-    solution = one.solve(rkhs.solvers.LibSVM(), tol=1e-10)
-    assert solution.status == "converged"
-    exact = one.solve(rkhs.solvers.BoxDual(), tol=1e-10)
-    reference = problems.cvxpy_solution(one, rkhs.Evaluation(Z))
-    assert solution.primal == pytest.approx(exact.primal, rel=1e-9)
-    assert solution.primal == pytest.approx(reference.value, rel=1e-7)
-    np.testing.assert_allclose(solution.function(Z), exact.function(Z), atol=1e-5)
 
 
 def test_one_class_is_a_constant():

@@ -91,14 +91,6 @@ def test_huber_keeps_its_linear_part_out_of_the_equations(monkeypatch):
     assert np.sum(a == 2 * 2.0 * 0.3) == np.sum(y - solution.function(X) > 0.3) > 5
 
 
-def test_warm_start():
-    problem = two_terms(rkhs.SquaredHinge(), 10.0, basis=rkhs.Constant())
-    cold = problem.solve(rkhs.solvers.Newton(), tol=1e-8)
-    warm = problem.solve(rkhs.solvers.Newton(), tol=1e-8, start=cold)
-    assert warm.iterations == 0 < cold.iterations
-    assert warm.primal == pytest.approx(cold.primal, rel=1e-12)
-
-
 @pytest.mark.slow
 def test_weights_far_apart_are_certified_for_every_output():
     """-w loss'(u) of a row that weighs 1e7 times more than others is too coarse a dual; the iterate itself is not."""

@@ -15,7 +15,6 @@ X = RNG.normal(size=(40, 2))
 Y = np.sin(2 * X[:, 0]) + X[:, 1]
 LABELS = np.where(Y + RNG.normal(size=40) > 0, 1.0, -1.0)
 SMOOTH = [loss for loss in problems.LOSSES if loss.smooth]
-ROUGH = [loss for loss in problems.LOSSES if not loss.smooth]
 
 
 def problem(loss, kernel=None, basis=None, weight=1.0):
@@ -65,16 +64,6 @@ def test_coefficients_stay_in_the_space(kernel, loss):
     a = p.solve(NonlinearCG(), tol=1e-5 if loss.smooth else 1e-3).function.coefficients
     P = rkhs.Evaluation(X).assemble(rkhs.Polynomials(1).on)
     np.testing.assert_allclose(P.T @ a, 0, atol=1e-9 * np.abs(a).max() * np.abs(P).max())
-
-
-@pytest.mark.parametrize("loss", ROUGH, ids=repr)
-def test_losses_without_a_gradient(loss):
-    p = problem(loss, basis=rkhs.Constant(), weight=0.3)
-    solution = p.solve(NonlinearCG(), tol=1e-6)
-    assert solution.status == "converged"
-    expected = problems.cvxpy_solution(p, rkhs.Evaluation(X))
-    assert solution.primal == pytest.approx(expected.value, rel=1e-6)
-    assert solution.dual <= expected.value * (1 + 1e-8)
 
 
 @pytest.mark.parametrize("seed", [60, 132, 157, 308])

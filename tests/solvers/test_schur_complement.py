@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-import problems
 import rkhs
 from rkhs.solvers import _conditioned, _schur_complement
 
@@ -71,39 +70,15 @@ def test_svm_on_the_conditioned_kernel(order, used):
     np.testing.assert_allclose(solution.function(Z), model.decision_function(conditioned(test, train)), atol=1e-5)
 
 
-def named(value):
-    terms = isinstance(value, tuple) and hasattr(value[0], "__name__")
-    return " and ".join(term.__name__ for term in value) if terms else repr(value)
-
-
-@pytest.mark.parametrize(
-    ("loss", "space", "quadratic"),
-    [
-        pytest.param(loss, space, terms, marks=pytest.mark.slow if (i + j + k) % 3 else ())  # all pairs of the three
-        for i, loss in enumerate(LOSSES)
-        for j, space in enumerate(SPACES)
-        for k, terms in enumerate([(slopes,), (values,), (slopes, values)])
-    ],
-    ids=named,
-)
-def test_against_cvxpy(loss, space, quadratic, used):
-    terms = [labels(loss), *(term() for term in quadratic)]
-    try:
-        problem = rkhs.Problem(space[0], terms, space[1])
-        solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-9)
-    except rkhs.exceptions.UnattainedError:
-        return
-    expected = problems.cvxpy_solution(problem, rkhs.Evaluation(Z))
-    assert solution.status == "converged"
-    assert solution.primal == pytest.approx(expected.value, rel=1e-6)
-    if quadratic != (slopes,):  # or the loss alone determines the constant, perhaps not uniquely
-        np.testing.assert_allclose(solution.function(Z), expected.penalized + expected.free, atol=1e-4)
-    exact = {"LibSVM"} if _plain_svm(loss, quadratic) else {"BoxDual", "Newton"} if loss.smooth else {"BoxDual"}
-    assert used[0] in exact
-
-
-def _plain_svm(loss, quadratic):
-    return isinstance(loss, rkhs.Hinge) and quadratic == (slopes,)
+@pytest.mark.every("loss")
+@pytest.mark.parametrize("more", [[], [values()]], ids=["slopes", "and values"])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_the_solver_of_the_small_problem(loss, more, used):
+    rkhs.Problem(rkhs.Gaussian(1.0), [labels(loss), slopes(), *more], rkhs.Constant()).solve(
+        rkhs.solvers.SchurComplement(), tol=1e-9
+    )
+    plain = isinstance(loss, rkhs.Hinge) and not more
+    assert used[0] in ({"LibSVM"} if plain else {"BoxDual", "Newton"} if loss.smooth else {"BoxDual"})
 
 
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.Logistic()], ids=repr)
@@ -127,24 +102,6 @@ def test_several_losses_are_left():
     solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-9)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.Newton(), tol=1e-9).primal, rel=1e-8)
-
-
-def test_the_objective_is_reported_with_what_was_absorbed():
-    problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels(rkhs.Logistic()), slopes(), values()], rkhs.Constant())
-    solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-9)
-    assert solution.history[-1].primal == pytest.approx(solution.primal, rel=1e-9)
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_stopped_with_the_best_so_far(count):
-    problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels(rkhs.Logistic(), 100.0), slopes(), values()], rkhs.Constant())
-    best = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-10).primal
-    solution = problem.solve(
-        rkhs.solvers.SchurComplement(), tol=1e-10, callback=lambda record: record.iteration == count
-    )
-    assert solution.status == "stopped by the callback"
-    assert solution.history[-1].primal == pytest.approx(solution.primal, rel=1e-9)
-    assert solution.dual <= best < solution.primal
 
 
 @pytest.mark.parametrize("weight", [1e-12, 1e12])
