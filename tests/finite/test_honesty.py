@@ -95,23 +95,6 @@ def test_a_wrong_alpha_does_no_harm(loss, kernel, basis):
         assert far.gap >= (far.primal[0] - minimum) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize(
-    "loss", [*problems.LOSSES, rkhs.Hinge().smoothed(0.1), rkhs.Logistic().smoothed(0.1)], ids=repr
-)
-def test_excesses_are_never_negative_and_none_at_the_slope(loss):
-    u = np.linspace(-3, 3, 61)[:, None]
-    b = np.array([-1.0, 1.0]) if loss.classification else np.array([-0.7, 0.0, 1.3])
-    low, high = loss.domain(b)
-    at_slope = loss.excess(u, b, loss.gradient(u, b) + 0 * b)
-    assert np.all(at_slope >= 0)
-    np.testing.assert_allclose(at_slope, 0.0, atol=1e-14)
-    for s in np.linspace(-4, 4, 33):
-        inside = np.clip(s, low, high) + 0 * u
-        excess = loss.excess(u, b, inside)
-        assert np.all(excess >= 0)
-        np.testing.assert_allclose(excess, loss.value(u, b) + loss.conjugate(inside, b) - inside * u, atol=1e-12)
-
-
 @pytest.mark.parametrize("seed", range(0, problems.COUNT, 13))
 def test_the_stated_rounding_is_not_absurd(seed):
     """Where weights and Gram matrices are moderate, it is far below any tolerance."""

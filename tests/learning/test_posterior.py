@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 
 import rkhs
+from refusals import refused
 
 RNG = np.random.default_rng(6)
 X, Z = RNG.uniform(size=(25, 2)), RNG.uniform(size=(4, 2))
@@ -111,19 +112,6 @@ def test_pickles_and_tensors():
     np.testing.assert_allclose(posterior.std(SLOPES), here.std(SLOPES), rtol=1e-6)
 
 
-def test_refusals():
-    hinge = rkhs.Problem(rkhs.Gaussian(0.4), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y - 0.5))])
-    with pytest.raises(ValueError, match=r"all losses to be Squared.*held_out"):
-        _ = hinge.solve().posterior
-    posterior = problem().solve().posterior
-    with pytest.raises(ValueError, match="weight must be positive"):
-        posterior.std(VALUES, weight=0.0)
-    with pytest.raises(ValueError, match="mutually exclusive"):
-        posterior.cov(VALUES, SLOPES, weight=1.0)
-    with pytest.raises(ValueError, match="n must be a positive integer"):
-        posterior.sample(VALUES, 0)
-
-
 def data(name):
     """1,000 new points, or what is left of the table."""
     if name == "diabetes":
@@ -200,3 +188,18 @@ def test_other_precisions_of_new_points_change_nothing_but_rounding(objects):
         found += [model.predict(points[20:].astype(new), return_std=True)[1] for new in (np.float32, np.float64)]
     for deviation in found[:3]:
         assert deviation == pytest.approx(found[3], rel=1e-5)
+
+
+HINGE = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y - 0.5))
+
+
+def posterior():
+    return problem().solve().posterior
+
+
+test_what_is_refused = refused(
+    (lambda: rkhs.Problem(rkhs.Gaussian(0.4), [HINGE]).solve().posterior, "all losses to be Squared.*held_out"),
+    (lambda: posterior().std(VALUES, weight=0.0), "weight must be positive"),
+    (lambda: posterior().cov(VALUES, SLOPES, weight=1.0), "mutually exclusive"),
+    (lambda: posterior().sample(VALUES, 0), "n must be a positive integer"),
+)
