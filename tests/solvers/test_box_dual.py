@@ -1,4 +1,4 @@
-"""The box-constrained dual: exact by the interior-point method, approximately by projected gradients."""
+"""The box-constrained dual by the interior-point method, and LIBSVM: against scikit-learn, and exact."""
 
 import difficult
 import numpy as np
@@ -38,11 +38,13 @@ def two_terms(loss, weight=1.0, kernel=None, basis=None, target=None):
     )
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
-def test_hinge_alone_is_sklearns_svc(C):
+@pytest.mark.every
+@pytest.mark.parametrize("solver", [rkhs.solvers.BoxDual(), rkhs.solvers.LibSVM()], ids=repr)
+@pytest.mark.parametrize("C", [0.01, 1.0, 300.0])
+def test_hinge_alone_is_sklearns_svc(C, solver):
     X, y = points(80)
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), y, C)
-    ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(rkhs.solvers.BoxDual(), tol=1e-10)
+    ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(solver, tol=1e-10)
     svc = SVC(C=C, gamma=1 / (2 * 0.8**2), tol=1e-10).fit(X, y)
     a = np.zeros(80)
     a[svc.support_] = svc.dual_coef_[0]
@@ -52,6 +54,29 @@ def test_hinge_alone_is_sklearns_svc(C):
     assert set(np.flatnonzero(ours.function.coefficients)) == set(svc.support_)
     at_bound = np.abs(svc.dual_coef_[0]) == C
     assert set(np.flatnonzero(np.abs(ours.function.coefficients) == C)) == set(svc.support_[at_bound])
+
+
+def test_one_class_is_a_constant_for_libsvm():
+    X, _ = points()
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), -np.ones(30), 2.0)
+    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Constant()).solve(rkhs.solvers.LibSVM())
+    assert solution.primal < 1e-12
+    assert solution.relative_gap == 0
+    np.testing.assert_allclose(solution.function(X + 1), -1.0)
+
+
+@pytest.mark.parametrize("name", difficult.NAMES)
+def test_difficult_problems_for_libsvm(name):
+    for kernel, basis in difficult.SPACES[:2]:
+        terms = [t for t in difficult.terms(rkhs.Hinge())[name] if not t.loss.quadratic]
+        if not terms or name == "nothing at all":
+            continue
+        problem = rkhs.Problem(kernel, terms, basis)
+        if basis is not None and name == "zero functionals":  # which do not see the constant: it is no intercept
+            with pytest.raises(rkhs.exceptions.NotApplicableError, match="constant"):
+                problem.solve(rkhs.solvers.LibSVM())
+            continue
+        assert problem.solve(rkhs.solvers.LibSVM(), tol=1e-6).status == "converged"
 
 
 def test_epsilon_insensitive_alone_is_sklearns_svr():

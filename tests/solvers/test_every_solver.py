@@ -9,6 +9,7 @@ import torch
 
 import rkhs
 from refusals import refused
+from rkhs._gram.operator import Gram
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._recycling import OTHERS
 
@@ -80,6 +81,17 @@ def test_arrays_of_other_kinds(solver, loss, squares, kind):
 
 
 ENDS = (rkhs.solvers.ADMM, rkhs.solvers.BoxDual)  # which report now and then, or go on from the last iterate
+
+
+def test_lbfgs_counts_its_products_which_are_many(monkeypatch):
+    """Two for each evaluation, and those of the certificates: all that the Gram operator saw."""
+    seen, product = [], Gram.__matmul__
+    monkeypatch.setattr(Gram, "__matmul__", lambda self, v: seen.append(1) or product(self, v))
+    found = problem(rkhs.Logistic()).solve(rkhs.solvers.LBFGS(), tol=1e-4)
+    assert 0 <= len(seen) - found.products <= 4  # and the last certificate, which is not the solver's
+    assert found.products > 10 * problem(rkhs.Logistic()).solve(rkhs.solvers.NonlinearCG(), tol=1e-4).products
+
+
 LIMITED = [
     solver
     for solver in SOLVERS

@@ -1,5 +1,7 @@
 """Newton's method with active sets: against cvxpy, against others, and where it has to give up."""
 
+import itertools
+
 import numpy as np
 import pytest
 import sklearn.datasets
@@ -101,3 +103,30 @@ def test_weights_far_apart_are_certified_for_every_output():
         labels = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), targets, C * weight)
         solution = rkhs.Problem(rkhs.Gaussian(20.0), [labels], rkhs.Constant()).solve(rkhs.solvers.Newton(), tol=1e-4)
         assert solution.status == "converged"
+
+
+# ProximalNewton: losses with a curvature beside losses without.
+
+
+def beside_kinks(weight=2.0, kinks=True):
+    X, y = moons(25)
+    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, weight)
+    rising = rkhs.Term(rkhs.Derivative(X, axes=[1]), rkhs.OneSided(), 0.1, 1.0)
+    return rkhs.Problem(rkhs.Gaussian(1.0), [labels, rising] if kinks else [labels], rkhs.Constant())
+
+
+def test_without_kinks_it_is_newton():
+    smooth, (Z, _) = beside_kinks(kinks=False), moons(6, 1)
+    ours, theirs = (smooth.solve(s, tol=1e-10) for s in (rkhs.solvers.ProximalNewton(), rkhs.solvers.Newton()))
+    np.testing.assert_allclose(ours.function(Z), theirs.function(Z), atol=1e-4)
+    assert ours.iterations <= 8
+
+
+def test_the_objective_never_rises_and_the_end_is_quick():
+    history = beside_kinks(weight=1e3).solve(rkhs.solvers.ProximalNewton(), tol=1e-12).history
+    assert all(after.primal <= before.primal for before, after in itertools.pairwise(history))
+    assert history[-1].gap <= history[-2].gap ** 1.5 or history[-1].gap <= 1e-13
+
+
+def test_auto_takes_it_for_small_mixed_problems():
+    assert beside_kinks().solve().solver == "ProximalNewton"
