@@ -1,8 +1,8 @@
 """Problems with losses of vectors: against cvxpy, in other coordinates, units and spaces, and what is refused."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -41,27 +41,11 @@ def margins(radius, y=Y, weight=5.0, points=X):
     return [rkhs.Term(rkhs.functionals.Jet(points), rkhs.RobustHinge(radius), classes(y), weight)]
 
 
-@dataclass(frozen=True)
-class Oracle:
-    value: float
-    u: np.ndarray
-
-
-def oracle(terms, basis, kernel=KERNEL):
-    """The minimum by an interior-point method for second-order cones."""
+def oracle(terms, basis):
+    """The minimum by an interior-point method for second-order cones, and L(f) of all functionals there."""
     family = rkhs.stack([t.functional for t in terms])
-    values, vectors = np.linalg.eigh(rkhs.gram(kernel, family).dense())
-    a = cp.Variable(family.size)
-    u = (vectors * np.sqrt(np.maximum(values, 0))) @ a
-    if basis is not None:
-        P = np.asarray(family.assemble(basis.on))
-        u = u + P @ cp.Variable(P.shape[1])
-    J, start = cp.sum_squares(a) / 2, 0
-    for t in terms:
-        b, w = np.asarray(t.target).reshape(-1), np.asarray(t.weights()).reshape(-1)
-        J, start = J + problems.cvxpy_risk(t.loss, u[start : start + t.size], b, w), start + t.size
-    cp.Problem(cp.Minimize(J)).solve(solver="CLARABEL")
-    return Oracle(float(J.value), np.asarray(u.value))
+    found = problems.cvxpy_solution(rkhs.Problem(KERNEL, terms, basis), family)
+    return SimpleNamespace(value=found.value, u=found.penalized + found.free)
 
 
 def assert_solved(solution, reference, tol=TOL):

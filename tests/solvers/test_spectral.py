@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import registry
 import rkhs
 from problems import LOSSES
 from rkhs._learning.observations import spatial_sample
@@ -54,19 +55,11 @@ def same(found, exact, X, tol, unit=1.0):
 
 
 FAMILIES = {
-    "gradients": rkhs.Gradient,
-    "Hessians": lambda X: rkhs.Hessian(X[:5]),
-    "Laplacians": rkhs.Laplacian,
-    "derivatives": lambda X: rkhs.Derivative(X, axes=[0]),
-    "slopes": lambda X: rkhs.DirectionalDerivative(X, np.cos(9 * X)),
-    "several slopes": lambda X: rkhs.DirectionalDerivative(X, np.stack([np.cos(9 * X), np.sin(5 * X)], axis=1)),
-    "differences": lambda X: rkhs.Difference(X[:10], X[10:20]),
-    "local averages": lambda X: rkhs.LocalAverage(X, 0.2),
-    "local deviations": lambda X: rkhs.LocalDeviation(X, 0.2),
-    "averages": lambda X: rkhs.Average(X.reshape(5, -1, X.shape[1])),
+    **{name: case.make for name, case in registry.FAMILIES.items()},
+    "LocalAverage": lambda X: rkhs.LocalAverage(X, 0.2),
+    "LocalDeviation": lambda X: rkhs.LocalDeviation(X, 0.2),
     "boxes": lambda X: rkhs.Integral.boxes(X[:3] - 0.1, X[:3] + 0.1, nodes=3),
     "segments": lambda X: rkhs.Integral.segments(X[:4], X[4:8]),
-    "combinations": lambda X: rkhs.Evaluation(X) - 0.1 * rkhs.Laplacian(X),
 }
 
 
@@ -454,33 +447,6 @@ def sampled(terms, most=200, seed=0):
     return spatial_sample(terms, most, np.random.default_rng(seed))
 
 
-def test_spatial_samples_keep_pairs_together():
-    X = RNG.uniform(size=(500, 2))
-    value = lambda X: X[:, 0] + 10 * X[:, 1]  # noqa: E731
-    slope = lambda X: np.stack([X[:, 0] ** 2, 3 + X[:, 1]], axis=1)  # noqa: E731
-    terms = [
-        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), value(X), 1.0 + X[:, 0]),
-        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), slope(X), np.repeat(X[:, :1], 2, axis=1)),
-        rkhs.Term(rkhs.Difference(X, X[::-1]), rkhs.Squared(), value(X), 2.0),
-    ]
-    values, slopes, differences = sampled(terms, 300)
-    assert 100 < sum(term.size for term in (values, slopes, differences)) < 400
-    points = values.functional.parts[0].atoms.points
-    np.testing.assert_array_equal(values.target, value(points))
-    np.testing.assert_array_equal(values.weight, 1 + points[:, 0])
-    G = slopes.functional(rkhs.Polynomials(2))  # derivatives of 1, x, y, x^2, xy, y^2
-    reached = np.unique(G[:, [3, 5]].sum(axis=1) / 2)
-    along = G.reshape(-1, 2, 6)
-    points = np.stack([along[:, 0, 3], along[:, 1, 5]], axis=1) / 2
-    assert len(reached) == slopes.size
-    np.testing.assert_allclose(np.asarray(slopes.target).reshape(-1, 2), slope(points))
-    np.testing.assert_allclose(np.asarray(slopes.weight).reshape(-1, 2)[:, 0], points[:, 0])
-    first, second = differences.functional.parts
-    np.testing.assert_array_equal(differences.target, value(np.asarray(first.atoms.points)))
-    assert differences.weight == 2.0
-    assert first.size == second.size == differences.size
-
-
 def test_half_of_a_spatial_sample_has_near_neighbors():
     X = RNG.uniform(size=(5000, 2))
     (term,) = sampled([rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 0.0)], 400)
@@ -496,7 +462,10 @@ def test_spatial_samples_of_few_functionals_are_all():
     assert sampled(terms, 31) == terms
 
 
-ODD = {
+FAMILIES_OF_SAMPLES = {
+    "values": rkhs.Evaluation,
+    "gradients": rkhs.Gradient,
+    "differences": lambda X: rkhs.Difference(X, X[::-1]),
     "means": lambda X: rkhs.Average(X.reshape(-1, 4, 2)),
     "stack": lambda X: rkhs.stack([rkhs.Evaluation(X[:300]), rkhs.Gradient(X[:33])]),
     "unequal stack": lambda X: rkhs.stack([rkhs.Evaluation(X[:300]), rkhs.Evaluation(X[300:])]),
@@ -507,19 +476,20 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_spatial_samples_of_other_functionals(name):
+@pytest.mark.parametrize("name", FAMILIES_OF_SAMPLES)
+def test_spatial_samples_keep_pairs_together(name):
+    """Functionals with their targets, those of a polynomial, and their weights, the exponentials of the targets."""
     X = RNG.uniform(size=(400, 2))
-    L = ODD[name](X)
-    y = L(rkhs.Polynomials(2)) @ np.arange(6.0)  # of a polynomial
-    term = rkhs.Term(L, rkhs.Squared(), y, np.ones(L.shape))
+    L = FAMILIES_OF_SAMPLES[name](X)
+    polynomial = lambda L: L(rkhs.Polynomials(2)).reshape(L.size, -1) @ np.arange(6.0)  # noqa: E731
+    term = rkhs.Term(L, rkhs.Squared(), polynomial(L).reshape(L.shape), np.exp(polynomial(L)).reshape(L.shape))
     for most in (20, 41):
         if L.size <= most:
             continue
         (found,) = sampled([term], most)
-        assert found.size < L.size or len(X[:7]) * 4 == L.size
-        values = found.functional(rkhs.Polynomials(2)).reshape(found.size, -1) @ np.arange(6.0)
-        np.testing.assert_allclose(np.asarray(found.target), values)
+        assert found.size < L.size or name.startswith("few points")
+        np.testing.assert_allclose(found.target, polynomial(found.functional))
+        np.testing.assert_allclose(found.weight, np.exp(found.target))
 
 
 # Copies and repetitions.

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import registry
 import rkhs
 from refusals import refused
 from rkhs._spaces.toeplitz import ToeplitzSums
@@ -20,36 +21,19 @@ def directions(X, k, seed=1):
     return np.random.default_rng(seed).normal(size=(len(X), k, X.shape[1]))
 
 
-def weighted(X):
-    """One multiple for each point, of values and of derivatives."""
-    return np.linspace(-1, 2, len(X)) * rkhs.Evaluation(X) + 0.5 * rkhs.Derivative(X, axes=[0])
-
-
 FAMILIES = {
-    "values": rkhs.Evaluation,
-    "gradients": rkhs.Gradient,
-    "Hessians": rkhs.Hessian,
-    "Laplacians": rkhs.Laplacian,
-    "derivatives": lambda X: rkhs.Derivative(X, axes=[[0], [X.shape[1] - 1]]),
-    "second derivatives": lambda X: rkhs.Derivative(X, axes=[0, X.shape[1] - 1]),
-    "slopes": lambda X: rkhs.DirectionalDerivative(X, directions(X, 1)[:, 0]),
-    "several slopes": lambda X: rkhs.DirectionalDerivative(X, directions(X, 2)),
-    "differences": lambda X: rkhs.Difference(X[:4], X[2:]),
-    "graph": lambda X: rkhs.functionals.GraphDifference(X, edges=[[0, 1], [2, 3], [1, 4]], weights=[0.5, 1.0, 1.0]),
-    "local averages": lambda X: rkhs.LocalAverage(X, 0.3),
-    "local averages, axes": lambda X: rkhs.LocalAverage(X, (0.1, 0.4, 0.2)[: X.shape[1]]),
-    "local deviations": lambda X: rkhs.LocalDeviation(X, 0.2),
-    "averages": lambda X: rkhs.Average(X.reshape(2, 3, -1), weights=[[1.0, 3.0, 1.0], [2.0, 2.0, 1.0]]),
+    **{name: case.make for name, case in registry.FAMILIES.items()},
+    "LocalAverage": lambda X: rkhs.LocalAverage(X, 0.3),
+    "LocalAverage, axes": lambda X: rkhs.LocalAverage(X, (0.1, 0.4, 0.2)[: X.shape[1]]),
+    "LocalDeviation": lambda X: rkhs.LocalDeviation(X, 0.2),
     "boxes": lambda X: rkhs.Integral.boxes(X[:2] - 0.2, X[:2] + 0.1, nodes=4),
     "segments": lambda X: rkhs.Integral.segments(X[:3], X[3:], mean=True),
-    "weighted": weighted,
-    "values and Laplacians": lambda X: 3 * rkhs.Evaluation(X) - rkhs.Laplacian(X),
-    "matrix": lambda X: np.random.default_rng(2).uniform(-0.3, 0.3, size=(3, len(X))) @ rkhs.Evaluation(X),
     "stack": lambda X: rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:2]), rkhs.Difference(X[:1], X[1:2])]),
 }
 TOEPLITZ = {
-    *("values", "gradients", "Hessians", "Laplacians", "derivatives", "second derivatives", "slopes"),
-    *("several slopes", "local averages", "local averages, axes", "local deviations", "values and Laplacians"),
+    *("Evaluation", "Gradient", "Hessian", "Laplacian", "Derivative", "Derivative, second"),
+    *("DirectionalDerivative", "DirectionalDerivative, several", "values and slopes", "Laplacian and value"),
+    *("LocalAverage", "LocalAverage, axes", "LocalDeviation"),
 }
 KERNELS = {  # with the accuracy of the kernel, such that the grids stay small
     1: [
@@ -70,7 +54,7 @@ KERNELS = {  # with the accuracy of the kernel, such that the grids stay small
     ],
     3: [(rkhs.Gaussian(1.5), 1e-4), (rkhs.Gaussian((1.5, 2.0, 3.0)) @ MATRIX, 1e-3), (rkhs.Matern(1.5, 3.0), 0.2)],
 }
-QUICK = {"values", "several slopes", "segments"}
+QUICK = {"Evaluation", "DirectionalDerivative, several", "segments"}
 CASES = [
     pytest.param(kernel, accuracy, d, name, id=f"{kernel!r}-{d}-{name}", marks=[] if quick else pytest.mark.slow)
     for d, kernels in KERNELS.items()
@@ -98,7 +82,7 @@ def test_inner_products(kernel, accuracy, d, name):
     size = kernel(POINTS[d][:1])[0, 0]
     norms = np.sqrt(np.maximum(np.diag(G), size if L.order == 0 else 0.0))
     assert np.abs(E @ E.T - G).max() <= (2 if L.order else 4) * space.accuracy * np.max(norms) ** 2
-    if name == "values":
+    if name == "Evaluation":
         assert space.kernel_error <= space.accuracy
         assert np.abs(E @ E.T - G).max() <= space.kernel_error * size
 
@@ -256,7 +240,7 @@ def test_fields_in_space():
     assert np.allclose(rows @ rows.T, rkhs.gram(kernel, functional).dense(), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["values", "gradients", "several slopes"])
+@pytest.mark.parametrize("name", ["Evaluation", "Gradient", "DirectionalDerivative, several"])
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_blocks_of_normal_matrices(name, d):
     """Blocks for preconditioners are those of products, for all frequencies and for a part of them."""
@@ -270,7 +254,9 @@ def test_blocks_of_normal_matrices(name, d):
     assert np.allclose(normal.block(middle), matrix[np.ix_(middle, middle)], atol=1e-7 * scale)
 
 
-@pytest.mark.parametrize("name", ["values", "gradients", "slopes", "several slopes", "Hessians", "field"])
+@pytest.mark.parametrize(
+    "name", ["Evaluation", "Gradient", "DirectionalDerivative", "DirectionalDerivative, several", "Hessian", "field"]
+)
 def test_the_missing_norms_are_those_outside_of_the_space(name):
     X = POINTS[2]
     kernel = rkhs.kernels.CurlFree(rkhs.Matern(3.5, 0.5)) if name == "field" else rkhs.Matern(3.5, 0.5)
@@ -280,7 +266,7 @@ def test_the_missing_norms_are_those_outside_of_the_space(name):
     assert np.allclose(space.missing(functional), space.outside(functional), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["differences", "averages", "stack", "field"])
+@pytest.mark.parametrize("name", ["Difference", "Average", "stack", "field"])
 def test_far_from_the_box_all_of_the_norm_is_missing(name):
     X = POINTS[2]
     kernel = rkhs.kernels.CurlFree(rkhs.Gaussian(0.3)) if name == "field" else rkhs.Gaussian(0.3)
