@@ -75,28 +75,6 @@ def test_no_gap_at_the_solution_of_cvxpy(loss, basis):
     assert certificate.relative <= 1e-5
 
 
-@pytest.mark.parametrize("basis", [None, rkhs.Constant(), rkhs.Polynomials(2)], ids=["none", "constant", "quadratic"])
-@pytest.mark.parametrize("kernel", [rkhs.Matern(2.5), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(3)], ids=repr)
-def test_no_gap_at_the_closed_form(kernel, basis):
-    """(G + 1/(2w)) a + Q c = b, Q'a = 0, for squared losses; two outputs."""
-    rng = np.random.default_rng(1)
-    weight = 10 ** rng.uniform(-3, 3, 12)
-    terms = [
-        rkhs.Term(rkhs.Evaluation(rng.standard_normal((12, 2))), rkhs.Squared(), rng.standard_normal((12, 2)), weight),
-        rkhs.Term(rkhs.Gradient(rng.standard_normal((5, 2))), rkhs.Squared(), weight=0.1),
-    ]
-    system = RepresenterTerms.of(kernel, terms, basis).system
-    G, Q, r = system.gram.dense(), system.Q, system.Q.shape[1]
-    w = np.concatenate([t.weight[:, 0] for t in system.terms])
-    b = np.concatenate([t.target for t in system.terms])
-    saddle = np.block([[G + np.diag(1 / (2 * w)), Q], [Q.T, np.zeros((r, r))]])
-    solution = np.linalg.solve(saddle, np.concatenate([b, np.zeros((r, 2))]))
-    certificate = certify(system, Iterate(solution[: len(w)], solution[len(w) :]))
-    assert certificate.relative <= 1e-10
-    value = np.sum(b * solution[: len(w)], axis=0) / 2  # b'a / 2, since J = 1/2 a'Ga + 1/4 a'(a/w)
-    np.testing.assert_allclose(certificate.primal, value, rtol=1e-9)
-
-
 def test_fenchel_young_makes_it_half_the_squared_gradient():
     """For smooth losses, alpha = -w loss'(u) leaves the gap 1/2 |a + w loss'(u)|^2 in H."""
     rng = np.random.default_rng(2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._backend import threads
+from rkhs._backend import memory as threads
 from rkhs._gram import blocks, jets
 from rkhs._progress import with_progress_callback
 

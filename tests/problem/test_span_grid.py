@@ -70,19 +70,6 @@ def test_labels_at_the_points_of_the_gradients():
         assert own.primal == pytest.approx(alone.primal, rel=1e-9)
 
 
-def test_a_path_without_folds():
-    found = problem(rkhs.Squared(), SPANS["waves"]).path(1, NUS)
-    for own, nu in zip(found, NUS, strict=True):
-        terms = problem(rkhs.Squared(), SPANS["waves"]).terms
-        alone = rkhs.Problem(
-            rkhs.Gaussian(1.2),
-            [terms[0], terms[1].changed(weight=nu), terms[2]],
-            rkhs.Constant(),
-            approximation=SPANS["waves"],
-        ).solve()
-        assert own.primal == pytest.approx(alone.primal, rel=1e-7)
-
-
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
 @pytest.mark.parametrize("patterns", [0, 4])
 def test_folds_that_overlap_and_have_factors(loss, patterns, monkeypatch):

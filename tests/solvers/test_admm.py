@@ -1,6 +1,5 @@
 """Alternating directions: the laws, against exact solvers and cvxpy, and many problems on one inverse."""
 
-import difficult
 import numpy as np
 import pytest
 
@@ -94,11 +93,3 @@ def test_a_grid_that_is_stopped_keeps_what_it_has():
     found = mixed(1.0, 1.0).path(1, [0.1, 1000.0], tol=1e-10, callback=lambda record: record.iteration == 3)
     assert [own.status for own in found] == ["stopped by the callback"] * 2
     assert all(np.isfinite(own.gap) and own.dual <= own.primal for own in found)
-
-
-@pytest.mark.parametrize("name", difficult.NAMES)
-def test_difficult_problems(name):
-    for problem in difficult.problems(rkhs.Huber(0.3), name):
-        solution = problem.solve(rkhs.solvers.ADMM(max_iterations=300), tol=1e-3)
-        assert np.all(np.isfinite(solution.function(difficult.X)))
-        assert solution.dual <= problem.solve(tol=1e-6).primal * (1 + 1e-9) + problem.system.rounding[0]

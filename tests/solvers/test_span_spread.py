@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -111,7 +112,7 @@ SETTINGS = {"scale": 1.2, "C": 3.0, "nu": 0.05}
 
 
 @pytest.mark.parametrize("device", [None, "cpu"])
-def test_machines(device, tmp_path):
+def test_machines(device):
     own = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
     exact = rkhs.InvariantRegressor(**SETTINGS).fit(X, Y).predict(Z, return_std=True)[1]
     model = rkhs.InvariantRegressor(**SETTINGS, approximation=own, solver=rkhs.SolverOptions(device=device)).fit(X, Y)
@@ -119,14 +120,28 @@ def test_machines(device, tmp_path):
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, exact, rtol=1e-6)
     np.testing.assert_array_equal(mean, model.predict(Z))
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_allclose(again.predict(Z, return_std=True)[1], found, rtol=1e-12)
-    rkhs.save(model, tmp_path / "model.skops")
-    np.testing.assert_allclose(rkhs.load(tmp_path / "model.skops").predict(Z, return_std=True)[1], found, rtol=1e-9)
     stream = rkhs.InvariantRegressor(**SETTINGS, approximation=own, solver=rkhs.SolverOptions(device=device))
     for rows in (slice(0, 10), slice(10, 25)):
         stream.partial_fit(X[rows], Y[rows])
     np.testing.assert_allclose(stream.predict(Z, return_std=True)[1], exact, rtol=1e-6)
+
+
+COPIED = {
+    "landmarks": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.Landmarks(rkhs.Evaluation(X[:8, :2]))),
+    "features": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.FourierFeatures(20)),
+    "grid": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.FourierGrid(1e-4)),
+    "a search on a grid": rkhs.InvariantRegressorCV(kernel="gaussian", approximation=rkhs.FourierGrid(1e-4)),
+}
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("name", COPIED)
+def test_copies_and_files_have_the_same_deviations(name, tmp_path):
+    model = clone(COPIED[name]).fit(X[:, :2], Y)
+    rkhs.save(model, tmp_path / "model.skops")
+    for again in (pickle.loads(pickle.dumps(model)), rkhs.load(tmp_path / "model.skops")):
+        for found, right in zip(*(m.predict(Z[:, :2], return_std=True) for m in (again, model)), strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-9)
 
 
 def test_it_is_a_gaussian_process_of_scikit_learn():

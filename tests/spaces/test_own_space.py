@@ -1,6 +1,6 @@
 """A space that is none of ours, and contains the whole RKHS: everything agrees with the exact problem."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import comb, perm
 from typing import Any
 
@@ -8,6 +8,12 @@ import numpy as np
 import pytest
 
 import rkhs
+from problems import LOSSES
+from rkhs._finite.certificate import certify
+from rkhs._finite.features import FeatureTerms
+from rkhs._finite.operators import OperatorTerms
+from rkhs._finite.problem import Iterate
+from rkhs._finite.sums import FeatureSums
 from rkhs.extend import Approximation, FiniteSpace, namespace
 from rkhs.testing import check_space
 
@@ -92,6 +98,28 @@ def test_solutions_and_grids(space, loss):
     cells = zip(found.grid({}, folds, tol=1e-8), exact.grid({}, folds, tol=1e-8), strict=True)
     for own, other in cells:
         np.testing.assert_allclose(own.function(X), other.function(X), atol=2e-3)
+
+
+@pytest.mark.every
+@SPACES
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_no_certificate_claims_less_than_the_true_gap(space, loss):
+    """Of any theta with any alpha, in stored features and by products; the minimum is that of the exact problem."""
+    _, exact = problems(space, loss, LABELS)
+    least, chosen, rng = exact.solve(tol=1e-10).primal, space(KERNEL, 4), np.random.default_rng(1)
+    if space.stored:
+        system = FeatureTerms(FeatureSums.of(chosen, rkhs.Constant(), exact.terms, None)).weighted()
+    else:
+        system = OperatorTerms.of(chosen, rkhs.Constant(), exact.terms, None).weighted()
+    for scale in (0.0, 1e-3, 1.0, 30.0):
+        theta = Iterate(scale * rng.standard_normal((5, 1)), scale * rng.standard_normal((1, 1)))
+        slopes = -system.gradient(system.geometry.point(system, theta).u)
+        for alpha in (None, 0 * slopes, slopes, 1e6 + slopes, rng.standard_normal(slopes.shape)):
+            certificate = certify(system, replace(theta, alpha=alpha))
+            above = certificate.primal[0] - least
+            assert above >= -1e-9 * least
+            assert certificate.gap >= above - 1e-9 * least
+            assert not certificate.within(0.5 * above / certificate.primal[0])
 
 
 @SPACES

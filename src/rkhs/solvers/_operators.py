@@ -120,13 +120,14 @@ class _Descent:
             point = self._point()
             certificate = self._assess(point)
             self.monitor.report(None, float(certificate.primal.sum()), certificate.relative)
-            finer = self.geometry.finer if certificate.uncertain > 0.5 * tol else None
-            if certificate.within(tol) or (finer is None and not certificate.relative < 0.5 * previous):
+            stuck = not certificate.gap < 0.5 * previous  # the relative gap is about 1 if the dual value is negative
+            finer = self.geometry.finer if stuck or certificate.uncertain > 0.5 * tol else None
+            if certificate.within(tol) or (stuck and finer is None):
                 return self._best_iterate()
             if finer is not None:
                 equations, point = self._refine(finer), self._point()
-            previous = certificate.relative
-            accuracy = max(1e-8, min(0.1, 0.3 * (tol / max(previous, TINY)) ** 0.5))
+            previous = certificate.gap
+            accuracy = max(1e-8, min(0.1, 0.3 * (tol / max(certificate.relative, TINY)) ** 0.5))
 
     def _refine(self, finer: OperatorGeometry) -> NormalEquations:
         """Continue with more accurate products, for close fits of many values; return their equations."""
