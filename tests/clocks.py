@@ -21,9 +21,10 @@ class Clock:
 
 @contextmanager
 def ticking(each: float = 0.0):
-    """Let time limits, deadlines and progress look at this clock."""
+    """Let time limits, deadlines and progress look at this clock, on which this computer is the reference computer."""
     clock = Clock(each)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(monitor, "slowness", lambda: 1.0)  # it would be measured, once for all, by this clock
         for module in (_progress, monitor):
             patch.setattr(module, "perf_counter", clock.look)
         yield clock

@@ -9,7 +9,7 @@ import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import quiet
 from rkhs._finite.problem import Iterate
-from rkhs._finite.representers import SHARE, Entry, VerifiedIterate, VerifiedProducts, joined
+from rkhs._finite.representers import SHARE, Entry, VerifiedIterate, VerifiedProducts, joined_iterates
 from rkhs.solvers._recycling import SearchSubspace
 
 RNG = np.random.default_rng(9)
@@ -107,8 +107,8 @@ def test_a_ledger_that_was_not_closed_checks_nothing():
     checked = ledger.verified(entry)
     assert isinstance(checked, VerifiedIterate)
     assert checked.certificate.within(1e-6)
-    assert isinstance(joined([checked]), VerifiedIterate)
-    assert not isinstance(joined([checked, found]), VerifiedIterate)
+    assert isinstance(joined_iterates([checked]), VerifiedIterate)
+    assert not isinstance(joined_iterates([checked, found]), VerifiedIterate)
     ledger.enter(system, found, image, image, 1e-6)
     with pytest.raises(RuntimeError, match="since the last entry"):
         ledger.verified(entry)
