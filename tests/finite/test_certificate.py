@@ -16,7 +16,13 @@ from rkhs._finite.certificate import Certificate, certificate_of, certify, dual_
 from rkhs._finite.problem import Iterate
 from rkhs._finite.representers import RepresenterTerms
 
+KERNEL = rkhs.Gaussian()
 SEEDS = range(3, problems.COUNT, 8)  # 39 problems with all losses and bases, some of kernels that bring their own
+
+
+def values_system(points, loss, target=0.0, weight=1.0, basis=None, kernel=KERNEL):
+    """The finite problem of values with one loss."""
+    return RepresenterTerms.of(kernel, [rkhs.Term(rkhs.Evaluation(points), loss, target, weight)], basis).system
 
 
 def iterates(system, seed):
@@ -79,7 +85,7 @@ def test_fenchel_young_makes_it_half_the_squared_gradient():
     """For smooth losses, alpha = -w loss'(u) leaves the gap 1/2 |a + w loss'(u)|^2 in H."""
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((10, 2)), rng.choice([-1.0, 1.0], 10)
-    system = RepresenterTerms.of(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, 3.0)], None).system
+    system = values_system(X, rkhs.Logistic(), y, 3.0)
     a = rng.standard_normal((10, 1))
     G = system.gram.dense()
     g = a + system.gradient(G @ a)
@@ -107,8 +113,7 @@ def test_weights_of_all_sizes(loss):
     rng = np.random.default_rng(4)
     X = rng.standard_normal((12, 2))
     target = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
-    term = rkhs.Term(rkhs.Evaluation(X), loss, target, weight=10.0 ** rng.uniform(-12, 12, 12))
-    system = RepresenterTerms.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
+    system = values_system(X, loss, target, 10.0 ** rng.uniform(-12, 12, 12), rkhs.Constant())
     for iterate in iterates(system, 5):
         certificate = certify(system, iterate)
         assert np.all(np.isfinite(certificate.primal))
@@ -119,9 +124,7 @@ def test_weights_of_all_sizes(loss):
 def test_a_point_outside_the_space_has_no_upper_bound():
     """Polyharmonic kernels need Q'a = 0: else a'Ga is not a norm."""
     X = np.random.default_rng(6).standard_normal((6, 1))
-    system = RepresenterTerms.of(
-        rkhs.kernels.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 1.0)], None
-    ).system
+    system = values_system(X, rkhs.Squared(), 1.0, kernel=rkhs.kernels.Polyharmonic(3))
     outside = certify(system, Iterate(np.ones((6, 1)), np.zeros((2, 1))))
     assert outside.primal[0] == outside.gap == outside.relative == -outside.dual[0] == inf
     assert not outside.within(1e300)
@@ -150,12 +153,11 @@ class Falling(rkhs.Squared):
 def test_no_lower_bound_where_there_is_none():
     """A linear loss and an unpenalized constant: J is unbounded below, and no dual point is feasible."""
     X = np.random.default_rng(7).standard_normal((6, 1))
-    term = rkhs.Term(rkhs.Evaluation(X), Falling())
-    free = RepresenterTerms.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
+    free = values_system(X, Falling(), basis=rkhs.Constant())
     certificate = certify(free, free.start())
     assert certificate.dual[0] == -inf
     assert certificate.gap == certificate.relative == inf
-    penalized = RepresenterTerms.of(rkhs.Gaussian(), [term], None).system
+    penalized = values_system(X, Falling())
     a = np.ones((6, 1))  # the minimizer: a = -loss' = 1
     assert certify(penalized, Iterate(a, np.zeros((0, 1)))).relative <= 1e-14
 
@@ -171,15 +173,11 @@ def test_relative_gaps():
 def test_several_outputs_are_several_problems():
     rng = np.random.default_rng(8)
     X, target = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
-    many = RepresenterTerms.of(
-        rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target)], rkhs.Constant()
-    ).system
+    many = values_system(X, rkhs.Quantile(0.3), target, basis=rkhs.Constant())
     iterate = Iterate(rng.standard_normal((9, 3)), rng.standard_normal((1, 3)))
     certificate = certify(many, iterate)
     for c in range(3):
-        one = RepresenterTerms.of(
-            rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target[:, c])], rkhs.Constant()
-        ).system
+        one = values_system(X, rkhs.Quantile(0.3), target[:, c], basis=rkhs.Constant())
         sign = np.sign(one.Q[0] * many.Q[0])[None]
         alone = certify(one, Iterate(iterate.a[:, c : c + 1], sign * iterate.basis[:, c : c + 1]))
         np.testing.assert_allclose(certificate.primal[c], alone.primal[0], rtol=1e-12)
@@ -194,10 +192,7 @@ def test_tensors(dtype):
     X, y = rng.standard_normal((9, 2)), rng.choice([-1.0, 1.0], 9)
     a = rng.standard_normal((9, 1))
     systems = [
-        RepresenterTerms.of(
-            rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(points), rkhs.Hinge(), y)], rkhs.Constant()
-        ).system
-        for points in (X, torch.asarray(X, dtype=dtype))
+        values_system(points, rkhs.Hinge(), y, basis=rkhs.Constant()) for points in (X, torch.asarray(X, dtype=dtype))
     ]
     there = Iterate(torch.asarray(a, dtype=dtype), torch.full((1, 1), 0.3, dtype=dtype))
     expected, found = certify(systems[0], Iterate(a, np.full((1, 1), 0.3))), certify(systems[1], there)

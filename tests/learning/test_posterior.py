@@ -124,16 +124,7 @@ def data(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "diabetes",
-        "friedman 1, noise",
-        "friedman 2, noise",
-        "friedman 3, noise",
-        "friedman 1",
-        "friedman 2",
-        "friedman 3",
-    ],
+    "name", ["diabetes", *(f"friedman {k}{noise}" for noise in (", noise", "") for k in (1, 2, 3))]
 )
 def test_error_bars_cover(name):
     """95 % of new targets, in whatever unit, are within 1.96 deviations, or nearly.

@@ -144,16 +144,6 @@ def test_a_matrix_in_memory_is_not_begun_after_the_limit():
     assert not solution.history
 
 
-def test_a_grid_on_all_functionals_is_exact():
-    L = rkhs.Evaluation(X)
-    terms = [rkhs.Term(L, rkhs.Squared(), Y, 1e6)]
-    whole = rkhs.Problem(rkhs.Gaussian(1.0), terms)
-    near = replace(whole, approximation=rkhs.Landmarks(L))
-    for exact, other in zip(whole.path(0, [1, 100]), near.path(0, [1, 100]), strict=True):
-        assert other.primal == pytest.approx(exact.primal, rel=1e-9)
-        assert "all 60 functionals" in other.span
-
-
 test_mistakes_are_named = refused(
     (lambda: Monitor(1e-6, time_limit=-1), "time_limit must be finite and not negative, got -1"),
     (lambda: rkhs.LBFGS, r"use rkhs\.solvers\.LBFGS", AttributeError),

@@ -23,7 +23,7 @@ KINDS = {"float32": np.float32, "torch": torch.float64, "torch, float32": torch.
 
 
 def problem(loss, squares=True, target=Y, convert=np.asarray, weight=3.0):
-    labels = rkhs.Term(rkhs.Evaluation(convert(X)), loss, convert(target), weight)
+    labels = rkhs.Term(rkhs.Evaluation(convert(X[: len(target)])), loss, convert(target), weight)
     flat = rkhs.Term(rkhs.Gradient(convert(X[:10])), rkhs.Squared(), weight=0.3)
     return rkhs.Problem(rkhs.Gaussian(1.0), [labels, flat] if squares else [labels], rkhs.Constant())
 
@@ -68,10 +68,10 @@ def test_arrays_of_other_kinds(solver, loss, squares, kind):
         return torch.tensor(array, dtype=KINDS[kind]) if "torch" in kind else array.astype(KINDS[kind])
 
     tol = 1e-4 if "float32" in kind or isinstance(solver, SLOW) else 1e-5
-    if "float32" in kind and not loss.smooth:
+    if "float32" in kind and isinstance(solver, SLOW) and not loss.smooth:
         tol = 1e-3
-    exact = problem(loss, squares).solve(tol=1e-9)
-    solution = problem(loss, squares, convert=convert).solve(solver, tol=tol)
+    exact = problem(loss, squares, Y[:12]).solve(tol=1e-9)
+    solution = problem(loss, squares, Y[:12], convert).solve(solver, tol=tol)
     found = solution.function(convert(Z))
     assert solution.status == "converged"
     assert type(found) is type(convert(Z))

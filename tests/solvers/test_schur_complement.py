@@ -96,14 +96,6 @@ def test_by_conjugate_gradients(space, loss, monkeypatch):
     np.testing.assert_allclose(solution.function(Z), expected.function(Z), atol=1e-3)
 
 
-def test_several_losses_are_left():
-    terms = [labels(rkhs.Logistic()), slopes(), rkhs.Term(rkhs.Evaluation(X[30:]), rkhs.Huber(0.1), 0.3, 2.0)]
-    problem = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant())
-    solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-9)
-    assert solution.status == "converged"
-    assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.Newton(), tol=1e-9).primal, rel=1e-8)
-
-
 @pytest.mark.parametrize("weight", [1e-12, 1e12])
 @pytest.mark.parametrize("space", SPACES, ids=repr)
 def test_weights_of_what_is_absorbed(space, weight):
