@@ -29,6 +29,7 @@ check: .venv/.checked
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/structure.py --check
 
 docs: .venv/.documented
 	rm -rf docs/generated build/docs

@@ -19,7 +19,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
 
 import rkhs
-from rkhs._graphs.laplacian import normalized
+from rkhs._graphs.neighbor_graph import normalized
 from rkhs._graphs.neighbors import nearest as nearest_points
 from rkhs.invariances._graph import neighbor_weights
 

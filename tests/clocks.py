@@ -6,6 +6,7 @@ import pytest
 
 from rkhs import _progress
 from rkhs._finite import monitor
+from rkhs.solvers import _choose
 
 
 class Clock:
@@ -21,9 +22,11 @@ class Clock:
 
 @contextmanager
 def ticking(each: float = 0.0):
-    """Let time limits, deadlines and progress look at this clock."""
+    """Let time limits, deadlines and progress look at this clock, on which this computer is the reference computer."""
     clock = Clock(each)
     with pytest.MonkeyPatch.context() as patch:
+        for module in (monitor, _choose):  # it would be measured, once for all, by this clock
+            patch.setattr(module, "slowness", lambda: 1.0)
         for module in (_progress, monitor):
             patch.setattr(module, "perf_counter", clock.look)
         yield clock

@@ -82,3 +82,10 @@ def _spread(cases, start):
 def _entry(value):
     """Return what identifies a parameter; scikit-learn's checks are functions with the name of an estimator."""
     return f"{value.func.__name__} {value.keywords}" if isinstance(value, partial) else repr(value)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

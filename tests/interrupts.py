@@ -81,8 +81,15 @@ def honest(solution, best):
         must(solution.primal - best <= 2 * TOL * abs(best) + slack, f"'converged' at J = {solution.primal}, not {best}")
 
 
+class Case:
+    """Something that can be interrupted: `prepare` it, `work`, `check` what an interrupt leaves, and do it `again`."""
+
+    def reference(self):
+        return self.work(self.prepare())
+
+
 @dataclass
-class Fitting:
+class Fitting(Case):
     """`fit` of a model, new or fitted to other data before."""
 
     make: Any
@@ -96,9 +103,6 @@ class Fitting:
 
     def work(self, model):
         return model.fit(self.X, self.y)
-
-    def reference(self):
-        return self.work(self.prepare())
 
     def check(self, model, kept, right, raised):
         if as_it_was(model, kept):
@@ -159,7 +163,7 @@ class Choosing(Fitting):
 
 
 @dataclass
-class Asking:
+class Asking(Case):
     """Something that a fitted model computes when it is first asked for."""
 
     make: Any
@@ -171,9 +175,6 @@ class Asking:
     def work(self, model):
         return self.ask(model)
 
-    def reference(self):
-        return self.work(self.prepare())
-
     def check(self, model, kept, right, raised):
         return "raised" if raised else "finished"
 
@@ -182,7 +183,7 @@ class Asking:
 
 
 @dataclass
-class Adding:
+class Adding(Case):
     """A further `partial_fit`."""
 
     make: Any
@@ -196,9 +197,6 @@ class Adding:
 
     def work(self, model):
         return model.partial_fit(*self.blocks[-1])
-
-    def reference(self):
-        return self.work(self.prepare())
 
     def check(self, model, kept, right, raised):
         if as_it_was(model, kept):
@@ -216,7 +214,7 @@ class Adding:
 
 
 @dataclass
-class Solving:
+class Solving(Case):
     """`solve`, `path` or `grid` of a problem."""
 
     make: Any
@@ -227,9 +225,6 @@ class Solving:
 
     def work(self, problem):
         return np.asarray(self.ask(problem), dtype=object)
-
-    def reference(self):
-        return self.work(self.prepare())
 
     def check(self, problem, kept, right, raised, found=None):
         if found is None:

@@ -363,6 +363,8 @@ def _by_clarabel(judge):
     """J of the function that an interior-point method for second-order cones finds, infinite where it fails."""
     import cvxpy as cp
 
+    import problems
+
     values, vectors = np.linalg.eigh(judge.projected.astype(np.float64))
     kept = values > 1e-13 * np.max(values, initial=0.0)
     root = np.concatenate([vectors[:, kept] * np.sqrt(values[kept]), judge.Q.astype(np.float64)], axis=1)
@@ -372,15 +374,8 @@ def _by_clarabel(judge):
     u = root @ y
     J = cp.sum_squares(np.eye(count, len(root.T)) @ y) / 2 if count else 0.0
     for term, b, start in zip(judge.terms, judge.targets, judge.starts, strict=False):
-        part, w = u[start : start + len(b)], judge.weight[start : start + len(b)].astype(np.float64)
-        if isinstance(term.loss, rkhs.extend.BlockLoss):
-            m = term.loss.size
-            V, B = cp.reshape(part, (len(b) // m, m), order="C"), b.reshape(-1, m).astype(np.float64)
-            w = w.reshape(-1, m)[:, 0]
-            losses = _cone_losses(term.loss, V, B)
-        else:
-            losses = _scalar_losses(term.loss, part, b.astype(np.float64))
-        J = J + cp.sum(cp.multiply(w, losses))
+        rows = slice(start, start + len(b))
+        J = J + problems.cvxpy_risk(term.loss, u[rows], b.astype(np.float64), judge.weight[rows].astype(np.float64))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an inaccurate solution is a function, too
@@ -392,47 +387,6 @@ def _by_clarabel(judge):
     a = (vectors[:, kept] / np.sqrt(values[kept])).astype(Real) @ y.value[:count]
     Ga = judge.projected @ a
     return a @ Ga / 2 + judge.risk(Ga + judge.Q @ y.value[count:].astype(Real))
-
-
-def _cone_losses(loss, V, B):
-    """The losses of vectors (t, m) in cvxpy."""
-    import cvxpy as cp
-
-    if isinstance(loss, rkhs.RobustHinge):
-        return cp.pos(1 - cp.multiply(B[:, 0], V[:, 0]) + loss.radius * cp.norm(V[:, 1:], axis=1))
-    return _scalar_losses(loss.loss, cp.norm(V - B, axis=1), np.zeros(len(B)))
-
-
-def _scalar_losses(loss, u, b):
-    """The losses of numbers (t,) in cvxpy."""
-    import cvxpy as cp
-
-    match loss:
-        case rkhs.Squared():
-            return cp.square(u - b)
-        case rkhs.Huber():
-            return cp.huber(u - b, loss.delta)
-        case rkhs.EpsilonInsensitive():
-            return cp.pos(cp.abs(u - b) - loss.epsilon)
-        case rkhs.losses.SquaredEpsilonInsensitive():
-            return cp.square(cp.pos(cp.abs(u - b) - loss.epsilon))
-        case rkhs.Quantile():
-            return cp.maximum(loss.tau * (b - u), (1 - loss.tau) * (u - b))
-        case rkhs.OneSided():
-            return cp.pos(b - u)
-        case rkhs.SquaredOneSided():
-            return cp.square(cp.pos(b - u))
-        case rkhs.Logistic():
-            return cp.logistic(cp.multiply(-b, u))
-        case rkhs.Hinge():
-            return cp.pos(1 - cp.multiply(b, u))
-        case rkhs.SquaredHinge():
-            return cp.square(cp.pos(1 - cp.multiply(b, u)))
-        case rkhs.losses.SmoothedHinge():
-            return cp.huber(cp.pos(1 - cp.multiply(b, u)), loss.width) / (2 * loss.width)
-        case rkhs.Poisson():
-            return cp.exp(u) - cp.multiply(b, u) + np.where(b > 0, b * np.log(np.where(b > 0, b, 1)) - b, 0)
-    raise NotImplementedError(loss)
 
 
 def _saddle(M, Q, t):

@@ -217,7 +217,12 @@ def _rank_of(problem, which):
 
 
 def cvxpy_loss(loss, u, b):
-    """sum-free cvxpy expression of a loss, from its definition on paper."""
+    """The loss of each functional, or of each vector of functionals, in cvxpy, from its definition on paper."""
+    if isinstance(loss, rkhs.extend.BlockLoss):
+        V, B = cvxpy.reshape(u, (len(b) // loss.size, loss.size), order="C"), b.reshape(-1, loss.size)
+        if isinstance(loss, rkhs.RobustHinge):
+            return cvxpy.pos(1 - cvxpy.multiply(B[:, 0], V[:, 0]) + loss.radius * cvxpy.norm(V[:, 1:], axis=1))
+        return cvxpy_loss(loss.loss, cvxpy.norm(V - B, axis=1), np.zeros(len(B)))
     pos, square = cvxpy.pos, cvxpy.square
     match loss:
         case rkhs.Squared():
@@ -242,7 +247,14 @@ def cvxpy_loss(loss, u, b):
             return square(pos(1 - cvxpy.multiply(b, u)))
         case rkhs.losses.SmoothedHinge():
             return cvxpy.huber(pos(1 - cvxpy.multiply(b, u)), loss.width) / (2 * loss.width)
+        case rkhs.Poisson():
+            return cvxpy.exp(u) - cvxpy.multiply(b, u) + np.where(b > 0, b * np.log(np.where(b > 0, b, 1)) - b, 0)
     raise NotImplementedError(loss)
+
+
+def cvxpy_risk(loss, u, b, weight):
+    """The weighted sum of losses; functionals of one vector have the same weight."""
+    return cvxpy.sum(cvxpy.multiply(weight[:: getattr(loss, "size", 1)], cvxpy_loss(loss, u, b)))
 
 
 def cvxpy_solution(problem, probes, output=0):
@@ -265,7 +277,7 @@ def cvxpy_solution(problem, probes, output=0):
     for term in problem.terms:
         rows = slice(start, start + term.size)
         b = np.asarray(term.target) if term.target.ndim == 1 else np.asarray(term.target)[:, output]
-        objective += cvxpy.sum(cvxpy.multiply(term.weights()[:, 0], cvxpy_loss(term.loss, u[rows], b)))
+        objective += cvxpy_risk(term.loss, u[rows], b, term.weights()[:, 0])
         start += term.size
     model = cvxpy.Problem(cvxpy.Minimize(objective))
     with warnings.catch_warnings():

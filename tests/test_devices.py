@@ -1,4 +1,4 @@
-"""Problems on a device and in a precision: the same solution, with a true gap."""
+"""Problems on a device and in a precision, exact and in spans: the same solution, with a true gap."""
 
 import pickle
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import rkhs
+from rkhs._spaces import LandmarkSpace
 
 RNG = np.random.default_rng(5)
 X, Z = RNG.standard_normal((60, 4)), RNG.standard_normal((9, 4))
@@ -56,18 +57,22 @@ def test_without_a_gpu_the_cpu_and_a_warning():
     assert solution.status == "converged"
 
 
-def test_estimators_take_a_device_and_a_precision():
-    labels = np.where(RNG.random(60) < 0.5, Y, 0).astype(int)
-    plain = rkhs.InvariantClassifier(unlabeled=0, tol=1e-6).fit(X, labels)
-    moved = rkhs.InvariantClassifier(
-        unlabeled=0, tol=1e-6, solver=rkhs.SolverOptions(device="cpu", precision="float32")
-    ).fit(X, labels)
+@pytest.mark.parametrize("precision", [None, "float32", "tf32"])
+def test_estimators_take_a_device_and_a_precision(precision):
+    there = rkhs.SolverOptions(device="cpu", precision=precision)
+    plain, moved = (rkhs.InvariantClassifier(tol=1e-6, solver=where).fit(X, Y > 0) for where in ("auto", there))
     assert isinstance(moved.function_.coefficients, torch.Tensor)
-    values = moved.decision_function(Z)
-    assert isinstance(values, np.ndarray)
-    np.testing.assert_allclose(values, plain.decision_function(Z), atol=1e-2)
-    regressor = rkhs.InvariantRegressor(solver=rkhs.SolverOptions(precision="tf32x3"), tol=1e-6).fit(X, Y)
-    np.testing.assert_allclose(regressor.predict(Z), rkhs.InvariantRegressor(tol=1e-6).fit(X, Y).predict(Z), atol=1e-2)
+    for method in ("decision_function", "predict_proba"):
+        values = getattr(moved, method)(Z)
+        assert isinstance(values, np.ndarray)
+        np.testing.assert_allclose(values, getattr(plain, method)(Z), atol=1e-2)
+    again = pickle.loads(pickle.dumps(moved))
+    np.testing.assert_array_equal(again.decision_function(Z), moved.decision_function(Z))
+    plain, moved = (rkhs.InvariantRegressor(tol=1e-6, solver=where).fit(X, Y) for where in ("auto", there))
+    (expected, exact), (found, deviations) = (model.predict(Z, return_std=True) for model in (plain, moved))
+    assert isinstance(deviations, np.ndarray)
+    np.testing.assert_allclose(found, expected, atol=1e-2)
+    np.testing.assert_allclose(deviations, exact, rtol=1e-6)
 
 
 @pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(5), rkhs.FourierFeatures(20)], ids=repr)
@@ -81,29 +86,153 @@ def test_what_comes_out_is_of_the_kind_of_what_goes_in(approximation):
     assert isinstance(f(Z.tolist()), np.ndarray)
 
 
-def test_probabilities_and_pickles_of_a_machine_on_a_device():
-    labels = (Y > 0).astype(int)
-    plain, moved = (
-        rkhs.InvariantClassifier(unlabeled=None, tol=1e-6, solver=where).fit(X, labels)
-        for where in ("auto", rkhs.SolverOptions(device="cpu"))
-    )
-    assert isinstance(moved.predict_proba(Z), np.ndarray)
-    np.testing.assert_allclose(moved.predict_proba(Z), plain.predict_proba(Z), atol=1e-2)
-    again = pickle.loads(pickle.dumps(moved))
-    np.testing.assert_array_equal(again.decision_function(Z), moved.decision_function(Z))
-
-
-def test_standard_deviations_on_a_device():
-    plain, moved = (
-        rkhs.InvariantRegressor(solver=where).fit(X, Y)
-        for where in ("auto", rkhs.SolverOptions(device="cpu", precision="tf32"))
-    )
-    (_, exact), (_, found) = (model.predict(Z, return_std=True) for model in (plain, moved))
-    assert isinstance(found, np.ndarray)
-    np.testing.assert_allclose(found, exact, rtol=1e-6)
-
-
 @pytest.mark.parametrize("device", ["tpu", 1.5])
 def test_a_device_that_pytorch_does_not_know_is_refused(device):
     with pytest.raises(ValueError, match='device must be one that PyTorch knows, such as "cuda"'):
         problem(rkhs.Squared(), device=device).solve()
+
+
+# Sums of an approximation on a device: the same numbers as in NumPy, in tiles that fit.
+
+ROWS = np.random.default_rng(2).standard_normal((300, 3))
+LABELS = np.where(ROWS[:, 0] * ROWS[:, 1] > 0, 1.0, -1.0)
+NEW = np.random.default_rng(3).standard_normal((9, 3))
+C = ROWS[:30]
+SPANS = {
+    "landmarks": rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(C), rkhs.Gradient(C[:4])])),
+    "differences": rkhs.Landmarks(rkhs.Difference(C[:15], C[15:])),
+    "chosen": rkhs.Landmarks(40),
+    "waves": rkhs.FourierFeatures(41),
+}
+LOSSES = (rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge())
+
+
+def in_a_span(loss, span, **where):
+    points = rkhs.Evaluation(ROWS)
+    terms = [
+        rkhs.Term(points, loss, LABELS, 10.0),
+        rkhs.Term(rkhs.Gradient(points.prototype), rkhs.Squared(), weight=0.1),
+        rkhs.Term(rkhs.Difference(ROWS[:10], -ROWS[:10]), rkhs.Squared(), weight=np.linspace(1, 2, 10)),
+    ]
+    return rkhs.Problem(rkhs.Gaussian(1.5), terms, rkhs.Constant(), approximation=span, **where)
+
+
+@pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_sums_on_a_device_are_those_of_numpy(loss, span):
+    here = in_a_span(loss, span).solve(tol=1e-8)
+    there = in_a_span(loss, span, device="cpu", precision="float64").solve(tol=1e-8)
+    assert there.status == "converged"
+    assert there.primal == pytest.approx(here.primal, rel=1e-8)
+    values = there.function(NEW)  # NumPy in, computed where the function is, NumPy out
+    assert isinstance(values, np.ndarray)
+    assert values.dtype == np.float64
+    np.testing.assert_allclose(values, here.function(NEW), atol=1e-5)
+    assert isinstance(rkhs.Gradient(NEW)(there.function), np.ndarray)
+
+
+def test_a_grid_on_a_device():
+    axes = {0: [1.0, 10.0], (1, 2): [0.1, 1.0]}
+    folds = {0: [np.arange(k, 300, 3) for k in range(3)]}
+    here, there = (in_a_span(rkhs.Squared(), SPANS["chosen"], device=d).grid(axes, folds) for d in (None, "cpu"))
+    for one, other in zip(there.flat, here.flat, strict=True):
+        assert one.primal == pytest.approx(other.primal, rel=1e-8)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
+def test_without_a_gpu_spans_take_the_cpu_with_a_warning(span):
+    here = in_a_span(rkhs.Squared(), span).solve()
+    with pytest.warns(UserWarning, match=r"device=.cuda.: PyTorch sees no GPU here, so .* on the CPU"):
+        there = in_a_span(rkhs.Squared(), span, device="cuda").solve()
+    assert isinstance(there.function(NEW), np.ndarray)
+    assert there.primal == pytest.approx(here.primal, rel=1e-12)
+    with pytest.warns(UserWarning, match="PyTorch sees no GPU"):
+        rkhs.InvariantRegressor(approximation=span, solver=rkhs.SolverOptions(device="cuda")).fit(ROWS, LABELS)
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32x3", "tf32"])
+def test_sums_in_less_than_float64_are_refused(precision):
+    with pytest.raises(ValueError, match=f"precision='{precision}' is for Gram products.*omit `precision`"):
+        in_a_span(rkhs.Squared(), SPANS["waves"], precision=precision)
+    for learn in ("fit", "partial_fit"):
+        model = rkhs.InvariantRegressor(approximation=SPANS["waves"], solver=rkhs.SolverOptions(precision=precision))
+        with pytest.raises(ValueError, match="is for Gram products"):
+            getattr(model, learn)(ROWS, LABELS)
+
+
+@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
+@pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge"])
+def test_machines_on_a_device(loss, span, tmp_path):
+    labels = np.where(np.arange(300) < 200, LABELS > 0, -1)
+    plain, moved = (
+        rkhs.InvariantClassifier(
+            loss=loss, scale=1.5, approximation=span, solver=rkhs.SolverOptions(device=device)
+        ).fit(rkhs.streams.blocks(ROWS, labels, rows=110))
+        for device in (None, "cpu")
+    )
+    values = moved.decision_function(NEW)
+    assert isinstance(values, np.ndarray)
+    np.testing.assert_allclose(values, plain.decision_function(NEW), atol=1e-4)
+    assert isinstance(moved.predict_proba(NEW), np.ndarray)
+    again = pickle.loads(pickle.dumps(moved))
+    np.testing.assert_array_equal(again.decision_function(NEW), values)
+    rkhs.save(moved, tmp_path / "moved.skops")
+    opened = rkhs.load(tmp_path / "moved.skops")
+    assert isinstance(opened.function_(NEW), np.ndarray)
+    np.testing.assert_allclose(opened.decision_function(NEW), values, atol=1e-9)
+
+
+def test_partial_fit_and_streams_on_a_device():
+    here, there = (
+        rkhs.InvariantRegressor(scale=1.5, approximation=SPANS["landmarks"], solver=rkhs.SolverOptions(device=device))
+        for device in (None, "cpu")
+    )
+    for rows in np.array_split(np.arange(300), 3):
+        here.partial_fit(ROWS[rows], LABELS[rows])
+        there.partial_fit(ROWS[rows], LABELS[rows])
+    np.testing.assert_allclose(there.predict(NEW), here.predict(NEW), atol=1e-8)
+
+    def terms(block):
+        return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y)]
+
+    one, other = (
+        rkhs.streams.StreamedProblem(
+            rkhs.Gaussian(1.5), terms, rkhs.streams.blocks(ROWS, LABELS, rows=100), SPANS["waves"], device=device
+        ).solve()
+        for device in (None, "cpu")
+    )
+    assert one.primal == pytest.approx(other.primal, rel=1e-9)
+
+
+class FullError(Exception):
+    """As of a device whose memory is used up."""
+
+
+@pytest.fixture
+def crowded(monkeypatch):
+    """A device that takes so many rows at a time, by the list that is returned."""
+    room, released, tile = [300], [], LandmarkSpace.tile
+
+    def with_time_limit(self, points):
+        if len(points) > room[0]:
+            raise FullError
+        return tile(self, points)
+
+    monkeypatch.setattr(LandmarkSpace, "tile", with_time_limit)
+    monkeypatch.setattr("rkhs._finite.sums.out_of_memory", lambda: (FullError,))
+    monkeypatch.setattr("rkhs._finite.sums.release_memory", lambda: released.append(True))
+    return room, released
+
+
+def test_where_memory_is_short_tiles_get_smaller(crowded):
+    room, released = crowded
+    whole = in_a_span(rkhs.Squared(), SPANS["landmarks"]).solve()
+    assert not released
+    room[0] = 150
+    assert in_a_span(rkhs.Squared(), SPANS["landmarks"]).solve().primal == pytest.approx(whole.primal, rel=1e-9)
+    assert released
+    room[0] = 20
+    with pytest.raises(MemoryError, match=r"too little memory for 42 functions, even 128 rows .* omit `device`"):
+        in_a_span(rkhs.Squared(), SPANS["landmarks"]).solve()

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 import rkhs
+from refusals import refused
 from rkhs._problem import grid
-from rkhs._problem.grid import GridTasks
+from rkhs._problem.grid import GridSolver
 from rkhs.solvers._choose import Fallback
 from rkhs.solvers._newton import Newton
 
@@ -51,18 +52,15 @@ def test_it_takes_fewer_products_than_separate_fits():
     assert solutions[0, 0, 0].products < separate / 4
 
 
-def test_a_path_is_a_grid_of_one_axis():
-    whole = problem(rkhs.Logistic())
-    path = whole.path(whole.terms[1], NUS, tol=1e-6)
-    for solution, nu in zip(path, NUS, strict=True):
-        assert solution.primal == pytest.approx(problem(rkhs.Logistic(), nu=nu).solve(tol=1e-8).primal, rel=2e-6)
-
-
-def test_conditionally_positive_definite_kernels():
-    for solution, nu in zip(problem(kernel=rkhs.kernels.Polyharmonic(3)).path(1, NUS, tol=1e-6), NUS, strict=True):
-        alone = problem(kernel=rkhs.kernels.Polyharmonic(3), nu=nu).solve(tol=1e-8)
+@pytest.mark.parametrize("options", [{"loss": rkhs.Logistic()}, {"kernel": rkhs.kernels.Polyharmonic(3)}, {}], ids=repr)
+def test_a_path_is_a_grid_of_one_axis(options):
+    whole = problem(**options)
+    tensors = problem(**options, points=torch.from_numpy(X), target=torch.from_numpy(Y)).path(1, NUS, tol=1e-6)
+    for solution, theirs, nu in zip(whole.path(whole.terms[1], NUS, tol=1e-6), tensors, NUS, strict=True):
+        alone = problem(**options, nu=nu).solve(tol=1e-8)
         assert solution.status == "converged"
         assert solution.primal == pytest.approx(alone.primal, rel=2e-6)
+        assert theirs.primal == pytest.approx(solution.primal, rel=2e-6)
 
 
 def test_several_outputs():
@@ -124,24 +122,6 @@ def test_labels_alone(loss, null_space):
         assert solution.primal == pytest.approx(alone(weight).solve(tol=1e-9).primal, rel=2e-8)
 
 
-def test_torch():
-    path = problem(points=torch.from_numpy(X), target=torch.from_numpy(Y)).path(1, NUS, tol=1e-6)
-    for ours, theirs in zip(problem().path(1, NUS, tol=1e-6), path, strict=True):
-        assert theirs.primal == pytest.approx(ours.primal, rel=2e-6)
-
-
-def test_a_limit_returns_what_was_found():
-    solutions = problem().grid({0: LAMBDAS, 1: NUS}, tol=1e-10, callback=lambda record: record.iteration == 3)
-    assert solutions.shape == (3, 2)
-    assert any(s.status == "stopped by the callback" for s in solutions.flat)
-    assert all(np.isfinite(s.primal) and s.dual <= s.primal for s in solutions.flat)
-
-
-def test_a_term_of_another_problem_is_refused():
-    with pytest.raises(ValueError, match="not a term of this problem"):
-        problem().path(problem().terms[0], NUS)
-
-
 def test_rows_of_weight_zero_do_not_shift_the_folds():
     weight = np.where(np.arange(15) % 4 == 0, 0.0, 1.0)
     solutions = problem(rkhs.SquaredHinge(), weight).grid({1: [1.0]}, held_out={0: FOLDS}, tol=1e-8)
@@ -177,17 +157,11 @@ def test_a_fold_may_have_factors():
             problem.grid({}, held_out={labels: [wrong]})
 
 
-def test_rows_that_a_term_has_not_are_named():
-    whole = problem(rkhs.SquaredHinge())
-    with pytest.raises(ValueError, match=r"A fold of Term\(.* leaves out rows that do not exist: \[99\] of \d+"):
-        whole.grid({0: [1]}, {0: [[99]]})
-
-
 def test_a_cell_at_its_limit_of_iterations_does_not_end_the_grid(monkeypatch):
     """Newton's method on labels alone: the second cell gets no step, and stays where the first one, its start, is."""
     limits = iter([100, 0, 100])
     monkeypatch.setattr(grid, "auto", lambda *_: Newton(max_iterations=next(limits)))
-    monkeypatch.setattr(GridTasks, "_costs", lambda *rest: (1.0, 2.0, 3.0, np.inf))  # in memory, alone, together, split
+    monkeypatch.setattr(GridSolver, "_costs", lambda *rest: (1.0, 2.0, 3.0, np.inf))  # alone in memory
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
     first, second, third = rkhs.Problem(rkhs.Gaussian(1.0), [labels]).path(0, [1.0, 10.0, 100.0], tol=1e-6)
     assert second.status == "no further progress"
@@ -196,15 +170,18 @@ def test_a_cell_at_its_limit_of_iterations_does_not_end_the_grid(monkeypatch):
     assert first.status == third.status == "converged"
 
 
-@pytest.mark.parametrize("wrong", [-1.0, np.nan, np.inf])
-def test_factors_that_are_no_weights_are_refused(wrong):
-    with pytest.raises(ValueError, match="finite and nonnegative, got"):
-        problem().path(0, [1.0, wrong])
-
-
-def test_a_term_on_two_axes_is_refused():
-    with pytest.raises(ValueError, match=r"one axis of weights at most, got the terms \[0, 0, 1\]"):
-        problem().grid({0: [1.0], (0, 1): [1.0]})
+test_what_is_refused = refused(
+    (lambda: problem().path(problem().terms[0], NUS), "not a term of this problem"),
+    (
+        lambda: problem().grid({0: [1]}, {0: [[99]]}),
+        r"A fold of Term\(.* leaves out rows that do not exist: \[99\] of \d+",
+    ),
+    *((lambda w=w: problem().path(0, [1.0, w]), "finite and nonnegative, got") for w in (-1.0, np.nan, np.inf)),
+    (
+        lambda: problem().grid({0: [1.0], (0, 1): [1.0]}),
+        r"one axis of weights at most, got the terms \[0, 0, 1\]",
+    ),
+)
 
 
 def test_many_labels_and_classes_are_solved_cell_by_cell():
@@ -235,7 +212,7 @@ def test_a_solver_that_was_enough_for_the_last_cell_is_used_again(enough, monkey
             return super().run(system, start, monitor)
 
     monkeypatch.setattr(grid, "auto", lambda *_: Fallback(Counted(), Exact(), 100, True, trial=50))
-    monkeypatch.setattr(GridTasks, "_costs", lambda *_: (1.0, 2.0, 3.0, np.inf))  # in memory, alone, together, split
+    monkeypatch.setattr(GridSolver, "_costs", lambda *_: (1.0, 2.0, 3.0, np.inf))  # alone in memory
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
     whole, weights = rkhs.Problem(rkhs.Gaussian(1.0), [labels]), [1.0, 2.0, 4.0]
     for weight, own in zip(weights, whole.path(0, weights, tol=1e-6), strict=True):

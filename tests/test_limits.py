@@ -39,17 +39,12 @@ def test_support_vector_machine(C):
     np.testing.assert_allclose(f(Z), svc.decision_function(Z), atol=1e-5)
 
 
+@pytest.mark.parametrize(("loss", "name"), [(rkhs.Hinge(), "hinge"), (rkhs.SquaredHinge(), "squared_hinge")], ids=repr)
 @pytest.mark.parametrize("C", [0.1, 10.0])
-def test_support_vector_machine_without_offset(C):
-    f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), LABELS, C)])
-    svm = LinearSVC(C=C, loss="hinge", fit_intercept=False, tol=1e-6, max_iter=1_000_000).fit(features(X), LABELS)
-    np.testing.assert_allclose(f(Z), svm.decision_function(features(Z)), atol=1e-5)
-
-
-@pytest.mark.parametrize("C", [0.1, 10.0])
-def test_squared_hinge_machine(C):
-    f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), LABELS, C)])
-    svm = LinearSVC(C=C, fit_intercept=False, tol=1e-12, max_iter=1_000_000).fit(features(X), LABELS)
+def test_support_vector_machine_without_offset(C, loss, name):
+    f = solved([rkhs.Term(rkhs.Evaluation(X), loss, LABELS, C)])
+    tol = 1e-6 if name == "hinge" else 1e-12
+    svm = LinearSVC(C=C, loss=name, fit_intercept=False, tol=tol, max_iter=1_000_000).fit(features(X), LABELS)
     np.testing.assert_allclose(f(Z), svm.decision_function(features(Z)), atol=1e-5)
 
 
@@ -90,7 +85,9 @@ def test_laplacian_regularized_least_squares():
     np.testing.assert_allclose(f(Z), KERNEL(Z, X) @ a, atol=1e-7)
 
 
-@pytest.mark.parametrize("smoothing", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize(
+    "smoothing", [0.01, 1.0, 100.0, 10 ** RNG.uniform(-2, 2, size=50)], ids=["0.01", "1", "100", "each"]
+)
 @pytest.mark.parametrize(
     ("power", "name", "degree"), [(1, "linear", 0), (2, "thin_plate_spline", 1), (3, "cubic", 1), (5, "quintic", 2)]
 )
@@ -99,13 +96,6 @@ def test_smoothing_spline(power, name, degree, smoothing):
         [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 1 / (2 * smoothing))], rkhs.kernels.Polyharmonic(power)
     )
     spline = scipy.interpolate.RBFInterpolator(X, Y, smoothing=smoothing, kernel=name, degree=degree)
-    np.testing.assert_allclose(f(Z), spline(Z), rtol=1e-8, atol=1e-8)
-
-
-def test_smoothing_spline_with_a_weight_for_each_point():
-    smoothing = 10 ** RNG.uniform(-2, 2, size=50)
-    f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 1 / (2 * smoothing))], rkhs.kernels.Polyharmonic(2))
-    spline = scipy.interpolate.RBFInterpolator(X, Y, smoothing=smoothing, kernel="thin_plate_spline")
     np.testing.assert_allclose(f(Z), spline(Z), rtol=1e-8, atol=1e-8)
 
 

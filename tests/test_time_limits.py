@@ -13,17 +13,18 @@ import sklearn.cluster
 
 import campaign
 import rkhs
-from rkhs._finite import features, monitor as monitors
-from rkhs._finite.certificate import certify, certify_quickly
+from rkhs._finite import monitor as monitors, sums
+from rkhs._finite.certificate import certify
+from rkhs._finite.features import FeatureTerms
 from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.representers import certify_quickly
 from rkhs._gram import blocks as tables
 from rkhs._gram.operator import Gram
 from rkhs._linalg.saddle import PackedCholesky
 from rkhs._progress import with_progress_callback
-from rkhs._spaces import DenseSpace
-from rkhs.solvers._conditioned import ConditionedGram, QuadraticTerms
-from rkhs.solvers._projected import ProjectedProblem
-from rkhs.solvers._reduced import ReducedProblem
+from rkhs._spaces import FiniteSpace
+from rkhs.solvers import _reduced
+from rkhs.solvers._conditioned import ConditionedGram, ConditioningEquations
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(100, 2))
@@ -42,7 +43,8 @@ def problem(loss=SQUARED, target=Y, **options):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    """Blocks of 8 rows, and tiles of about 16 x 16."""
+    """Blocks of 8 rows, and tiles of about 16 x 16, in one thread: only one of several reports progress."""
+    monkeypatch.setattr(tables, "cores", lambda array: 1)
     monkeypatch.setattr("rkhs._linalg.saddle.COLUMNS", 8)
     monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
     monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
@@ -112,18 +114,6 @@ def test_a_factorization_that_was_stopped_leaves_the_matrix():
     np.testing.assert_array_equal(np.triu(halves.matrix), np.triu(G))
 
 
-@pytest.mark.parametrize("loss", [rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.LocalAverage(X, 0.1)], ids=repr)
-def test_a_matrix_tells_how_far_it_is_and_is_the_same(loss, monkeypatch):
-    whole = rkhs.gram(KERNEL, loss).in_double()
-    monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
-    shares = []
-    with with_progress_callback(shares.append):
-        np.testing.assert_allclose(rkhs.gram(KERNEL, loss).in_double(), whole, atol=1e-14)
-    assert len(shares) > 20
-    assert shares == sorted(shares)
-    assert 0 <= shares[0] < shares[-1] <= 1
-
-
 @pytest.mark.parametrize("limit", [10.0, 60.0, 200.0])
 def test_direct_stops_within_a_piece(limit, small_pieces, ticking):
     given = problem()
@@ -183,7 +173,7 @@ def in_a_span(loss=SQUARED, target=Y):
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Eight rows in each tile of a span."""
-    monkeypatch.setattr(DenseSpace, "tile_rows", 8)
+    monkeypatch.setattr(FiniteSpace, "tile_rows", 8)
 
 
 @pytest.mark.parametrize("limit", [0.0, 5.0, 30.0, 60.0, 110.0])
@@ -203,8 +193,8 @@ def test_a_problem_in_a_span_keeps_a_time_limit(limit, small_tiles, ticking):
     ("place", "name"),
     [
         (sklearn.cluster, "kmeans_plusplus"),
-        (features, "square"),
-        (ReducedProblem, "derivatives"),
+        (sums, "square"),
+        (_reduced, "derivatives"),
     ],
 )
 def test_ctrl_c_in_a_span(place, name, monkeypatch):
@@ -222,17 +212,17 @@ def test_a_grid_in_a_span_that_is_stopped_keeps_what_it_has(small_tiles, monkeyp
     folds = {0: [np.arange(k, 100, 3) for k in range(3)]}
     given = in_a_span(rkhs.Logistic(), LABELS)
     whole = given.grid({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
-    made, own = [], ProjectedProblem.weighted
+    made, own = [], FeatureTerms.weighted
 
     def counted(self, factors=None):
         made.append(factors)
-        if len(made) == 6:  # the first is of the choice of landmarks
+        if len(made) == 5:
             raise KeyboardInterrupt
         return own(self, factors)
 
-    monkeypatch.setattr(ProjectedProblem, "weighted", counted)
+    monkeypatch.setattr(FeatureTerms, "weighted", counted)
     found = given.grid({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
-    assert len(made) == 6
+    assert len(made) == 5
     done = [k for k in range(18) if found.flat[k].status == "converged"]
     assert len(done) == 4
     for k in range(18):
@@ -277,7 +267,7 @@ def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
     given = rkhs.Problem(KERNEL, terms, rkhs.Constant())
     if gradients:
         costs = (3.0, 2.0, 1.0, np.inf)  # in memory, alone, together, split
-        monkeypatch.setattr("rkhs._problem.grid.GridTasks._costs", lambda *_: costs)
+        monkeypatch.setattr("rkhs._problem.grid.GridSolver._costs", lambda *_: costs)
     products, own = [], Gram.__matmul__
     monkeypatch.setattr(Gram, "__matmul__", lambda self, v: (products.append(v.shape), own(self, v))[1])
     before = []
@@ -347,7 +337,7 @@ def test_ctrl_c_in_variances_is_raised(place, name, small_pieces, monkeypatch):
 
 def test_many_variances_are_those_of_a_few_at_a_time(monkeypatch):
     whole = ConditionedGram.of(problem()).covariance(rkhs.Gradient(X[:10]))
-    monkeypatch.setattr(QuadraticTerms, "solve", partialmethod(QuadraticTerms.solve, columns=3))
+    monkeypatch.setattr(ConditioningEquations, "solve", partialmethod(ConditioningEquations.solve, columns=3))
     np.testing.assert_allclose(ConditionedGram.of(problem()).covariance(rkhs.Gradient(X[:10])), whole, atol=1e-12)
 
 

@@ -115,7 +115,7 @@ def updates(seed, steps=3):
             model.forget(out)
         assert len(model.labeled_) == len(X)
         points = X + 0.1 * X.std(axis=0) * rng.standard_normal(X.shape)
-        problem = model._training.formulation(model._distinct(model._training.rows))[0]
+        problem = model._training.formulation.problem(model._merged(model._training.rows))[0]
         found = deviation(model, problem.solve(tol=TOL), points)
         if name in OF_DISTANCE:
             found = max(found, deviation(model, clone(estimator).fit(X, y, weight).solution_, points))

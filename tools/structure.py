@@ -1,25 +1,35 @@
-"""Count what the structure of the package costs a reader.
+"""Count what the structure of the package costs a reader, and compare its size with the budget.
 
-    python tools/structure.py           # sizes and shapes, from the source
+    python tools/structure.py           # sizes, circles of imports, checks of types, from the source
     python tools/structure.py --walk    # also the files and functions that four typical jobs enter
+    python tools/structure.py --check   # fail where a folder is larger than its budget (part of `make check`)
 
-Sizes are of `src/rkhs` without `testing`.  A *private helper with one caller* is a function or method whose name starts
-with one underscore and occurs once more in the package besides its definition.  A *function of one statement* has
-nothing but one statement after its docstring; overloads, protocols and abstract methods are left out.
+*Code lines* are the lines that are neither blank nor comments nor docstrings; *comment lines* hold nothing but a
+comment.  The budget is the table `[tool.rkhs.budget]` of `pyproject.toml`: code lines of each folder of `src/rkhs` and
+of `tests`, of both as a whole, and the number of files of `src/rkhs`.  A *private helper with one caller* is a function
+or method whose name starts with one underscore and occurs once more in the package besides its definition.  A *function
+of one statement* has nothing but one statement after its docstring; overloads, protocols and abstract methods are left
+out.  A *check of the type of a space* is an `isinstance` outside of `_spaces` with a subclass of `FiniteSpace` or
+`Approximation`.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "rkhs"
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "rkhs"
+LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 WALK = """
 import sys, os
@@ -63,20 +73,33 @@ JOBS = {
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table, or compare with the budget."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--walk", action="store_true", help="run four jobs and count what they enter")
+    parser.add_argument("--check", action="store_true", help="only compare the sizes with the budget")
     arguments = parser.parse_args()
-    files = sorted(file for file in SOURCE.rglob("*.py") if "testing" not in file.relative_to(SOURCE).parts)
-    texts = {file: file.read_text() for file in files}
+    sizes = measure(ROOT)
+    texts = {file: file.read_text() for file in sorted(SOURCE.rglob("*.py"))}
     trees = {file: ast.parse(text) for file, text in texts.items()}
+    lists = {
+        "circles of imports": [" ".join(sorted(circle)) for circle in circles(trees)],
+        "checks of the type of a space": checks_of_spaces(trees),
+    }
+    if arguments.check:
+        settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        counts = sizes | {name: len(found) for name, found in lists.items()}
+        excess = over_budget(counts, settings["tool"]["rkhs"]["budget"])
+        sys.exit("\n".join(excess) or 0)
+    for name, size in sizes.items():
+        print(f"{name:40s} {size:>7,d}")
+    print()
     words = Counter(re.findall(r"[A-Za-z_]\w*", "\n".join(texts.values())))
     functions = [node for tree in trees.values() for node in _functions(tree)]
     private = [node for node in functions if re.match(r"_[^_]", node.name)]
     classes = Counter(node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     rows = {
         "lines": sum(text.count("\n") for text in texts.values()),
-        "files": len(files),
+        "comment lines": sum(len(re.findall(r"(?m)^ *#", text)) for text in texts.values()),
         "files under 60 lines": sum(text.count("\n") < 60 for text in texts.values()),
         "functions and methods": len(functions),
         "functions of one statement": sum(map(_single, functions)),
@@ -84,16 +107,70 @@ def main() -> None:
         "private helpers with one caller": sum(words[node.name] == 2 for node in private),
         "numeric module constants": sum(len(_constants(tree)) for tree in trees.values()),
         "class names defined more than once": sum(count > 1 for count in classes.values()),
-        "circles of imports": len(circles(trees)),
+        **{name: len(found) for name, found in lists.items()},
     }
     for name, count in rows.items():
         print(f"{name:40s} {count:>7,d}")
+    for name, found in lists.items():
+        print(f"\n{name}", *found, sep="\n    ")
     if arguments.walk:
         print(f"\n{'files and functions entered':40s}")
         for name, (prepare, job) in JOBS.items():
             code = WALK.format(prepare=prepare, job=job)
             done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
             print(f"{name:40s} {done.stdout.strip().splitlines()[-1] if done.returncode == 0 else done.stderr[-500:]}")
+
+
+def measure(root: Path) -> dict[str, int]:
+    """Return the code lines of each folder of the package and of the tests, their sums, and the package's files."""
+    sizes: Counter[str] = Counter()
+    for whole in ("src/rkhs", "tests"):
+        for file in sorted((root / whole).rglob("*.py")):
+            folder = file.relative_to(root / whole).parts[:-1][:1]
+            lines = code_lines(file.read_text())
+            sizes[whole] += lines
+            sizes["/".join((whole, *(folder or (".",))))] += lines
+            sizes["files of src/rkhs"] += whole == "src/rkhs"
+    return dict(sorted(sizes.items()))
+
+
+def over_budget(sizes: dict[str, int], budget: dict[str, int]) -> list[str]:
+    """Return a message for each size that exceeds its budget, and for each folder without one."""
+    return [
+        f"{name}: {size:,d} is more than the budget of {budget.get(name, 0):,d} in pyproject.toml. Remove repetition, "
+        "or raise the number in [tool.rkhs.budget] by a line in a commit that says what was bought."
+        for name, size in sizes.items()
+        if size > budget.get(name, 0)
+    ]
+
+
+def code_lines(text: str) -> int:
+    """Return the number of lines that are neither blank nor comments nor docstrings."""
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            documented |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in LAYOUT]
+    return len({line for token in tokens for line in range(token.start[0], token.end[0] + 1)} - documented)
+
+
+def checks_of_spaces(trees: dict[Path, ast.Module]) -> list[str]:
+    """Return where files outside of `_spaces` call `isinstance` with a space or an approximation."""
+    spaces = {"FiniteSpace", "Approximation"}
+    defined = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    while more := {node.name for node in defined if {getattr(base, "id", "") for base in node.bases} & spaces} - spaces:
+        spaces |= more
+    return [
+        f"{file.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}"
+        for file, tree in trees.items()
+        if "_spaces" not in file.relative_to(SOURCE).parts[:-1]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
+        if {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)} & spaces
+    ]
 
 
 def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
@@ -128,7 +205,7 @@ def _constants(tree: ast.Module) -> list[str]:
 
 
 def circles(trees: dict[Path, ast.Module]) -> list[set[str]]:
-    """Return the sets of modules that import each other, imports inside functions included."""
+    """Return the sets of modules that import each other; imports in functions and for type checking are included."""
     modules = {_module(file): tree for file, tree in trees.items()}
     edges = {name: _imported(tree, modules) - {name} for name, tree in modules.items()}
     reach = {name: _reachable(name, edges) for name in modules}
@@ -147,10 +224,8 @@ def _module(file: Path) -> str:
 
 def _imported(tree: ast.Module, modules: dict[str, ast.Module]) -> set[str]:
     found: set[str] = set()
-    unchecked = [n for n in ast.walk(tree) if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING"]
-    skipped = {id(child) for node in unchecked for child in ast.walk(node)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in skipped:
+        if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
                 found.add(whole if whole in modules else node.module)

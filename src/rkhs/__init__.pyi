@@ -37,7 +37,7 @@ from rkhs._estimators import (
     ThinPlateRegressor as ThinPlateRegressor,
     VirtualSampleSVC as VirtualSampleSVC,
 )
-from rkhs._export.files import to_json as to_json, to_onnx as to_onnx
+from rkhs._export.models import to_json as to_json, to_onnx as to_onnx
 from rkhs._finite.function import Function as Function, inner as inner
 from rkhs._finite.solution import Solution as Solution
 from rkhs._finite.term import Term as Term

@@ -40,6 +40,7 @@ from sklearn.base import BaseEstimator
 from rkhs._estimators.base import BaseKernelEstimator
 from rkhs._files import replacing
 from rkhs._finite.function import Function
+from rkhs._moved import CLASSES
 from rkhs.exceptions import ModelFileError
 
 _TRUSTED_PACKAGES = (  # packages and modules of rkhs whose classes a file may contain
@@ -158,9 +159,10 @@ def load(path: str | Path, *, trusted: Iterable[Any] = ()) -> Any:
     ...     rkhs.load(folder + "/model.skops").predict([[2.5]])
     array([1])
     """
-    note, data = _unpack(path)
+    note, contents = _unpack(path)
     skops, names = _import_skops(), _trusted_names(trusted)
     try:
+        data = _zip(contents | {_SCHEMA: _with_present_modules(contents[_SCHEMA])}, ZIP_STORED)
         untrusted = _untrusted_types(skops, data, names)
         model = None if untrusted else skops.loads(data, trusted=trusted_types() + names)
     except Exception as error:  # constructors run with arbitrary arguments from the file and may raise anything
@@ -310,8 +312,8 @@ def _pack(members: bytes, note: dict[str, Any]) -> bytes:
     return data if small else _zip(contents, ZIP_STORED)
 
 
-def _unpack(path: str | Path) -> tuple[dict[str, Any], bytes]:
-    """Return the note of a file, and its other members as an uncompressed archive, after all checks."""
+def _unpack(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the note of a file and its other members, after all checks."""
     with _opened(path) as (archive, size):
         note = _read_note(archive, size)
         saved, installed = note["rkhs"], version("rkhs")
@@ -326,7 +328,22 @@ def _unpack(path: str | Path) -> tuple[dict[str, Any], bytes]:
     del contents[_NOTE]
     if checksum is not None and checksum != _checksum(contents, note):
         raise ModelFileError(f"{path} is damaged: its checksum does not match. Save the model again.")
-    return note, _zip(contents, ZIP_STORED)
+    return note, contents
+
+
+def _with_present_modules(schema: bytes) -> bytes:
+    """Return the schema of a file, with the present modules of types of rkhs that were moved since it was written."""
+    known = {name for name in trusted_types() if name.startswith("rkhs.")}
+    modules = {name.rpartition(".")[2]: name.rpartition(".")[0] for name in known}
+
+    def moved(node: dict[str, Any]) -> dict[str, Any]:
+        module, name = str(node.get("__module__")), str(node.get("__class__"))
+        present = CLASSES.get(name, name)
+        if module.startswith("rkhs.") and f"{module}.{name}" not in known and present in modules:
+            node["__module__"], node["__class__"] = modules[present], present
+        return node
+
+    return json.dumps(json.loads(schema, object_hook=moved)).encode()
 
 
 @contextmanager

@@ -48,6 +48,13 @@ SOLVERS = {
     "Splitting": "ADMM",
 }
 
+# Classes in model files that have other names now
+CLASSES = {
+    "FeatureBlocks": "FeatureSums",
+    "RepresenterProblem": "RepresenterTerms",
+    "SubspaceCovariance": "FeatureCovariance",
+}
+
 # Parameters of estimators
 PARAMETERS = {
     "metric": 'use scale="agop" or "agop-diagonal"; of the CV estimators scales="auto" or "median"',

@@ -45,7 +45,7 @@ def progress_callback() -> ProgressCallback | None:
 
 def report_progress(fraction: float) -> None:
     """Pass the completed fraction of the current work to the progress callback, which may raise to cancel."""
-    callback = progress_callback()
+    callback = _settings.get().callback
     if callback is not None:
         callback(fraction)
 
@@ -67,8 +67,8 @@ def subtask(k: int, count: int) -> Iterator[None]:
     ...     report_progress(0.5)
     0.375
     """
-    outer = progress_callback()
-    with with_progress_callback(None if outer is None else lambda fraction: outer((k + fraction) / count)):
+    outer = _settings.get().callback
+    with _changed(callback=None if outer is None else lambda fraction: outer((k + fraction) / count)):
         yield
 
 

@@ -19,8 +19,7 @@ from scipy.special import erfcx, ndtr
 from scipy.stats import qmc
 
 from rkhs._backend.arrays import Matrix, Vector, as_points, to_numpy
-from rkhs._finite.solution import Solution
-from rkhs._learning.posterior import Posterior
+from rkhs._finite.solution import Posterior, Solution
 from rkhs.functionals import Evaluation, Gradient, stack
 
 __all__ = ["log_expected_improvement", "suggest"]

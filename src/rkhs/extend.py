@@ -9,12 +9,12 @@ from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._spaces import Approximation, DenseSpace, FiniteSpace, FourierSpace, LandmarkSpace
+from rkhs._spaces import Approximation, FiniteSpace, FourierSpace, LandmarkSpace
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import Functional, Part
 from rkhs.invariances import Invariance
 from rkhs.kernels._base import FormKernel, Kernel
-from rkhs.kernels._scaled import ScaledKernel
+from rkhs.kernels._scaled import ScaledKernel, SpectralDensity
 from rkhs.losses._base import Loss
 from rkhs.losses._blocks import BlockLoss
 from rkhs.losses._interval import IntervalLoss
@@ -24,7 +24,6 @@ __all__ = [
     "Approximation",
     "Atoms",
     "BlockLoss",
-    "DenseSpace",
     "FiniteProblem",
     "FiniteSpace",
     "Form",
@@ -44,6 +43,7 @@ __all__ = [
     "Part",
     "ScaledKernel",
     "Solver",
+    "SpectralDensity",
     "Stopped",
     "namespace",
 ]

@@ -1,11 +1,10 @@
 """Results: the types of the objects that methods return."""
 
 from rkhs._finite.certificate import Certificate
-from rkhs._finite.solution import Solution
+from rkhs._finite.solution import Posterior, Solution
 from rkhs._gram import Gram
 from rkhs._learning.evidence import Evidence
 from rkhs._learning.leave_one_out import LeaveOneOut
-from rkhs._learning.posterior import Posterior
 from rkhs._learning.tuning import Tuning
 from rkhs._shapes.fitting import ShapeCertificate
 from rkhs._surfaces import Surface

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from rkhs._backend.arrays import unique_rows
+from rkhs._backend.arrays import row_keys, unique_rows
 
 
 @given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2), elements=st.sampled_from([-1.0, -0.0, 0.0, 0.5, 7.0])))
@@ -45,3 +45,10 @@ def test_an_interrupt_stays_an_interrupt():
         finally:
             sys.settrace(before)
     assert finished > 10
+
+
+def test_keys_tell_rows_apart():
+    keys = row_keys(np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], [np.nextafter(1.0, 2), 2.0]]))
+    assert keys[0] == keys[2]
+    assert len(np.unique(keys)) == 3
+    assert len(np.unique(row_keys(np.arange(20000.0).reshape(-1, 2)))) == 10000

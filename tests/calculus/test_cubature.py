@@ -13,7 +13,7 @@ from mpmath import mp
 
 import oracle
 import rkhs
-from rkhs._calculus.atoms import gaussian_rule
+from rkhs._calculus.atoms import add_covariances, gaussian_rule
 
 
 def degree(n):
@@ -96,3 +96,12 @@ def test_polyharmonic(power, n):
             zero = [mp.mpf(0)] * n
             exact = oracle.distance_mean(lambda r: k([r, *zero[1:]], zero), np.linalg.norm(y), 0.04, n)  # noqa: B023
         assert abs(found / float(exact) - 1) <= bound
+
+
+def test_covariances_add_up():
+    """Given as a diagonal, in full, or as None for zero."""
+    forms = [(None, np.zeros((2, 2))), (np.array([1.0, 2.0]), np.diag([1.0, 2.0])), (np.ones((2, 2)), np.ones((2, 2)))]
+    for (A, full), (B, other) in combinations_with_replacement(forms[1:] + forms[:1], 2):
+        found = add_covariances(A, B)
+        expected = full + other
+        np.testing.assert_array_equal(0 if found is None else np.diag(found) if found.ndim == 1 else found, expected)

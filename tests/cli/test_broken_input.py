@@ -1,241 +1,238 @@
-"""Test broken tables and options: each has a message with a remedy and no traceback, and nothing is written."""
+"""Test broken tables and options: each has a message with the place and a remedy, and nothing is written."""
+
+import gzip
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
-
-from rkhs._cli.commands import app
+from running import command, invoke, refused
 
 GOOD = "a,b,label\n" + "".join(f"{k % 7},{(k * k) % 11},{'xy'[k % 2]}\n" for k in range(40))
-ROWS = GOOD.splitlines()
+NAMES = "who,label\n" + "".join(f"p{k},{'xy'[k % 2]}\n" for k in range(60))
+SIXTY = "a,label\n" + "".join(f"{k},{k / 3}\n" for k in range(60))
+NEITHER, MOSTLY = "neither a number such as 1234.5 nor a date such as 2024-02-29", "while most cells are numbers"
+COMPOUND = "Column 'a' of odd.parquet holds lists, bytes or other compound values"
+CUT = gzip.compress(b"a,label\n" + b"1.5,x\n-2,y\n" * 1000)[:-40]
 
-# name -> (table, options, what is wrong, what to do)
-BROKEN = {
-    "no file": (None, [], "There is no file", "Did you mean 'tables.csv'?"),
-    "empty": ("", [], "has no columns", "the first line of a table must name them"),
-    "only a header": ("a,label\n", [], "has no rows", "add a line for each row"),
-    "short row": (GOOD + "1,2\n", [], "has 2 cells and the header 3 names", "quote cells that contain a separator"),
-    "long row": (GOOD + "1,2,x,3\n", [], "has 4 cells", "or name another separator with --separator"),
-    "open quote": (
-        GOOD + '1,2,"x\n',
-        [],
-        "opens a quote that is never closed",
-        "double a quote within a quoted cell",
+# name -> (content of odd.csv, what is wrong, what to do): parts of the message
+TABLES = {
+    "empty": ("", "odd.csv has no columns", "the first line of a table must name them"),
+    "blank": ("\n \n\n", "odd.csv has no columns"),
+    "only a header": ("a,label\n", "odd.csv has no rows", "add a line for each row"),
+    "short row": ("a,b,label\n1,2,x\n3,y\n", "line 3 has 2 cells and the header 3 names", "quote cells that contain a"),
+    "long row": ("a,label\n1,x\n2,y,3\n", "line 3 has 3 cells and the header 2", "another separator with --sep"),
+    "row names of R": ("a,label\n1,1.5,x\n2,-2,y\n", "odd.csv, line 2 has 3 cells and the header 2 names"),
+    "prose": ("Dear Sir,\nthis is not a table, is it?\nNo.\n", "odd.csv, line 3 has 1 cells and the header 2 names"),
+    "long row after newlines": ('a,label\n"1\n2\n",x\n2,y,3\n', "odd.csv, line 5 has 3 cells"),
+    "decimal commas between commas": ("a,label\n1,5,x\n", "odd.csv, line 2 has 3 cells"),
+    "index of pandas": (",a,label\n0,1,x\n1,2,y\n", "Column 1 of odd.csv has no name", "give it one in the header"),
+    "unnamed column": ("a,,label\n0,1,x\n1,2,y\n", "Column 2 of odd.csv has no name"),
+    "same names": ("a,a,label\n1,2,x\n3,4,y\n", "odd.csv has two columns 'a'", "rename one of them"),
+    "same names but for spaces": ("a,a ,label\n1,2,x\n3,4,y\n", "odd.csv has two columns 'a'"),
+    "open quote": ('a,label\n1,x\n2,"y\n3,x\n', "line 3 opens a quote that is never closed", "double a quote within a"),
+    "text behind a quote": ('a,label\n1,"x"y\n', "odd.csv, line 2 has text after a closing quote"),
+    "backslashed quote": ('a,label\n1,x\n2,"5\\" y"\n', "odd.csv, line 3 has text after a closing quote"),
+    "NUL": ("a,label\n1,x\n2,\0y\n", "odd.csv, line 3 contains a NUL byte", "not CSV text"),
+    "Latin 1": (b"a,label\n1,x\n2,\xe9\n", "odd.csv, line 3 is not text in UTF-8", "save the file in that encoding"),
+    "UTF-16 without a mark": ("a,label\n1,x\n2,y\n".encode("utf-16-le"), "odd.csv, line 1 contains a NUL byte"),
+    "UTF-16 cut off": ("a,label\n1,x\n2,y\n".encode("utf-16")[:-1], "odd.csv is not text in UTF-8"),
+    "UTF-32": ("a,label\n1,x\n2,y\n".encode("utf-32"), "NUL byte"),
+    "zip": (b"PK\x03\x04\x14\x00\x00\x00\x08\x00\xe9\xff", "odd.csv, line 1"),
+    "Parquet by another name": (b"PAR1\x15\x04\x15\x00\x00", "odd.csv, line 1"),
+    "infinite": ("a,label\n1,x\ninf,y\n3,x\n", "line 3: column 'a' has 'inf', and the squares", "another unit"),
+    "too large": ("a,label\n1,x\n1e400,y\n3,x\n", "line 3: column 'a' has '1e400', and the squares of numbers beyond"),
+    "large": (GOOD + "1e300,2,x\n", "numbers beyond 1e+100", "use another unit"),
+    "not a number": ("a,label\n1,x\nNaN,y\n3,x\n", f"has 'NaN', {MOSTLY}: leave the cell empty, or name"),
+    "mark among numbers": ("a,label\n1,x\n2,y\n?,x\n", f"odd.csv, line 4: column 'a' has '?', {MOSTLY}"),
+    "word among numbers": (GOOD + "one,2,x\n", f"line 42: column 'a' has 'one', {MOSTLY}", "leave the cell empty"),
+    "beyond 2^53": (GOOD + "9007199254740993,2,x\n", "an integer that float64 cannot represent", "--text or leave"),
+    "beyond 2^63": ("a,label\n1,x\n2,y\n9223372036854775809,x\n", "line 4: column 'a' has '9223372036854775809', an"),
+    "percents": ("a,label\n10%,x\n20 %,y\n30%,x\n40%,y\n", f"'10%', {NEITHER}", "write it without the sign '%'"),
+    "prices": ("a,label\n$63.93,x\n€5,y\n", f"'$63.93', {NEITHER}", "sign '$', which the name of the column can hold"),
+    "a price among numbers": (GOOD + "€5,2,x\n", MOSTLY, "without the sign '€'"),
+    "thousands": ('a,label\n"1,234",x\n"2,345",y\n', f"has '1,234', {NEITHER}"),
+    "thousands among numbers": (GOOD + '"1,234.5",2,x\n', MOSTLY, "state the decimal sign with --decimal; --ignore"),
+    "thousands or decimals": ("a;label\n1,234;x\n2,345;y\n", "whose comma may be a decimal or", "state --decimal"),
+    "thousands of Switzerland": ("a,label\n1'234,x\n2'345,y\n", f'has "1\'234", {NEITHER}'),
+    "thousands and decimals": ("a;label\n1.234,5;x\n2.345,6;y\n", f"has '1.234,5', {NEITHER}"),
+    "quoted decimal commas": ('a,label\n"1,5",x\n"2,5",y\n', f"has '1,5', {NEITHER}"),
+    "points and commas": ("a;label\n1.234;x\n2,5;y\n", "while other cells have a comma", "state which is the decimal"),
+    "points beside commas": ("a;b;label\n1.234;0,5;x\n999;2,5;y\n", "whose point may separate thousands", "--decimal"),
+    "dates of two orders": (
+        "a,label\n2/3/2024,x\n3/4/2024,y\n",
+        "day or month may be first: write 2024-02-29",
+        "--ignore 'a' leaves",
     ),
-    "no name": (",b,label\n1,2,x\n", [], "Column 1 of table.csv has no name", "give it one in the header"),
-    "same names": ("a,a,label\n1,2,x\n", [], "two columns 'a'", "rename one of them"),
-    "other encoding": (GOOD.encode() + b"1,2,\xe9\n", [], "is not text in UTF-8", "save the file in that encoding"),
-    "binary": (b"\x00\x01" * 50, [], "NUL byte", "not CSV text"),
-    "word among numbers": (GOOD + "one,2,x\n", [], "has 'one', while most cells are numbers", "leave the cell empty"),
-    "infinite": (GOOD + "inf,2,x\n", [], "has 'inf'", "use another unit"),
-    "too large": (GOOD + "1e300,2,x\n", [], "numbers beyond 1e+100", "use another unit"),
-    "long integers": (
-        GOOD + "9007199254740993,2,x\n",
-        [],
-        "an integer that float64 cannot represent",
-        "--text or leave",
-    ),
-    "percents": ("a,label\n10%,x\n20%,y\n30%,x\n40%,y\n", [], "neither a number", "write it without the sign '%'"),
-    "prices": (
-        "a,label\n" + "$63.93,x\n$5,y\n" * 3,
-        [],
-        "'$63.93', neither a number such as 1234.5",
-        "write it without the sign '$', which the name of the column can hold; --ignore",
-    ),
-    "a price among numbers": (GOOD + "€5,2,x\n", [], "while most cells are numbers", "without the sign '€'"),
-    "thousands among numbers": (
-        GOOD + '"1,234.5",2,x\n',
-        [],
-        "while most cells are numbers",
-        "state the decimal sign with --decimal; --ignore",
-    ),
+    "dates in both orders": ("a,label\n29/3/2024,x\n3/29/2024,y\n", f"line 3: column 'a' has '3/29/2024', {NEITHER}"),
+    "years of two digits": ("a,label\n29.2.24,x\n1.3.24,y\n", f"has '29.2.24', {NEITHER}", "write it like these"),
+    "no such date": ("a,label\n2023-02-28,x\n2023-02-29,y\n", f"line 3: column 'a' has '2023-02-29', {NEITHER}"),
+    "no such month": ("a,label\n2023-13-28,x\n2023-02-03,y\n", f"line 2: column 'a' has '2023-13-28', {NEITHER}"),
+    "no such time": ("a,label\n23:59,x\n12:61,y\n", f"line 3: column 'a' has '12:61', {NEITHER}"),
+    "word among dates": ("a,label\n2024-02-29,x\nsoon,y\n2024-02-03,x\n", "has 'soon', while most cells are dates"),
+    "underscores": ("a,label\n1,x\n1_000,y\n3,x\n", f"line 3: column 'a' has '1_000', {MOSTLY}"),
+    "hexadecimal": ("a,label\n1,x\n0x10,y\n3,x\n", f"line 3: column 'a' has '0x10', {MOSTLY}"),
+    "other digits": ("a,label\n1,x\n\u0661,y\n3,x\n", f"line 3: column 'a' has '\u0661', {MOSTLY}"),
+    "long class": (f"a,label\n1,x\n2,{'y' * 5000}\n", "yyy...', a text of more than 1000 char", "too long for a class"),
+    "one class": ("a,label\n1,x\n2,x\n3,\n", "has one class only, 'x'", "add rows of another class"),
+    "single row": ("a,label\n1,x\n", "has one class only, 'x'"),
+    "single row of a class": (GOOD + "1,2,z\n", "Class 'z' of column 'label' has fewer", "add rows, or leave"),
+    "no label": ("a,label\n1,\n2,\n", "Every row of column 'label' is empty", "some rows need a target"),
+    "numbers as classes": (SIXTY, "60 different numbers", "--regression"),
+    "no target": ("a,b\n1,x\n2,y\n", "odd.csv has no column 'label'; its columns are a, b"),
+    "nothing to learn from": ("label\nx\ny\n", "odd.csv has no column to learn from", "add a column"),
+    "only empty columns": ("a,label\n,x\n,y\n", "odd.csv has no column to learn from"),
+    "names only": (NAMES, "but 'who', whose cells dif", "--text 'who'"),
+    "all the same": ("a,label\n" + "1,x\n1,y\n" * 3, "All rows of odd.csv are the same", "add a column in which they"),
+}
+
+# name -> (options, what is wrong, what to do)
+OPTIONS = {
+    "target": (["--target", "lable"], "odd.csv has no column 'lable'; its columns are a, b", "Did you mean 'label'?"),
+    "column": (["--ignore", "B"], "has no column 'B'", "Did you mean 'b'?"),
+    "id": (["--id", "nobody"], "has no column 'nobody'", "its columns are a, b, label"),
+    "invariance": (["--invariance", "gradeint"], "--invariance must be one of auto, g", "Did you mean 'gradient'?"),
+    "C": (["--C", "-1"], "--C must be a finite number > 0", "10 is a good start"),
+    "nu": (["--nu", "inf"], "--nu must be a finite number >= 0", "1 is a good start"),
+    "weight of no prior": (["--nu", "1"], "--nu is the weight of a prior", "name one, such as gradient"),
+    "separator": (["--separator", "::"], "--separator must be one character", "such as ;"),
+    "decimal": (["--decimal", "'"], "--decimal must be . or ,", "'"),
+    "same signs": (["--decimal", ",", "--separator", ","], "are both ','", "they must differ"),
+    "both": (["--increasing", "a", "--decreasing", "a"], "is both --increasing and --decreasing", "keep one of them"),
+    "increasing": (["--increasing", "c"], "'c' is not a column to learn from", "that do are a, b"),
+    "text": (["--decreasing", "a", "--text", "a"], "has neither numbers nor dates", "that do are b"),
+    "regression": (["--regression"], "which is not a number", "Without --regression classes are predicted"),
+    "picture": (["--picture", "p.xyz"], "names no kind of picture", "it can end in"),
+    "one file for two": (["--report", "m.skops"], "m.skops is the file of --out too", "another name with --report"),
+    "over the table": (["--report", "odd.csv"], "is the input odd.csv", "give another name with --report"),
+    "nowhere": (["--out", "odd.csv/m.skops"], "cannot be written", "choose another place with --out"),
+    "folder": (["--out", "."], "is a folder", "give the name of a file to write"),
+}
+
+# name -> (content, options, what is wrong, what to do)
+BOTH = {
     "points with a decimal comma": (
-        "a;label\n" + "1.5;x\n2.5;y\n" * 3,
+        "a;label\n1.5;x\n2.5;y\n",
         ["--decimal", ","],
-        "neither a number such as 1234,5",
-        "write it with the decimal sign ','",
-    ),
-    "points and commas": (
-        "a;label\n" + "1.234;x\n2,5;y\n" * 3,
-        [],
-        "'1.234', while other cells have a comma",
-        "state which is the decimal sign with --decimal",
-    ),
-    "points beside commas": (
-        "a;b;label\n" + "1.234;0,5;x\n999;2,5;y\n" * 3,
-        [],
-        "'1.234', whose point may separate thousands",
-        "state --decimal",
+        "such as 1234,5",
+        "decimal sign ','",
     ),
     "a price to predict": (
-        "a,label\n" + "1,$5\n2,$6\n" * 6,
+        "a,label\n1,$5\n2,$6\n",
         ["--regression"],
         "'$5', which is not a number",
-        "write it without the sign '$'",
+        "without the sign '$'",
     ),
-    "thousands": (
-        "a;label\n1,234;x\n2,345;y\n1,111;x\n2,1;y\n3,222;x\n".replace("2,1;", "2,100;"),
-        [],
-        "whose comma may be",
-        "state --decimal",
-    ),
-    "dates of two orders": ("a,label\n2/3/2024,x\n4/3/2024,y\n", [], "day or month may be first", "write 2024-02-29"),
-    "no such date": (
-        "a,label\n2024-02-29,x\n2023-02-29,y\n",
-        [],
-        "nor a date such as 2024-02-29",
-        "column 'a' has '2023-02-29'",
-    ),
-    "years of two digits": ("a,label\n1.2.24,x\n3.4.24,y\n", [], "'1.2.24', neither", "write it like these"),
-    "one class": ("a,label\n1,x\n2,x\n3,x\n", [], "one class only, 'x'", "add rows of another class"),
-    "single row of a class": (
-        GOOD + "1,2,z\n",
-        [],
-        "Class 'z' of column 'label' has fewer than three rows",
-        "add rows, or leave",
-    ),
-    "no label": ("a,label\n1,\n2,\n", [], "Every row of column 'label' is empty", "some rows need a target"),
-    "numbers as classes": (
-        "a,label\n" + "".join(f"{k},{k / 3}\n" for k in range(60)),
-        [],
-        "60 different numbers",
-        "--regression",
-    ),
-    "nothing to learn from": ("label\nx\ny\n", [], "no column to learn from", "add a column"),
-    "names only": (
-        "who,label\n" + "".join(f"p{k},{'xy'[k % 2]}\n" for k in range(60)),
-        [],
-        "but 'who'",
-        "--text 'who'",
-    ),
-    "all the same": (
-        "a,label\n" + "1,x\n1,y\n" * 3,
-        [],
-        "are the same in the columns",
-        "add a column in which they differ",
-    ),
-    "no such target": (GOOD, ["--target", "lable"], "has no column 'lable'", "Did you mean 'label'?"),
-    "no such column": (GOOD, ["--ignore", "B"], "has no column 'B'", "Did you mean 'b'?"),
-    "no such id": (GOOD, ["--id", "nobody"], "has no column 'nobody'", "its columns are a, b, label"),
-    "no such invariance": (
-        GOOD,
-        ["--invariance", "gradeint"],
-        "--invariance must be one of",
-        "Did you mean 'gradient'?",
-    ),
-    "negative C": (GOOD, ["--C", "-1"], "--C must be a finite number > 0", "10 is a good start"),
-    "infinite nu": (GOOD, ["--nu", "inf"], "--nu must be a finite number >= 0", "1 is a good start"),
-    "weight of no prior": (GOOD, ["--nu", "1"], "--nu is the weight of a prior", "name one, such as gradient"),
-    "long separator": (GOOD, ["--separator", "::"], "--separator must be one character", "such as ;"),
-    "odd decimal sign": (GOOD, ["--decimal", "'"], "--decimal must be . or ,", "'"),
-    "same signs": (GOOD, ["--decimal", ",", "--separator", ","], "are both ','", "they must differ"),
-    "increasing and decreasing": (
-        GOOD,
-        ["--increasing", "a", "--decreasing", "a"],
-        "is both --increasing and --decreasing",
-        "keep one of them",
-    ),
-    "increasing elsewhere": (GOOD, ["--increasing", "c"], "'c' is not a column to learn from", "that do are a, b"),
-    "decreasing text": (GOOD, ["--decreasing", "a", "--text", "a"], "has neither numbers nor dates", "that do are b"),
-    "increasing classes": (
-        GOOD + "1,2,z\n3,4,z\n5,6,z\n",
-        ["--increasing", "a"],
-        "has 3 classes",
-        "leave it out, or predict numbers",
-    ),
-    "words to predict": (GOOD, ["--regression"], "which is not a number", "Without --regression classes are predicted"),
+    "a word to predict": ("a,label\n1,word\n", ["--regression"], "line 2: column 'label' has 'word', which is no"),
     "few numbers": ("a,label\n1,2\n2,3\n", ["--regression"], "has 2 numbers", "add rows with one"),
-    "picture of no kind": (GOOD, ["--picture", "p.xyz"], "names no kind of picture", "it can end in"),
-    "one file for two": (
-        GOOD,
-        ["--report", "m.skops"],
-        "m.skops is the file of --out too",
-        "another name with --report",
-    ),
-    "over the table": (GOOD, ["--report", "table.csv"], "is the input table.csv", "give another name with --report"),
-    "nowhere to write": (GOOD, ["--out", "table.csv/m.skops"], "cannot be written", "choose another place with --out"),
+    "three classes": (GOOD + "1,2,z\n" * 3, ["--increasing", "a"], "has 3 classes", "leave it out, or predict numbers"),
+}
+CASES = {
+    **{name: (content, [], parts) for name, (content, *parts) in TABLES.items()},
+    **{name: (GOOD, options, parts) for name, (options, *parts) in OPTIONS.items()},
+    **{name: (content, options, parts) for name, (content, options, *parts) in BOTH.items()},
+}
+
+
+def fit(name, *options):
+    """Return the message of `rkhs fit`, which fails and writes nothing."""
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    target = [] if "--target" in options else ["--target", "label"]
+    out = [] if "--out" in options else ["--out", "m.skops"]
+    message = refused("fit", name, *target, *out, *options)
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+    return message
+
+
+@pytest.mark.every
+@pytest.mark.parametrize(("content", "options", "parts"), CASES.values(), ids=CASES)
+def test_each_has_a_remedy(content, options, parts, folder):
+    Path("odd.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
+    message = fit("odd.csv", *options)
+    assert [part for part in parts if part not in message] == []
+
+
+def test_files_that_are_none(folder):
+    Path("tables.csv").write_text(GOOD)
+    message = fit("table.cvs")
+    assert "There is no file table.cvs" in message
+    assert "Did you mean 'tables.csv'?" in message
+    assert "is a folder, not a table" in fit(".")
+    for content in (CUT, b"a,label\n1,x\n"):
+        Path("odd.csv.gz").write_bytes(content)
+        assert "odd.csv.gz cannot be read" in fit("odd.csv.gz")
+
+
+NUMBERS = pa.array([1.0, 2.0, 3.0])
+PARQUET = {
+    "infinite": ({"a": pa.array([1.0, np.inf, 2.0])}, "row 2: column 'a' has 'inf', and the squares"),
+    "2^53": ({"a": pa.array([1, 2**53 + 1, 2])}, "odd.parquet, row 2: column 'a' has '9007199254740993', an integer"),
+    "2^64": ({"a": pa.array([1, 2**64 - 1, 2], pa.uint64())}, "row 2: column 'a' has '18446744073709551615', an"),
+    "lists": ({"a": pa.array([[1.0], [2.0], [3.0]])}, COMPOUND),
+    "bytes": ({"a": pa.array([b"1", b"2", b"3"])}, COMPOUND),
+    "unnamed": ({"": NUMBERS}, "Column 1 of odd.parquet has no name"),
+    "twice": ({"a": NUMBERS, "a ": NUMBERS}, "odd.parquet has two columns 'a'"),
+    "nulls": ({"a": pa.nulls(3)}, "odd.parquet has no column to learn from"),
+    "no rows": ({"a": pa.array([], pa.float64()), "label": pa.array([], pa.string())}, "odd.parquet has no rows"),
 }
 
 
 @pytest.mark.every
-@pytest.mark.parametrize(("content", "options", "wrong", "remedy"), BROKEN.values(), ids=BROKEN)
-def test_each_has_a_remedy(content, options, wrong, remedy, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    name = "table.csv" if content is not None else "table.cvs"
-    (tmp_path / ("table.csv" if content is not None else "tables.csv")).write_bytes(
-        content if isinstance(content, bytes) else (GOOD if content is None else content).encode()
-    )
-    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    target = [] if "--target" in options else ["--target", "label"]
-    out = [] if "--out" in options else ["--out", "m.skops"]
-    done = CliRunner().invoke(app, ["fit", name, *target, *out, *options])
-    assert done.exit_code == 1
-    assert isinstance(done.exception, SystemExit)
-    assert done.stdout == ""
-    message = " ".join(done.stderr.split())
-    assert message.startswith("Error: ")
-    assert wrong in message
-    assert remedy in message
-    assert "Traceback" not in message
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+@pytest.mark.parametrize(("columns", "complaint"), PARQUET.values(), ids=PARQUET)
+def test_parquet_refused(columns, complaint, folder):
+    pq.write_table(pa.table(columns if "label" in columns else {**columns, "label": ["x", "y", "x"]}), "odd.parquet")
+    assert complaint in fit("odd.parquet")
 
 
-def test_all_problems_are_reported_at_once(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_parquet_without_columns_or_with_damage(folder):
+    pq.write_table(pa.table({}), "odd.parquet")
+    assert "odd.parquet has no columns" in fit("odd.parquet")
+    pq.write_table(pa.table({"a": NUMBERS, "label": ["x", "y", "x"]}), "odd.parquet")
+    for content in (Path("odd.parquet").read_bytes()[:-20], b"", b"no table"):
+        Path("odd.parquet").write_bytes(content)
+        assert "odd.parquet cannot be read as a Parquet file" in fit("odd.parquet")
+
+
+def test_all_problems_are_reported_at_once(folder):
     frame = pd.DataFrame({"a": ["1", "2", "x"] * 4, "b": ["1%"] * 12, "c": ["1/2/2024"] * 12, "label": ["x"] * 12})
     frame.to_csv("table.csv", index=False)
     options = ["--C", "0", "--ignore", "d", "--increasing", "a", "--decreasing", "a", "--invariance", "magic"]
-    done = CliRunner().invoke(app, ["fit", "table.csv", "--target", "label", "--out", "m.skops", *options])
+    done = invoke("fit", "table.csv", "--target", "label", "--out", "m.skops", *options)
     first, *each = done.stderr.strip().splitlines()
     assert first == "Error: there are 8 problems."
-    for number, (line, part) in enumerate(
-        zip(
-            each, ["magic", "--C", "--increasing", "'d'", "'x', while", "'1%'", "'1/2/2024'", "one class"], strict=True
-        ),
-        1,
-    ):
+    parts = ["magic", "--C", "--increasing", "'d'", "'x', while", "'1%'", "'1/2/2024'", "one class"]
+    for number, (line, part) in enumerate(zip(each, parts, strict=True), 1):
         assert line.startswith(f"  {number}. ")
         assert part in line
 
 
-def test_all_missing_columns_are_reported(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "table.csv").write_text(GOOD)
-    assert (
-        CliRunner()
-        .invoke(app, ["fit", "table.csv", "--target", "label", "--out", "m.skops", "--invariance", "none"])
-        .exit_code
-        == 0
-    )
-    (tmp_path / "new.csv").write_text("A,c\n1,2\n")
-    done = CliRunner().invoke(app, ["predict", "m.skops", "new.csv"])
-    assert "new.csv has no column 'a', which the model needs. Did you mean 'A'?" in done.stderr
-    assert "new.csv has no column 'b', which the model needs." in done.stderr
+def test_all_missing_columns_are_reported(folder):
+    Path("table.csv").write_text(GOOD)
+    command("fit table.csv --target label --out m.skops --invariance none")
+    Path("new.csv").write_text("A,c\n1,2\n")
+    message = refused("predict m.skops new.csv")
+    assert "new.csv has no column 'a', which the model needs. Did you mean 'A'?" in message
+    assert "new.csv has no column 'b', which the model needs." in message
 
 
 def test_options_and_commands_that_resemble_others():
-    for arguments, near in ((["fit", "t.csv", "--targt", "x"], "--target"), (["predcit"], "Did you mean 'predict'?")):
-        done = CliRunner().invoke(app, arguments)
+    for arguments, near in (("fit t.csv --targt x", "--target"), ("predcit", "Did you mean 'predict'?")):
+        done = invoke(arguments)
         assert done.exit_code == 2
         assert near in done.stderr
-    assert "0 takes any that is free" in CliRunner().invoke(app, ["play", "--no-browser", "--port", "99999"]).stderr
+    assert "0 takes any that is free" in invoke("play --no-browser --port 99999").stderr
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_damage_is_never_a_traceback(seed, tmp_path, monkeypatch):
+def test_random_damage_is_never_a_traceback(seed, folder):
     """Bytes of a good table changed, doubled or cut off at random: it is refused with a sentence, or read."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(seed)
     for _ in range(15):
         data = bytearray(GOOD.encode())
         for _ in range(rng.integers(1, 6)):
-            place = int(rng.integers(len(data)))
-            data[place : place + int(rng.integers(0, 3))] = (
-                rng.integers(0, 256, rng.integers(0, 3)).astype(np.uint8).tobytes()
-            )
-        (tmp_path / "table.csv").write_bytes(bytes(data[: rng.integers(1, len(data) + 1)]))
-        done = CliRunner().invoke(app, ["fit", "table.csv", "--target", "label", "--out", "m.skops", "--C", "0"])
-        assert done.exit_code == 1  # C = 0 is refused in any case, and learns nothing
-        assert isinstance(done.exception, SystemExit)
-        assert done.stderr.startswith("Error: ")
+            place, count = int(rng.integers(len(data))), int(rng.integers(0, 3))
+            data[place : place + count] = rng.integers(0, 256, rng.integers(0, 3)).astype(np.uint8).tobytes()
+        Path("table.csv").write_bytes(bytes(data[: rng.integers(1, len(data) + 1)]))
+        refused("fit table.csv --target label --out m.skops --C 0")  # refused in any case, and learns nothing

@@ -1,32 +1,21 @@
 """Test the commands of the README as printed, and options for dates, names of rows, decimals and monotone columns."""
 
-import json
-import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from running import check_words, command, facts_of, refused
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
-from typer.testing import CliRunner
 
 import rkhs
-from rkhs._cli.commands import app
 from rkhs._cli.options import Format
 from rkhs._cli.sample import ROWS, customers, unlabeled
 from rkhs._cli.tables import NOTES, Kinds, features_of, read
 from rkhs._cli.terminal import show
 from rkhs._io import notes_of
 from rkhs.plotting import GridDisplay
-
-
-def command(text):
-    done = CliRunner().invoke(app, shlex.split(text))
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +59,8 @@ def errors_on_new_rows(seed):
     frame = customers(ROWS + 2000, seed)
     unlabeled(frame[:ROWS], seed).to_csv("churn.csv", index=False)
     frame[ROWS:].to_csv("new.csv", index=False)
-    facts = json.loads(command("fit churn.csv --target churn --out churn.skops --force --json"))
-    ours = json.loads(command("predict churn.skops new.csv --force --json"))["error"]
+    facts = facts_of("fit churn.csv --target churn --out churn.skops --force")
+    ours = facts_of("predict churn.skops new.csv --force")["error"]
     kinds = Kinds(**{kind: facts[note] for note, kind in NOTES.items()})
     old, new = (read(Path(name), Format()) for name in ("churn.csv", "new.csv"))
     encoder = kinds.encoder().fit(features_of(old, kinds))
@@ -86,52 +75,24 @@ def errors_on_new_rows(seed):
     return ours, plain, facts
 
 
-def agrees(facts):
-    """Check that the words of a report follow from the numbers beside them."""
-    for one in (facts["comparison"], *facts["priors"], facts["labels"]):
-        clear = abs(one["difference"]) > 2 * one["standard error"]
-        word = ("better" if one["difference"] > 0 else "worse") if clear else "no clear difference"
-        assert one["verdict"] == word
-        assert word in one["sentence"]
-        for error in (one["error"], one["its error"]):
-            assert f"{100 * error:.1f} %" in one["sentence"]
-
-
 @pytest.mark.slow
-def test_the_model_of_the_sample_beats_a_tuned_svm_over_ten_seeds(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_model_of_the_sample_beats_a_tuned_svm_over_ten_seeds(folder):
     gains = []
     for seed in range(10):
         ours, plain, facts = errors_on_new_rows(seed)
-        agrees(facts)
+        check_words(facts)
         gains.append(plain - ours)
     print(np.round(gains, 4))
     assert np.sum(np.array(gains) > 0) >= 9
     assert np.mean(gains) > 2 * np.std(gains, ddof=1) / 10**0.5
 
 
-def test_sample_replaces_nothing_and_can_write_parquet(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_sample_replaces_nothing_and_can_write_parquet(folder):
     command("sample churn.csv")
-    done = CliRunner().invoke(app, ["sample", "churn.csv"])
-    assert "churn.csv is there already" in done.stderr
+    assert "churn.csv is there already" in refused("sample churn.csv")
     command("sample c.parquet --new later.parquet")
     assert len(pd.read_parquet("c.parquet")) == len(pd.read_csv("churn.csv"))
     assert list(pd.read_parquet("later.parquet").columns) == list(pd.read_csv("new.csv").columns)
-
-
-def test_python_dash_m_is_the_command():
-    done = subprocess.run([sys.executable, "-m", "rkhs", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == f"rkhs {rkhs.__version__}"
-
-
-@pytest.mark.slow
-def test_texts_that_are_new_are_counted_and_named(churn, monkeypatch):
-    monkeypatch.chdir(churn)
-    new = pd.read_csv("new.csv").head(6)
-    new["contract"] = ["weekly", "weekly", "daily", "monthly", "yearly", "hourly"]
-    new.to_csv("odd.csv", index=False)
-    assert "contract: 4 rows (weekly, daily, hourly)" in command("predict churn.skops odd.csv --out odd_out.csv")
 
 
 @pytest.fixture
@@ -182,10 +143,9 @@ def test_a_column_in_which_predictions_rise_is_suggested(table):
     assert "--increasing 'a [1/h]'" in " ".join(out.split())
 
 
-def test_separators_and_decimal_signs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_separators_and_decimal_signs(folder):
     rows = [f"{k},{k % 10}5%2.0{k % 7:02}%{'xy'[k % 2]}\n" for k in range(30)]
-    (tmp_path / "t.csv").write_text("a%b%label\n" + "".join(rows))
+    (folder / "t.csv").write_text("a%b%label\n" + "".join(rows))
     command("fit t.csv --target label --separator % --decimal , --invariance none --out m.skops")
     table = notes_of("m.skops")["notes"]["table"]
     assert [row["cells"] for row in table[:2]] == ["0.05 to 29.95", "2000 to 2006"]
@@ -193,24 +153,17 @@ def test_separators_and_decimal_signs(tmp_path, monkeypatch):
     assert len(pd.read_csv("predictions.csv")) == 30
 
 
-def refused(text):
-    done = CliRunner().invoke(app, shlex.split(text))
-    assert done.exit_code == 1
-    return " ".join(done.stderr.split())
-
-
-def test_tables_are_predicted_as_they_were_read(tmp_path, monkeypatch):
+def test_tables_are_predicted_as_they_were_read(folder):
     """1.234 is a thousand and more with --decimal , which the model file keeps, as it keeps all options of reading."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     a = rng.integers(1000, 9999, 40)
     lines = [f"{v // 1000}.{v % 1000:03}%{'NA' if k % 9 == 0 else k % 3}%{2 * v}" for k, v in enumerate(a.tolist())]
-    (tmp_path / "t.csv").write_text("\n".join(["a%b%y", *lines]))
+    (folder / "t.csv").write_text("\n".join(["a%b%y", *lines]))
     fit = "fit t.csv --target y --regression --invariance none --C 1e6 --separator % --decimal , --missing NA"
     command(f"{fit} --out m.skops")
     notes = notes_of("m.skops")["notes"]
     assert (notes["missing"], notes["separator"], notes["decimal"]) == (["NA"], "%", ",")
-    error = json.loads(command("predict m.skops t.csv --json"))["root mean squared error"]
+    error = facts_of("predict m.skops t.csv")["root mean squared error"]
     assert error < 0.05 * (2 * a).std()
     command("predict m.skops t.csv --force --missing ?,NA --separator %")  # which contradict nothing
     message = refused("predict m.skops t.csv --force --decimal . --separator ;")
@@ -218,10 +171,9 @@ def test_tables_are_predicted_as_they_were_read(tmp_path, monkeypatch):
     assert "--separator is ';' here and was '%' when m.skops was fitted" in message
 
 
-def test_a_text_that_was_learned_is_not_missing(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_text_that_was_learned_is_not_missing(folder):
     rows = [f"{k},{('red', 'NA', 'blue')[k % 3]},{'xy'[k % 2]}" for k in range(30)]
-    (tmp_path / "t.csv").write_text("\n".join(["a,color,label", *rows]))
+    (folder / "t.csv").write_text("\n".join(["a,color,label", *rows]))
     command("fit t.csv --target label --invariance none --out m.skops")
     message = refused("predict m.skops t.csv --missing NA,x")
     assert "--missing names 'NA' here, and was not given when m.skops was fitted" in message
@@ -231,8 +183,7 @@ def test_a_text_that_was_learned_is_not_missing(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_names_of_rows_are_left_out_and_kept(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_names_of_rows_are_left_out_and_kept(folder):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=40), "user_id": np.arange(40) + 7, "name": [f"n{k}" for k in range(40)]})
     frame["P(x)"] = rng.integers(5, size=40)
@@ -249,8 +200,7 @@ def test_names_of_rows_are_left_out_and_kept(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_units_in_names_are_no_markup(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_units_in_names_are_no_markup(folder):
     rng, column, kind, target, text = np.random.default_rng(0), "rate [/h]", "class [/c]", "price [/kg]", "text [/t]"
     frame = pd.DataFrame({column: rng.normal(size=30), "t": rng.choice(["u", text], 30)})
     frame[target] = np.where(frame[column] > 0, kind, "y")
@@ -259,7 +209,7 @@ def test_units_in_names_are_no_markup(tmp_path, monkeypatch):
     for name in (column, kind, target, text):
         assert name in fitted
         assert name in command("inspect m.skops")
-        assert name in (tmp_path / "m.html").read_text()
+        assert name in (folder / "m.html").read_text()
 
 
 def test_no_text_of_a_fact_is_markup(capsys):

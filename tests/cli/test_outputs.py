@@ -7,16 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from running import invoke as command
 
 import rkhs
-from rkhs._cli.commands import app
-from rkhs._cli.outputs import check_outputs
+from rkhs._cli.options import check_outputs
 from rkhs._cli.terminal import CommandError
-
-
-def command(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)))
 
 
 def write_table():

@@ -11,16 +11,14 @@ from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFo
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs._cli.charts import reliability
-from rkhs._cli.columns import TableColumn
 from rkhs._cli.comparison import BETTER, PLAIN_CS, PLAIN_SCALES, UNCLEAR, WORSE, OutOfFold, PairedDifference, plain_svm
 from rkhs._cli.effects import slopes
 from rkhs._cli.learning import Examples
-from rkhs._cli.outputs import escaped
 from rkhs._cli.predict import new_texts
+from rkhs._cli.report import reliability
 from rkhs._cli.sample import customers
-from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, classify, features_of
-from rkhs._cli.terminal import CommandError, Problems, finite, suggest
+from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, classify, features_of
+from rkhs._cli.terminal import finite, suggest
 
 
 def table(**columns):
@@ -70,6 +68,8 @@ def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():
     new = features_of(table(b=text("never seen", "often 3")), names)
     assert_array_equal(columns.transform(new)[0], rare)
     assert new_texts(columns, new, names) == {"b": "1 row (never seen)"}
+    several = features_of(table(b=text("u", "u", "v", None, "w", "often 3")), names)
+    assert new_texts(columns, several, names) == {"b": "5 rows (u, v, (empty), ..)"}
     assert new_texts(columns, ready, names) is None
 
 
@@ -159,11 +159,7 @@ def test_intervals_hold_the_stated_share():
     assert interval["of the deviation"]
     assert 0.9 <= inside.mean() <= 0.91
     assert interval["factor"] == pytest.approx(1.64, abs=0.15)
-    assert OutOfFold(truth[:3], truth[:3] + 1).interval() == {
-        "level": 0.9,
-        "factor": 1.0,
-        "of the deviation": False,
-    }
+    assert OutOfFold(truth[:3], truth[:3] + 1).interval() == {"level": 0.9, "factor": 1.0, "of the deviation": False}
 
 
 def test_dates_are_those_of_python():
@@ -180,23 +176,10 @@ def test_slopes_of_smooth_and_of_rough_functions():
     assert slopes(rough, np.array([[1.0]]), 0).round(2).tolist() == [[-0.37]]
 
 
-def test_cells_that_spreadsheets_would_compute():
-    assert [escaped(cell) for cell in ("=1+2", "-x", "-1.5", "yes", 3)] == ["'=1+2", "'-x", "-1.5", "yes", 3]
-
-
 def test_reliability_of_probabilities():
     yes = np.array(["yes", "yes"])
     found = reliability(OutOfFold(yes, yes, np.array(["no", "yes"]), np.array([[0.1, 0.9], [0.2, 0.8]])))
     assert found == [(0.8, 1.0, 1), (0.9, 1.0, 1)]
-
-
-def test_problems_are_reported_together():
-    problems = Problems()
-    with problems.gathered():
-        raise CommandError("The first.")
-    problems.refuse(2 > 1, "The second.")
-    with pytest.raises(CommandError, match=r"^The first\. The second\.$"):
-        problems.check()
 
 
 def test_small_facts():

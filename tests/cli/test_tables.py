@@ -10,19 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies as st
 from numpy.testing import assert_array_equal
-from typer.testing import CliRunner
+from running import refused
 
-from rkhs._cli.commands import app
 from rkhs._cli.fit import examples_of
-from rkhs._cli.options import Format, Request
-from rkhs._cli.outputs import write_table
+from rkhs._cli.options import Format, Request, write_table
 
 NAN = np.nan
 
 
 def seen(path, target="label", regression=False, ignore=(), text=(), missing=(), **form):
     """Return what `rkhs fit` would learn from: columns, targets, and facts."""
-    request = Request(path, target, regression=regression, ignore=ignore, as_text=text, form=Format(missing, **form))
+    request = Request(path, target, regression=regression, ignore=ignore, text=text, form=Format(missing, **form))
     examples, _, facts = examples_of(request)
     return {name: list(examples.features[name]) for name in examples.features.columns}, examples.y.tolist(), facts
 
@@ -123,154 +121,21 @@ def test_read_right(content, columns, labels, tmp_path):
     assert facts["rows without a target"] == labels.count("")
 
 
+NAMED = "größe,label\n1.5,é\n-2,y\n3,é\n"
 ENCODED = {
-    "utf8_with_a_mark": "\ufeffgröße,label\n1.5,é\n-2,y\n3,é\n".encode(),
-    "utf16_little": b"\xff\xfe" + "größe,label\n1.5,é\n-2,y\n3,é\n".encode("utf-16-le"),
-    "utf16_big": b"\xfe\xff" + "größe,label\n1.5,é\n-2,y\n3,é\n".encode("utf-16-be"),
+    "utf8_with_a_mark": ("odd.csv", f"\ufeff{NAMED}".encode()),
+    "utf16_little": ("odd.csv", b"\xff\xfe" + NAMED.encode("utf-16-le")),
+    "utf16_big": ("odd.csv", b"\xfe\xff" + NAMED.encode("utf-16-be")),
+    "compressed": ("odd.csv.gz", gzip.compress(NAMED.encode())),
 }
 
 
-@pytest.mark.parametrize("content", ENCODED.values(), ids=ENCODED)
-def test_encodings_with_a_mark(content, tmp_path):
-    path = tmp_path / "odd.csv"
-    path.write_bytes(content)
-    found, y, _ = seen(path)
+@pytest.mark.parametrize(("name", "content"), ENCODED.values(), ids=ENCODED)
+def test_encodings_with_a_mark_and_compressed_files(name, content, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    found, y, _ = seen(tmp_path / name)
     same(found, {"größe": X})
     assert y == ["é", "y", "é"]
-
-
-def test_compressed(tmp_path):
-    path = tmp_path / "odd.csv.gz"
-    path.write_bytes(gzip.compress(b"a,label\n1.5,x\n-2,y\n3,x\n"))
-    found, y, _ = seen(path)
-    same(found, {"a": X})
-    assert y == Y
-
-
-# name -> (content, complaint)
-REFUSED = {
-    "empty": ("", "odd.csv has no columns"),
-    "blank": ("\n \n\n", "odd.csv has no columns"),
-    "header_only": ("a,label\n", "odd.csv has no rows"),
-    "short_row": ("a,b,label\n1,2,x\n3,y\n", "odd.csv, line 3 has 2 cells and the header 3 names"),
-    "long_row": ("a,label\n1,x\n2,y,3\n", "odd.csv, line 3 has 3 cells and the header 2 names"),
-    "row_names_of_r": ("a,label\n1,1.5,x\n2,-2,y\n", "odd.csv, line 2 has 3 cells and the header 2 names"),
-    "long_row_after_newlines": ('a,label\n"1\n2\n",x\n2,y,3\n', "odd.csv, line 5 has 3 cells"),
-    "decimal_commas_between_commas": ("a,label\n1,5,x\n", "odd.csv, line 2 has 3 cells"),
-    "pandas_index": (",a,label\n0,1,x\n1,2,y\n", "Column 1 of odd.csv has no name"),
-    "unnamed_column": ("a,,label\n0,1,x\n1,2,y\n", "Column 2 of odd.csv has no name"),
-    "same_names": ("a,a,label\n1,2,x\n3,4,y\n", "odd.csv has two columns 'a'"),
-    "same_names_but_for_spaces": ("a,a ,label\n1,2,x\n3,4,y\n", "odd.csv has two columns 'a'"),
-    "open_quote": ('a,label\n1,x\n2,"y\n3,x\n', "odd.csv, line 3 opens a quote that is never closed"),
-    "text_behind_a_quote": ('a,label\n1,"x"y\n', "odd.csv, line 2 has text after a closing quote"),
-    "backslashed_quote": ('a,label\n1,x\n2,"5\\" y"\n', "odd.csv, line 3 has text after a closing quote"),
-    "nul": ("a,label\n1,x\n2,\0y\n", "odd.csv, line 3 contains a NUL byte"),
-    "infinite": (
-        "a,label\n1,x\ninf,y\n3,x\n",
-        "odd.csv, line 3: column 'a' has 'inf', and the squares of numbers beyond",
-    ),
-    "not_a_number": (
-        "a,label\n1,x\nNaN,y\n3,x\n",
-        "has 'NaN', while most cells are numbers: leave the cell empty, or name",
-    ),
-    "mixed": ("a,label\n1,x\n2,y\n?,x\n", "odd.csv, line 4: column 'a' has '?', while most cells are numbers"),
-    "too_large": (
-        "a,label\n1,x\n1e400,y\n3,x\n",
-        "odd.csv, line 3: column 'a' has '1e400', and the squares of numbers beyond",
-    ),
-    "beyond_2_53": (
-        "a,label\n1,x\n9007199254740993,y\n3,x\n",
-        "line 3: column 'a' has '9007199254740993', an integer that",
-    ),
-    "beyond_2_63": (
-        "a,label\n1,x\n2,y\n9223372036854775809,x\n",
-        "line 4: column 'a' has '9223372036854775809', an integer",
-    ),
-    "thousands": (
-        'a,label\n"1,234",x\n"2,345",y\n',
-        "has '1,234', neither a number such as 1234.5 nor",
-    ),
-    "thousands_or_decimals": (
-        "a;label\n1,234;x\n2,345;y\n",
-        "has '1,234', whose comma may be a decimal or a thousands separator: state --decimal",
-    ),
-    "thousands_of_switzerland": ("a,label\n1'234,x\n2'345,y\n", 'has "1\'234", neither a number such as 1234.5 nor'),
-    "thousands_and_decimals": ("a;label\n1.234,5;x\n2.345,6;y\n", "has '1.234,5', neither a number such as 1234.5 nor"),
-    "quoted_decimal_commas": ('a,label\n"1,5",x\n"2,5",y\n', "has '1,5', neither a number such as 1234.5 nor"),
-    "percents": ("a,label\n10%,x\n20 %,y\n", "has '10%', neither a number such as 1234.5 nor"),
-    "prices": ("a,label\n$10,x\n€20.5,y\n", "has '$10', neither a number such as 1234.5 nor"),
-    "dates_of_two_orders": (
-        "a,label\n02/03/2024,x\n03/04/2024,y\n",
-        "has '02/03/2024', a date whose day or month may be first: write 2024-02-29; --ignore 'a' leaves",
-    ),
-    "dates_in_both_orders": (
-        "a,label\n29/3/2024,x\n3/29/2024,y\n",
-        "line 3: column 'a' has '3/29/2024', neither a number",
-    ),
-    "years_of_two_digits": (
-        "a,label\n29.2.24,x\n1.3.24,y\n",
-        "has '29.2.24', neither a number such as 1234.5 nor a date such as 2024-02-29",
-    ),
-    "no_such_date": ("a,label\n2023-02-28,x\n2023-02-29,y\n", "line 3: column 'a' has '2023-02-29', neither"),
-    "no_such_month": ("a,label\n2023-13-28,x\n2023-02-03,y\n", "line 2: column 'a' has '2023-13-28', neither"),
-    "no_such_time": ("a,label\n23:59,x\n12:61,y\n", "line 3: column 'a' has '12:61', neither"),
-    "word_among_dates": ("a,label\n2024-02-29,x\nsoon,y\n2024-02-03,x\n", "has 'soon', while most cells are dates"),
-    "underscores": ("a,label\n1,x\n1_000,y\n3,x\n", "line 3: column 'a' has '1_000', while most cells are numbers"),
-    "hexadecimal": ("a,label\n1,x\n0x10,y\n3,x\n", "line 3: column 'a' has '0x10', while most cells are numbers"),
-    "other_digits": ("a,label\n1,x\n\u0661,y\n3,x\n", "line 3: column 'a' has '\u0661', while most cells are numbers"),
-    "long_class": (
-        f"a,label\n1,x\n2,{'y' * 5000}\n",
-        "yyy...', a text of more than 1000 characters, too long for a class",
-    ),
-    "no_target": ("a,b\n1,x\n2,y\n", "odd.csv has no column 'label'; its columns are a, b"),
-    "only_empty_columns": ("a,label\n,x\n,y\n", "odd.csv has no column to learn from"),
-}
-
-
-def refused(*arguments):
-    """Return the message of a command that fails: one line for each problem."""
-    done = CliRunner().invoke(app, list(map(str, arguments)))
-    assert done.exit_code == 1, done.output
-    assert done.exception is None or isinstance(done.exception, SystemExit)
-    assert done.stdout == ""
-    assert done.stderr.startswith("Error: ")
-    return done.stderr
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(("content", "complaint"), REFUSED.values(), ids=REFUSED)
-def test_refused_with_the_place_and_the_remedy(content, complaint, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "odd.csv").write_bytes(content.encode())
-    assert complaint in refused("fit", "odd.csv", "--target", "label", "--out", "m.skops")
-    assert [path.name for path in tmp_path.iterdir()] == ["odd.csv"]
-
-
-UNDECODABLE = {
-    "latin1": ("a,label\n1,x\n2,é\n".encode("latin-1"), "odd.csv, line 3 is not text in UTF-8"),
-    "utf16_without_a_mark": ("a,label\n1,x\n2,y\n".encode("utf-16-le"), "odd.csv, line 1 contains a NUL byte"),
-    "utf16_cut_off": ("a,label\n1,x\n2,y\n".encode("utf-16")[:-1], "odd.csv is not text in UTF-8"),
-    "utf32": ("a,label\n1,x\n2,y\n".encode("utf-32"), "NUL byte"),
-    "zip": (b"PK\x03\x04\x14\x00\x00\x00\x08\x00\xe9\xff", "odd.csv, line 1"),
-    "parquet_by_another_name": (b"PAR1\x15\x04\x15\x00\x00", "odd.csv, line 1"),
-}
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(("content", "complaint"), UNDECODABLE.values(), ids=UNDECODABLE)
-def test_what_is_not_text_is_refused(content, complaint, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "odd.csv").write_bytes(content)
-    assert complaint in refused("fit", "odd.csv", "--target", "label")
-
-
-def test_a_compressed_file_that_is_cut_off_is_refused(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    whole = gzip.compress(b"a,label\n" + b"1.5,x\n-2,y\n" * 1000)
-    (tmp_path / "odd.csv.gz").write_bytes(whole[: len(whole) // 2])
-    assert "odd.csv.gz cannot be read" in refused("fit", "odd.csv.gz", "--target", "label")
-    (tmp_path / "odd.csv.gz").write_bytes(b"a,label\n1,x\n")
-    assert "odd.csv.gz cannot be read" in refused("fit", "odd.csv.gz", "--target", "label")
 
 
 @pytest.mark.parametrize(
@@ -337,47 +202,6 @@ def test_a_folder_named_like_a_partition_adds_no_column(tmp_path):
     (tmp_path / "year=2024").mkdir()
     pq.write_table(pa.table({"a": X, "label": Y}), tmp_path / "year=2024" / "odd.parquet")
     same(seen(tmp_path / "year=2024" / "odd.parquet")[0], {"a": X})
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("columns", "complaint"),
-    [
-        (
-            {"a": pa.array([1.0, np.inf, 2.0])},
-            "odd.parquet, row 2: column 'a' has 'inf', and the squares of numbers beyond",
-        ),
-        ({"a": pa.array([1, 2**53 + 1, 2])}, "odd.parquet, row 2: column 'a' has '9007199254740993', an integer that"),
-        ({"a": pa.array([1, 2**64 - 1, 2], pa.uint64())}, "row 2: column 'a' has '18446744073709551615', an integer"),
-        (
-            {"a": pa.array([[1.0], [2.0], [3.0]])},
-            "Column 'a' of odd.parquet holds lists, bytes or other compound values",
-        ),
-        ({"a": pa.array([b"1", b"2", b"3"])}, "Column 'a' of odd.parquet holds lists, bytes or other compound values"),
-        ({"": pa.array([1.0, 2.0, 3.0])}, "Column 1 of odd.parquet has no name"),
-        ({"a": pa.array([1.0, 2.0, 3.0]), "a ": pa.array([1.0, 2.0, 3.0])}, "odd.parquet has two columns 'a'"),
-        ({"a": pa.nulls(3)}, "odd.parquet has no column to learn from"),
-    ],
-    ids=["infinite", "2^53", "2^64", "lists", "bytes", "unnamed", "twice", "nulls"],
-)
-def test_parquet_refused(columns, complaint, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pq.write_table(pa.table({**columns, "label": Y}), tmp_path / "odd.parquet")
-    assert complaint in refused("fit", "odd.parquet", "--target", "label")
-
-
-def test_parquet_without_rows_or_columns_or_with_damage(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = tmp_path / "odd.parquet"
-    pq.write_table(pa.table({"a": pa.array([], pa.float64()), "label": pa.array([], pa.string())}), path)
-    assert "odd.parquet has no rows" in refused("fit", path.name, "--target", "label")
-    pq.write_table(pa.table({}), path)
-    assert "odd.parquet has no columns" in refused("fit", path.name, "--target", "label")
-    pq.write_table(pa.table({"a": X, "label": Y}), path)
-    path.write_bytes(path.read_bytes()[:-20])
-    assert "odd.parquet cannot be read as a Parquet file" in refused("fit", path.name, "--target", "label")
-    path.write_bytes(b"")
-    assert "odd.parquet cannot be read as a Parquet file" in refused("fit", path.name, "--target", "label")
 
 
 def test_what_the_user_calls_missing_is_missing(tmp_path):

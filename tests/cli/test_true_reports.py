@@ -1,6 +1,5 @@
 """Test that what reports, pictures and advice say is derived from the model that was kept."""
 
-import json
 import re
 from contextlib import chdir
 from types import SimpleNamespace
@@ -9,21 +8,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from running import facts_of
 from sklearn.datasets import make_moons
-from typer.testing import CliRunner
 
 import rkhs
-from rkhs._cli.advice import advise
-from rkhs._cli.charts import candidates_table, grid_chart
-from rkhs._cli.commands import app
 from rkhs._cli.comparison import PairedDifference, _ablations
-from rkhs._cli.effects import Effect
+from rkhs._cli.effects import Effect, advise
 from rkhs._cli.learning import PRIORS, Examples, Fit, Tried, _search
 from rkhs._cli.options import Request
-from rkhs._cli.picture import _draw_tried
-from rkhs._cli.report import sections
+from rkhs._cli.report import _draw_tried, candidates_table, grid_chart, sections
 from rkhs._estimators.graph_kernels import graphs_in
-from rkhs._estimators.scoring import KINDS
+from rkhs._estimators.search import KINDS
 
 
 @pytest.fixture(scope="module")
@@ -39,21 +34,9 @@ def moons(tmp_path_factory):
 
 def fitted(home, *options):
     with chdir(home):
-        arguments = [
-            "fit",
-            "moons.csv",
-            "--target",
-            "label",
-            "--ignore",
-            "left",
-            "--out",
-            "m.skops",
-            "--force",
-            "--json",
-        ]
-        done = CliRunner().invoke(app, [*arguments, *options])
-    assert done.exit_code == 0, done.stderr
-    return json.loads(done.stdout), (home / "m.html").read_text(), rkhs.load(home / "m.skops")[-1]
+        fit = ("fit", "moons.csv", "--target", "label", "--ignore", "left", "--out", "m.skops", "--force")
+        facts = facts_of(*fit, *options)
+    return facts, (home / "m.html").read_text(), rkhs.load(home / "m.skops")[-1]
 
 
 def test_the_report_of_a_sum_with_a_graph(moons):
@@ -169,3 +152,13 @@ def test_missing_cells_are_a_share_of_the_whole_table(rows, often):
     slope = Effect("a", [0.0, 1.0], np.array([[0.0], [1.0]]), np.array([[1.0], [-1.0]] * 25))
     table = [{"column": name, "kind": "numbers", "missing": 20} for name in ("a", "left out")]
     assert ("Cells are often missing in 'a':" in advice([slope], table, rows=rows)) == often
+
+
+def test_kernels_are_listed_by_evidence_and_no_errors_are_shown():
+    X = np.random.default_rng(0).uniform(size=(100, 2))
+    search = rkhs.InvariantRegressorCV().fit(X, np.sin(6 * X[:, 0]) + X[:, 1])
+    page = candidates_table(search, regression=True)
+    assert "logarithm of the evidence" in page
+    assert page.count("Matern") >= 3
+    assert page.count("<td>chosen</td>") == 1
+    assert grid_chart(search, regression=True) == ""

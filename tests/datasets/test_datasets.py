@@ -85,24 +85,18 @@ def test_digits_of_openml_keep_their_labels(nowhere, monkeypatch):
     assert found.train == 7291
 
 
-def test_without_file_and_network_it_says_what_is_missing(nowhere, monkeypatch):
+def test_without_file_and_network_it_says_what_is_missing(nowhere, monkeypatch, tmp_path):
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", no_network)
-    with pytest.raises(datasets.MissingDataError, match=r"heart was not found .* cannot be reached .* set RKHS_DATA"):
-        datasets.load("heart")
-    with pytest.raises(
-        datasets.MissingDataError, match=r"g241c was not found .* OpenML does not have it: set RKHS_DATA"
+    for name, sentence in (
+        ("heart", r"heart was not found .* cannot be reached .* set RKHS_DATA"),
+        ("g241c", r"g241c was not found .* OpenML does not have it: set RKHS_DATA"),
     ):
-        datasets.load("g241c")
-
-
-def test_without_any_folder_it_says_so(monkeypatch, tmp_path):
-    monkeypatch.delenv("RKHS_DATA", raising=False)
+        with pytest.raises(datasets.MissingDataError, match=sentence):
+            datasets.load(name)
+    monkeypatch.delenv("RKHS_DATA")
     monkeypatch.setattr(datasets, "_SHARED_DATA", tmp_path / "none")
     with pytest.raises(datasets.MissingDataError, match="RKHS_DATA is not set"):
         datasets.load("g241c")
-
-
-def test_an_unknown_name_is_answered_with_the_names():
     with pytest.raises(ValueError, match=r"no data set 'hart'; there are bci, .*heart"):
         datasets.load("hart")
 

@@ -10,6 +10,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_classifiers_classes, estimator_checks_generator
 
 import rkhs
+from estimators.models import ORDERED
 
 # As in scikit-learn's own suite: whether a solver reaches its tolerance on every odd data set is another matter.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -63,11 +64,11 @@ def _slow(label, name, options):
     if label in SEARCHES or label == "unlabeled, graph":
         return True
     alike = label in SEMI_SUPERVISED and "class" not in name
-    return alike or (label not in FAST | APPROXIMATED and _of_containers(name, options))
+    return alike or (label not in ORDERED | FAST | APPROXIMATED and _of_containers(name, options))
 
 
 def _all_checks():
-    for label, estimator in (FAST | APPROXIMATED | COSTLY | SEMI_SUPERVISED | SEARCHES).items():
+    for label, estimator in (ORDERED | FAST | APPROXIMATED | COSTLY | SEMI_SUPERVISED | SEARCHES).items():
         for _, check in estimator_checks_generator(estimator):
             name, options = check.func.__name__, check.keywords
             if label in SEMI_SUPERVISED and check.func is check_classifiers_classes:

@@ -8,19 +8,11 @@ from scipy.stats import kendalltau
 from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rkhs
-from rkhs._estimators import observation_estimator
+from estimators.models import ORDERED
+from rkhs._estimators import observations
 from rkhs._estimators.comparisons import Order
-
-MODELS = [rkhs.KernelPoissonRegressor(), rkhs.PreferenceRegressor(), rkhs.SurvivalRanker(), rkhs.OrdinalClassifier()]
-
-
-@pytest.mark.every("check")
-@parametrize_with_checks(MODELS)
-def test_contract(estimator, check):
-    check(estimator)
 
 
 def counts(size=150, seed=0):
@@ -53,15 +45,15 @@ def test_cross_validation_chooses_c_and_scale():
     X, y, exposure, rate = counts(200)
     model = rkhs.KernelPoissonRegressor(C="cv", scale="cv").fit(X, y / exposure, sample_weight=exposure)
     linear = PoissonRegressor(alpha=0.01).fit(X, y / exposure, sample_weight=exposure)
-    assert model.C_ in observation_estimator.GRID
+    assert model.C_ in observations.GRID
     assert mean_poisson_deviance(rate, model.predict(X)) < 0.3 * mean_poisson_deviance(rate, linear.predict(X))
 
 
 def test_landmarks_above_a_size(monkeypatch):
     X, y, exposure, _ = counts(400)
     exact = rkhs.KernelPoissonRegressor(scale=1.0).fit(X, y / exposure, sample_weight=exposure)
-    monkeypatch.setattr(observation_estimator, "MOST_EXACT", 300)
-    monkeypatch.setattr(observation_estimator, "FUNCTIONS", 100)
+    monkeypatch.setattr(observations, "MOST_EXACT_OBSERVATIONS", 300)
+    monkeypatch.setattr(observations, "FUNCTIONS", 100)
     with pytest.warns(UserWarning, match="100 landmarks, because there are 400 points"):
         fast = rkhs.KernelPoissonRegressor(scale=1.0).fit(X, y / exposure, sample_weight=exposure)
     assert "Landmarks: 100" in fast.solution_.span
@@ -80,7 +72,7 @@ def test_counts_that_are_refused(y, match):
 
 
 @pytest.mark.every
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("model", ORDERED.values(), ids=ORDERED)
 def test_parameters_that_are_refused(model):
     X, y = np.arange(8.0)[:, None], [1, 2, 1, 3, 2, 1, 3, 2]
     for name, value, match in (
@@ -259,12 +251,3 @@ def test_probabilities_of_ordered_classes():
     assert np.all(P >= 0)
     assert np.array_equal(model.classes_[P[:100].argmax(axis=1)], model.predict(X))
     assert model.score(X, y) > 0.8
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
-def test_models_are_saved(model, tmp_path):
-    X = np.random.default_rng(0).standard_normal((30, 2))
-    fitted = clone(model).fit(X, np.digitize(X[:, 0], [-0.5, 0.5]))
-    rkhs.save(fitted, tmp_path / "model.skops")
-    assert np.array_equal(rkhs.load(tmp_path / "model.skops").predict(X), fitted.predict(X))

@@ -7,7 +7,8 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs._estimators.cross_validation import Folds, Search
+from rkhs._estimators.folds import Folds
+from rkhs._estimators.search import Candidate, best_of, cv_results
 
 
 def shuffled(folds):
@@ -76,7 +77,7 @@ def test_balanced_classes_are_those_of_each_fold(centers):
         name = f"split{k}_test_score"
         np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Folds, "weighted", lambda self, _: self)
+        patch.setattr(Folds, "weighted", lambda self, *_: self)
         counted = rkhs.InvariantClassifierCV(
             invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, tol=1e-10, **settings
         ).fit(X, y)
@@ -178,11 +179,15 @@ def test_of_equals_the_one_with_the_least_loss():
     candidates = [{"C": C, "nu": nu} for C in (1, 10) for nu in (0, 1)]
     scores = np.array([[0.5, 1.0], [1.0, 0.5], [0.75, 0.75], [0.9, 0.5]])
     losses = np.array([[0.4, 0.4], [0.1, 0.5], [0.2, 0.5], [0.0, 0.0]])
-    assert Search(candidates, scores, losses, 0.0).best == 1
+
+    def scored():
+        rows = zip(candidates, scores, losses, strict=True)
+        return [Candidate(params, -score.mean(), score, tie=loss.mean()) for params, score, loss in rows]
+
+    assert best_of(scored()).params == candidates[1]
     scores[2] += 0.01
-    found = Search(candidates, scores, losses, 0.0)
-    assert found.best == 2
-    assert found.results(["C", "nu"])["rank_test_score"].tolist() == [2, 2, 1, 4]
+    assert best_of(scored()).params == candidates[2]
+    assert cv_results(scored(), 0.0)["rank_test_score"].tolist() == [2, 2, 1, 4]
 
 
 def test_the_loss_among_equals_is_that_of_held_out_labels():
@@ -225,3 +230,26 @@ def test_the_score_of_a_list_of_losses_does_not_depend_on_its_order():
     one, other = (rkhs.InvariantRegressorCV(loss=each, **options).fit(X, y) for each in (losses, losses[::-1]))
     assert one.best_score_ == pytest.approx(other.best_score_)
     assert one.loss_ == other.loss_
+
+
+@pytest.mark.parametrize("invariance", ["auto", "gradient"])
+def test_a_search_takes_a_shape(invariance):
+    """The settings are those without it, and the model is that of the plain estimator with them."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 6, (40, 1))
+    y = np.tanh(X[:, 0] - 3) + 0.3 * rng.standard_normal(40)
+    options = {"kernel": "gaussian", "invariance": invariance, "Cs": [1, 10], "nus": [0.1], "cv": 3, "tol": 1e-8}
+    shape = {0: "increasing"}
+    search = rkhs.InvariantRegressorCV(**options, shape=shape).fit(X, y)
+    assert search.best_params_ == rkhs.InvariantRegressorCV(**options).fit(X, y).best_params_
+    params = {"kernel": "gaussian", "invariance": invariance, **search.best_params_}
+    plain = rkhs.InvariantRegressor(**params, shape=shape, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(search.predict(X), plain.predict(X), atol=1e-5)
+    assert search.shape_certificate_.proved
+
+
+def test_a_shape_of_classes_is_proved_for_what_is_chosen(moons):
+    X, few = moons
+    model = rkhs.InvariantClassifierCV(shape={1: "decreasing"}).fit(X, few)  # graphs and rotations cannot be proved
+    assert model.shape_certificate_.proved
+    assert {row["prior"] for row in model.selection_report_["candidates"]} <= {"none", "scales"}

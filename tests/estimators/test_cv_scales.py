@@ -6,7 +6,14 @@ from sklearn.datasets import make_friedman1
 
 import rkhs
 from rkhs._estimators.length_scales import ScaleLearner
-from rkhs._estimators.scoring import C_for_loss, Candidate, Labeled, leave_group_out, leave_one_out
+from rkhs._estimators.search import (
+    C_for_loss,
+    Candidate,
+    LeaveOneOutScorer,
+    ScoringTargets,
+    leave_group_out,
+    leave_one_out,
+)
 
 
 def some(count=60, features=3, seed=0):
@@ -16,13 +23,17 @@ def some(count=60, features=3, seed=0):
 
 
 def metrics(X, weight, target, classes=None):
-    labeled = Labeled(np.arange(len(X)), target, weight / weight.mean(), classes)
-    return ScaleLearner(X, labeled, lambda kernel, scale: rkhs.Gaussian(scale), [1.0, 100.0])
+    targets = ScoringTargets(np.arange(len(X)), target, weight / weight.mean(), classes)
+    return ScaleLearner(LeaveOneOutScorer(X, targets, lambda kernel, scale: rkhs.Gaussian(scale), [1.0, 100.0]), X)
+
+
+def start(scale, C=100.0, kernel="gaussian"):
+    return Candidate({"kernel": kernel, "scale": scale, "C": C}, 1.0, np.ones(1))
 
 
 def test_a_group_left_out_is_that_of_a_refit():
     X, weight, target = some(20)
-    labeled, kernel = Labeled(np.arange(20), target, weight, None), rkhs.Gaussian(0.7)
+    labeled, kernel = ScoringTargets(np.arange(20), target, weight, None), rkhs.Gaussian(0.7)
     group, kept = np.array([3, 7, 8]), np.setdiff1d(np.arange(20), [3, 7, 8])
     term = rkhs.Term(rkhs.Evaluation(X[kept]), rkhs.Squared(), target[kept], 5.0 * weight[kept])
     f = rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-12).function
@@ -48,13 +59,13 @@ def test_folds_do_not_depend_on_order_and_units():
 def test_scales_are_taken_where_one_feature_matters_and_not_where_all_do():
     X, weight, target = some(120, 6)
     one = metrics(X, weight, target)
-    base = Candidate("none", "gaussian", 1.2, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
+    base = start(1.2)
     found = one.candidate([base], base)
     assert found is not None
-    assert np.argmin(found.scale) == 0
-    assert 4 * min(found.scale) < sorted(found.scale)[1]
+    assert np.argmin(found.params["scale"]) == 0
+    assert 4 * min(found.params["scale"]) < sorted(found.params["scale"])[1]
     Y = np.sin(X.sum(axis=1, keepdims=True))
-    common = Candidate("none", "gaussian", 1.15, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
+    common = start(1.15)
     assert metrics(X, weight, Y).candidate([common], common) is None
 
 
@@ -62,16 +73,16 @@ def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
     """By hand, for one fold."""
     X, weight, target = some(120, 6)
     one = metrics(X, weight, target)
-    base = Candidate("none", "gaussian", 1.2, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0)
+    base = start(1.2)
     found = one.candidate([base], base)
     errors, weights = [], []
     for group, rest in one.folds():
         _, scale = one.learned(base, rest)
         C, _ = one._best("gaussian", scale, rest)
-        term = rkhs.Term(rkhs.Evaluation(X[rest]), rkhs.Squared(), target[rest, 0], C * one.labeled.weight[rest])
+        term = rkhs.Term(rkhs.Evaluation(X[rest]), rkhs.Squared(), target[rest, 0], C * one.scorer.targets.weight[rest])
         f = rkhs.Problem(rkhs.Gaussian(scale), [term], rkhs.Constant()).solve(tol=1e-12).function
         errors.append((f(X[group]) - target[group, 0]) ** 2)
-        weights.append(one.labeled.weight[group])
+        weights.append(one.scorer.targets.weight[group])
     assert found.loss == pytest.approx(np.average(np.concatenate(errors), weights=np.concatenate(weights)), rel=1e-6)
 
 
@@ -136,10 +147,6 @@ def test_the_scale_of_a_plain_model_is_learned(criterion):
     scale = fitted.function_.kernel.scale
     assert len(scale) == 4
     assert 3 * scale[0] < min(scale[1:])
-    with pytest.raises(ValueError, match=r"scale='evidence' can be learned for the named kernels.*Problem.tune"):
-        rkhs.InvariantRegressor(rkhs.Gaussian(), scale="evidence").fit(X, target[:, 0])
-    with pytest.raises(ValueError, match="scale must be positive"):
-        rkhs.InvariantRegressor(scale="best").fit(X, target[:, 0])
 
 
 def test_a_linear_trend_is_found_and_extrapolates():
@@ -164,7 +171,7 @@ def test_a_linear_trend_is_found_and_extrapolates():
 def test_one_kernel_with_the_largest_evidence_is_scored():
     X, weight, target = some(120, 6)
     one = metrics(X, weight, target)
-    starts = [Candidate("none", "gaussian", s, 100.0, np.ones((120, 1)), np.ones(120), 1.0, 1.0) for s in (1.2, 1.3)]
+    starts = [start(s) for s in (1.2, 1.3)]
     evidence = [one.learned(start, np.arange(120))[0] for start in starts]
     best = starts[int(np.argmax(evidence))]
     assert one.candidate(starts, best).loss == one.candidate([best], best).loss
@@ -178,7 +185,7 @@ def test_C_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
     density = np.exp(-loss.value(grid, np.zeros_like(grid)) / 0.5)
     order = (np.arange(1000)[:, None] + 0.5) / 1000
     noise = np.interp(order, np.cumsum(density) / density.sum(), grid)
-    labeled = Labeled(np.arange(1000), -noise, np.ones(1000), None)
+    labeled = ScoringTargets(np.arange(1000), -noise, np.ones(1000), None)
     expected = 1e-6 * 2 * np.var(noise) / 0.5
     assert C_for_loss(loss, 1e-6, np.eye(1000), labeled) == pytest.approx(expected, rel=0.02)
     assert C_for_loss(loss, 1e20, np.eye(1000), labeled) <= C_for_loss(loss, 2e4, np.eye(1000), labeled)
@@ -210,11 +217,12 @@ def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_eviden
     X = np.random.default_rng(3).integers(0, 4, (90, 6)).astype(float)
     target = np.where((X[:, :4] == [0, 3, 0, 1]).sum(axis=1) >= 2, 1.0, -1.0)[:, None]
     kernels = {"gaussian": rkhs.Gaussian, "laplace": rkhs.kernels.Laplace}
-    smooth, rough = (Candidate("none", kernel, 2.0, 1.0, np.ones((90, 1)), np.ones(90), 1.0, 1.0) for kernel in kernels)
+    smooth, rough = (start(2.0, 1.0, kernel) for kernel in kernels)
 
     def learner(classes):
-        labeled = Labeled(np.arange(90), target, np.ones(90), classes)
-        return ScaleLearner(X, labeled, lambda kernel, scale: kernels[kernel](scale), [0.1, 1.0, 10.0])
+        targets = ScoringTargets(np.arange(90), target, np.ones(90), classes)
+        scorer = LeaveOneOutScorer(X, targets, lambda kernel, scale: kernels[kernel](scale), [0.1, 1.0, 10.0])
+        return ScaleLearner(scorer, X)
 
     of_classes, of_values = learner((target[:, 0] > 0).astype(int)), learner(None)
     errors = [of_classes.candidate([start], smooth).loss for start in (smooth, rough)]
@@ -222,4 +230,4 @@ def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_eviden
     assert of_classes.candidate([smooth, rough], smooth).loss == errors[1]
     evidences = [of_values.learned(start, np.arange(90))[0] for start in (smooth, rough)]
     assert evidences[1] < evidences[0]
-    assert of_values.candidate([smooth, rough], smooth).kernel == "gaussian"
+    assert of_values.candidate([smooth, rough], smooth).params["kernel"] == "gaussian"

@@ -152,7 +152,14 @@ def test_prediction_needs_the_same_atoms(model):
 KERNEL = rkhs.Matern(2.5, scale=2.0)
 
 
-@pytest.mark.parametrize(("factor", "remedy"), [(-1.0, "wrong sign.*by -1"), (23.06, "other units.*by 0.04")])
+@pytest.mark.parametrize(
+    ("factor", "remedy"),
+    [
+        (-1.0, r"energies have the wrong sign\. Multiply them by -1"),
+        (23.06, r"energies are in other units\. Multiply them by 0\.04"),
+        (-23.06, r"energies have the wrong sign and are in other units\. Multiply them by -0\.04"),
+    ],
+)
 def test_energies_that_contradict_the_forces_are_reported(factor, remedy):
     with pytest.warns(UserWarning, match=remedy):
         rkhs.ForceFieldRegressor(KERNEL, symmetries=SYMMETRIES).fit(R, F, factor * E)

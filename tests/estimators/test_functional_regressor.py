@@ -109,12 +109,6 @@ def test_several_outputs_and_missing_rows():
         np.testing.assert_allclose(model.predict(NEW), np.concatenate([np.sin(NEW), np.cos(NEW)], axis=1), atol=0.01)
 
 
-def test_saved_and_opened(tmp_path):
-    model = rkhs.FunctionalRegressor().fit(Measurement(rkhs.Evaluation(X), np.sin(X[:, 0])))
-    rkhs.save(model, tmp_path / "model")
-    np.testing.assert_array_equal(rkhs.load(tmp_path / "model").predict(NEW), model.predict(NEW))
-
-
 @pytest.mark.every
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),

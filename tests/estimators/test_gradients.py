@@ -116,12 +116,6 @@ def test_outputs_that_are_observed_at_different_rows():
         rkhs.InvariantRegressor(unlabeled=np.nan).fit(X, Y)
 
 
-def test_saved_and_opened(tmp_path):
-    estimator = rkhs.InvariantRegressor(**OPTIONS).fit(X, f(X), gradients=slopes(X))
-    rkhs.save(estimator, tmp_path / "model")
-    np.testing.assert_array_equal(rkhs.load(tmp_path / "model").predict_gradient(NEW), estimator.predict_gradient(NEW))
-
-
 @pytest.mark.parametrize("outputs", [(), (2,)])
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_slopes_in_other_units_are_warned_of(outputs, factor):

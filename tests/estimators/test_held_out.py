@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs._estimators import calibration, cross_validation
+from rkhs._estimators import calibration, folds
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
 Y = Y - Y.mean()
@@ -18,7 +18,7 @@ SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:15]))
 @pytest.fixture
 def tight(monkeypatch):
     """Folds that are solved well enough to be compared."""
-    monkeypatch.setattr(cross_validation, "FOLD_TOL", 1e-8)
+    monkeypatch.setattr(folds, "FOLD_TOL", 1e-8)
 
 
 def without(model, left, target=Y, **weights):
@@ -127,7 +127,7 @@ def test_the_settings_of_a_stream_are_those_that_it_has_learned():
     waves = rkhs.FourierFeatures(30)
     model = rkhs.InvariantRegressor(scale="evidence", C=5.0, invariance=None, loss="absolute", approximation=waves)
     model.fit(X, Y)
-    assert model._held_out.held_out().problem.kernel == model.function_.features.kernel
+    assert model._held_out.config.kernel == model.function_.features.kernel
     assert np.all(np.isfinite(model.predict_interval(X[:2])))
 
 

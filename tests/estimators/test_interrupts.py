@@ -5,13 +5,15 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import interrupts
 import rkhs
+from estimators.models import MODELS
 from rkhs import _progress
-from rkhs._estimators import cv, landmark_count
+from rkhs._estimators import cv, selection
 from rkhs._finite.monitor import Monitor
 from rkhs._problem import Problem
 
@@ -189,8 +191,8 @@ def test_a_time_limit_ends_a_search_with_what_is_tried(options, monkeypatch):
 
 
 def test_more_labels_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
-    monkeypatch.setattr(cv, "MOST_EXACT", 50)
-    monkeypatch.setattr(landmark_count, "MOST", 20)
+    monkeypatch.setattr(cv, "MOST_EXACT_LABELS", 50)
+    monkeypatch.setattr(selection, "MOST_COUNT", 20)
     message = "20 landmarks for 60 labels, because of more than 50 labels"
     with pytest.warns(UserWarning, match=message) as record:
         model = rkhs.InvariantClassifierCV(Cs=[1, 10]).fit(X, Y)
@@ -200,21 +202,14 @@ def test_more_labels_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
     assert exact.solution_.span is None
 
 
-CLASSIFIERS = [
-    rkhs.InvariantClassifier(),
-    rkhs.InvariantClassifier(approximation=rkhs.Landmarks(10)),
-    rkhs.InvariantClassifierCV(invariance="gradient", loss="squared_hinge", Cs=[1], nus=[0], cv=2),
-    rkhs.InvariantClassifier(invariance="graph", C=100.0, nu=1000.0),
-    rkhs.ThinPlateClassifier(),
-    rkhs.VirtualSampleSVC(),
-]
+CLASSIFIERS = {name: model for name, model in MODELS.items() if is_classifier(model)}
 
 
-@pytest.mark.parametrize("estimator", CLASSIFIERS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("estimator", CLASSIFIERS.values(), ids=CLASSIFIERS)
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_a_fit_that_fails_changes_nothing(estimator, error, monkeypatch):
     """Neither classes nor features nor anything else of the fit that failed is left."""
-    estimator.fit(X, Y)
+    estimator = clone(estimator).fit(X, Y)
     before, chances = dict(vars(estimator)), estimator.predict_proba(X)
 
     def fail(*_):

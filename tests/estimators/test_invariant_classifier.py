@@ -90,22 +90,6 @@ class TestLabels:
         np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-3)
         np.testing.assert_array_equal(model.classes_, [0, 1, 2])
 
-    def test_minus_one_and_one_are_ambiguous(self):
-        X, y = make_moons(20, random_state=0)
-        with pytest.raises(ValueError, match="unlabeled=None, or encode the classes as 0 and 1"):
-            rkhs.InvariantClassifier().fit(X, 2 * y - 1)
-        model = rkhs.InvariantClassifier(unlabeled=None).fit(X, 2 * y - 1)
-        np.testing.assert_array_equal(model.classes_, [-1, 1])
-        assert model.labeled_.all()
-
-    def test_names_are_labels_and_any_name_can_be_none(self):
-        X, y = make_moons(20, random_state=0)
-        names = np.array(["no", "yes"])[y]
-        np.testing.assert_array_equal(rkhs.InvariantClassifier().fit(X, names).classes_, ["no", "yes"])
-        some = np.where(np.arange(20) < 10, names, "?")
-        model = rkhs.InvariantClassifier(unlabeled="?").fit(X, some)
-        np.testing.assert_array_equal(model.labeled_, np.arange(20) < 10)
-
     def test_objects(self):
         X, y = make_moons(20, random_state=0)
         mixed = np.array(["no", "yes"], dtype=object)[y]

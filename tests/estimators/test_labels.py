@@ -66,6 +66,8 @@ def test_what_works(kind, estimator):
     y, marker, classes = KINDS[kind]
     found = clone(estimator).set_params(unlabeled=marker).fit(X, y)
     assert found.classes_.tolist() == classes
+    if estimator.approximation is None:
+        np.testing.assert_array_equal(found.labeled_, KNOWN | ("is a class" in kind))
     np.testing.assert_allclose(found.decision_function(X), of_codes(estimator, "is a class" in kind), atol=1e-9)
     assert set(found.predict(X).tolist()) <= set(classes)
 
@@ -175,8 +177,10 @@ def test_minus_one_on_a_scale_is_not_taken_as_no_label_without_a_word(way, kind)
 @pytest.mark.parametrize("other", [0, 1])
 @pytest.mark.parametrize("way", LEARN)
 def test_minus_one_as_one_of_two_classes(way, other):
-    with pytest.raises(ValueError, match=f"y is -1 or {other} and .* If -1 is a class, pass unlabeled=None"):
-        LEARN[way](np.where(TRUE, other, -1))
+    y = np.where(TRUE, other, -1)
+    with pytest.raises(ValueError, match=f"y is -1 or {other} and .* If -1 is a class, pass unlabeled=None, or encode"):
+        LEARN[way](y)
+    assert LEARN[way](y, unlabeled=None).classes_.tolist() == [-1, other]
 
 
 LARGE = [2**63 + 1 if one else 2**63 + 2 for one in TRUE]

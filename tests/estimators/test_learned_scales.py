@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs._estimators import cross_validation
+from rkhs._estimators import folds
 from rkhs.kernels._scaled import median_scale
 
 RNG = np.random.default_rng(0)
@@ -18,7 +18,7 @@ OWN = {"C": 10.0, "invariance": None}
 @pytest.mark.parametrize("loss", ["squared", pytest.param("absolute", marks=pytest.mark.slow)])
 def test_cv_is_the_scale_of_the_least_loss_left_out(loss, monkeypatch):
     """By fitting again without each fold, for each candidate."""
-    monkeypatch.setattr(cross_validation, "FOLD_TOL", 1e-8)
+    monkeypatch.setattr(folds, "FOLD_TOL", 1e-8)
     Z, y = X[:25], WAVES[:25]
     found = rkhs.InvariantRegressor(scale="cv", loss=loss, **OWN).fit(Z, y).function_.kernel.scale
     spread = Z.std(axis=0)
@@ -69,7 +69,8 @@ def test_what_it_cannot_do_is_said():
         rkhs.InvariantRegressor(scale="cv").fit(X, WAVES, gradients=np.zeros((300, 3)))
     with pytest.raises(ValueError, match='one of "median", "evidence", "loo", "cv", "agop", "agop-diagonal", got'):
         rkhs.InvariantRegressor(scale="best").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
-    with pytest.raises(ValueError, match="can be learned for the named kernels"):
-        rkhs.InvariantRegressor(rkhs.Gaussian(1.0), scale="cv").fit(X, WAVES)
+    for rule in ("cv", "evidence"):
+        with pytest.raises(ValueError, match=rf"scale='{rule}' can be learned for the named kernels.*Problem.tune"):
+            rkhs.InvariantRegressor(rkhs.Gaussian(1.0), scale=rule).fit(X, WAVES)
     with pytest.raises(ValueError, match="is learned from labels"):
         rkhs.VirtualSampleSVC(scale="cv").fit(X, (WAVES > 0).astype(int))

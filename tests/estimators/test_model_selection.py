@@ -15,7 +15,7 @@ import rkhs
 from clocks import ticking
 from rkhs import _progress
 from rkhs._estimators.graph_kernels import CUTOFFS, cluster_kernel, graphs_in, unreached
-from rkhs._estimators.scoring import Candidate, Labeled, leave_one_out
+from rkhs._estimators.search import Candidate, ScoringTargets, leave_one_out
 from rkhs._estimators.selection import SHARES, Choice, SelectionMonitor
 from rkhs._graphs.filters import ChebyshevFilters
 from rkhs.kernels import GraphKernel, NeighborGraph
@@ -223,12 +223,13 @@ def test_several_classes_and_regression():
 def scored(squares, kind="none", C=1.0):
     """A candidate with some squared errors."""
     squares = np.asarray(squares, dtype=float)
-    return Candidate(kind, "gaussian", 1.0, C, squares[:, None], squares, squares.mean(), 0.1)
+    params = {"C": C, "nu": 0.0, "scale": 1.0, "kernel": "gaussian", "invariance": None}
+    return Candidate(params, squares.mean(), np.array([0.9]), kind=kind, error=0.1, values=squares[:, None])
 
 
 def choice_of(*found, assumed=None):
-    count = len(found[0].squares)
-    labeled = Labeled(np.arange(count), np.ones((count, 1)), np.ones(count), np.ones(count, int))
+    count = len(found[0].values)
+    labeled = ScoringTargets(np.arange(count), np.ones((count, 1)), np.ones(count), np.ones(count, int))
     return Choice(found, labeled, True, assumed)
 
 
@@ -506,7 +507,7 @@ def test_new_points_have_the_values_of_nodes_nearby():
 
 def test_ctrl_c_leaves_nothing(monkeypatch):
     X, y = make_moons(60, noise=0.2, random_state=0)
-    monkeypatch.setattr("rkhs._estimators.selection.leave_one_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("rkhs._estimators.search.leave_one_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     fresh = rkhs.InvariantClassifierCV()
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(X, y)

@@ -12,6 +12,7 @@ import pytest
 from sklearn.base import clone, is_classifier
 
 import rkhs
+from estimators.models import MODELS, SPANNED, values
 from rkhs.invariances import Monotone
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -21,23 +22,9 @@ X = RNG.normal(size=(24, 3))
 FRAME = pd.DataFrame(X, columns=["age", "income", "height"], index=RNG.permutation(24) / 2)
 TARGET = X[:, 0] - 2 * X[:, 1]
 CLASSES = (TARGET > 0).astype(int)
-GRID = {"Cs": [1, 10], "nus": [0.1], "cv": 2}
 SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:8]))
 ESTIMATORS = {
-    "InvariantClassifier": rkhs.InvariantClassifier(loss="squared_hinge"),
-    "InvariantRegressor": rkhs.InvariantRegressor(),
-    "InvariantClassifierCV": rkhs.InvariantClassifierCV(**GRID),
-    "InvariantRegressorCV": rkhs.InvariantRegressorCV(**GRID),
-    "InvariantClassifier, graph": rkhs.InvariantClassifier(
-        loss="squared_hinge", invariance="graph", C=100.0, nu=1000.0
-    ),
-    "VirtualSampleSVC": rkhs.VirtualSampleSVC([lambda X: X + 0.1], loss="squared_hinge"),
-    "ThinPlateClassifier": rkhs.ThinPlateClassifier(),
-    "ThinPlateRegressor": rkhs.ThinPlateRegressor(),
-    "InvariantClassifier, landmarks": rkhs.InvariantClassifier(loss="squared", scale=1.0, approximation=SPAN),
-    "InvariantRegressor, landmarks": rkhs.InvariantRegressor(scale=1.0, approximation=SPAN),
-    "InvariantClassifierCV, landmarks": rkhs.InvariantClassifierCV(loss="squared", approximation=SPAN, **GRID),
-    "InvariantRegressorCV, landmarks": rkhs.InvariantRegressorCV(approximation=SPAN, **GRID),
+    name: clone(model).set_params(approximation=SPAN) if name in SPANNED else model for name, model in MODELS.items()
 }
 IN_BLOCKS = ("InvariantClassifier, landmarks", "InvariantRegressor, landmarks")
 COLLECTED = tuple(name for name in ESTIMATORS if "CV" in name)  # blocks are put together in memory
@@ -52,10 +39,6 @@ CHANGES = {
 
 def y_of(estimator):
     return CLASSES if is_classifier(estimator) else TARGET
-
-
-def values(estimator, rows):
-    return estimator.decision_function(rows) if is_classifier(estimator) else estimator.predict(rows)
 
 
 def lazy(frame):
@@ -119,6 +102,8 @@ def test_predict(name, change):
     found = check(change, lambda frame: values(estimator, frame))
     if found is not None:
         np.testing.assert_allclose(found, values(clone(estimator).fit(X, y_of(estimator)), X), atol=1e-9)
+        frame, y = pl.from_pandas(FRAME), pl.Series(y_of(estimator))
+        np.testing.assert_allclose(values(clone(estimator).fit(frame, y), frame), found, atol=1e-9)
 
 
 @cache

@@ -10,6 +10,7 @@ from sklearn import config_context
 from sklearn.base import clone, is_classifier
 
 import rkhs
+from estimators.models import GRID, MODELS, QUANTILES
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -20,24 +21,14 @@ TARGET = np.sin(X[:, 0]) - X[:, 1]
 CLASSES = (TARGET > 0).astype(int)
 WEIGHT = RNG.uniform(0.5, 2.0, 24)
 SLOPES = np.stack([np.cos(X[:, 0]), np.full(24, -1.0)], axis=1)
-GRID = {"Cs": [1, 10], "nus": [0.1], "cv": 2}
 SPAN = rkhs.Landmarks(8)
 ESTIMATORS = {
-    "classifier": rkhs.InvariantClassifier(loss="squared_hinge"),
-    "regressor": rkhs.InvariantRegressor(),
-    "regressor, absolute": rkhs.InvariantRegressor(loss="absolute"),
-    "regressor, agop": rkhs.InvariantRegressor(scale="agop"),
-    "classifier CV": rkhs.InvariantClassifierCV(**GRID),
-    "regressor CV": rkhs.InvariantRegressorCV(**GRID),
-    "classifier, graph": rkhs.InvariantClassifier(loss="squared_hinge", invariance="graph", C=100.0, nu=1000.0),
-    "VirtualSampleSVC": rkhs.VirtualSampleSVC([lambda X: X + 0.1], loss="squared_hinge"),
-    "thin plate classifier": rkhs.ThinPlateClassifier(),
-    "thin plate regressor": rkhs.ThinPlateRegressor(),
-    "quantiles": rkhs.QuantileRegressor([0.3, 0.7]),
-    "classifier, landmarks": rkhs.InvariantClassifier(loss="squared_hinge", approximation=SPAN),
-    "regressor, landmarks": rkhs.InvariantRegressor(approximation=SPAN),
-    "regressor, landmarks, absolute": rkhs.InvariantRegressor(loss="absolute", approximation=SPAN),
-    "regressor CV, waves": rkhs.InvariantRegressorCV(approximation=rkhs.FourierFeatures(8), **GRID),
+    **MODELS,
+    **QUANTILES,
+    "absolute": rkhs.InvariantRegressor(loss="absolute"),
+    "agop": rkhs.InvariantRegressor(scale="agop"),
+    "landmarks, absolute": rkhs.InvariantRegressor(loss="absolute", approximation=SPAN),
+    "waves": rkhs.InvariantRegressorCV(approximation=rkhs.FourierFeatures(8), **GRID),
 }
 KINDS = {
     "NumPy": np.array,
@@ -93,7 +84,9 @@ def test_arrays_that_change_after_fit(name):
     check_machine(name)
 
 
-@pytest.mark.parametrize("name", ["classifier", "regressor", "classifier CV", "classifier, landmarks"])
+@pytest.mark.parametrize(
+    "name", ["InvariantClassifier", "InvariantRegressor", "InvariantClassifierCV", "InvariantClassifier, landmarks"]
+)
 def test_weights_that_change_after_fit(name):
     """Weights that are not one have points merged, which makes a copy of them, and are used again by probabilities."""
     check_machine(name, weights=[WEIGHT])
@@ -101,8 +94,8 @@ def test_weights_that_change_after_fit(name):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [(name, kind) for name in ("classifier", "regressor") for kind in KINDS]
-    + [("regressor, landmarks, absolute", "data frame")],
+    [(name, kind) for name in ("InvariantClassifier", "InvariantRegressor") for kind in KINDS]
+    + [("landmarks, absolute", "data frame")],
 )
 def test_all_kinds_of_arrays(name, kind):
     with config_context(array_api_dispatch=True) if kind == "tensor" else nullcontext():
@@ -176,7 +169,7 @@ def test_rows_of_which_none_is_kept_are_not_copied(tmp_path):
     """A memory map may be larger than the memory; and the caller's array stays one that can be written to."""
     rows = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
     rows[:] = X
-    model = clone(ESTIMATORS["regressor, landmarks"])
+    model = clone(ESTIMATORS["InvariantRegressor, landmarks"])
     assert np.shares_memory(model._validated(rows, TARGET, own=False)[0], rows)
     model.fit(rows, TARGET)
     assert rows.flags.writeable

@@ -14,9 +14,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs._estimators import cross_validation
-from rkhs._estimators.cross_validation import rows_per_fold
+from rkhs._estimators import folds
 from rkhs._estimators.data import Sample
+from rkhs._estimators.folds import rows_per_fold
 
 ROWS = 48
 NEW = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [0.5, 0.5], [2.5, 2.0]])
@@ -76,7 +76,7 @@ def said_by_regressor(model):
 
 def compare(fitted, said, y, slopes=None):
     """Compare what is said of repeated rows with what is said of jittered ones."""
-    rows = Sample.of(X, None, y, np.ones(ROWS, bool), slopes=slopes).apart()
+    rows = Sample.of(X, None, y, np.ones(ROWS, bool), slopes=slopes).unmerged()
     given = (rows.y,) if slopes is None else (rows.y, rows.slopes)
     whole = said(fitted(rows.X, *given))
     jitters = [1e-6 * np.random.default_rng(seed).standard_normal(X.shape) for seed in range(2)]
@@ -90,7 +90,7 @@ def compare(fitted, said, y, slopes=None):
 @pytest.fixture
 def tight(monkeypatch):
     """Solve models of folds well enough to be compared."""
-    monkeypatch.setattr(cross_validation, "FOLD_TOL", 1e-6)
+    monkeypatch.setattr(folds, "FOLD_TOL", 1e-6)
 
 
 @pytest.mark.usefixtures("tight")
@@ -165,11 +165,11 @@ def test_whole_weights_are_numbers_of_rows_and_others_are_not():
     points = np.array([[0.0], [1.0], [1.0]])
     counted = Sample.of(points, times, y, y == 0)
     np.testing.assert_array_equal(np.sort(counted.count), [1, 5])
-    np.testing.assert_array_equal(np.sort(counted.apart().X[:, 0]), [0, 1, 1, 1, 1, 1])
+    np.testing.assert_array_equal(np.sort(counted.unmerged().X[:, 0]), [0, 1, 1, 1, 1, 1])
     weighted = Sample.of(points, 0.5 * times, y, y == 0)
     np.testing.assert_array_equal(weighted.count, np.ones(3))
     assert Sample.of(points, np.full(3, 1e300), y, y == 0).count.max() == 2
-    drawn = Sample.of(points, [0, 1e9, 2e9], y, y == 0).apart(1000)
+    drawn = Sample.of(points, [0, 1e9, 2e9], y, y == 0).unmerged(1000)
     assert drawn.size == 1000
     np.testing.assert_array_equal(drawn.weight, np.ones(1000))
 

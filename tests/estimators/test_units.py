@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import rkhs
-from rkhs._estimators.normalization import WeightNormalization
-from rkhs._estimators.streamed import BlockTerms
+from rkhs._estimators.formulation import Formulation, WeightNormalization
+from rkhs._estimators.streaming import BlockTerms
 from rkhs._gram import gram
 from rkhs.invariances import Graph, InputNoise, Invariance, Monotone, RandomSubset
 from rkhs.invariances._base import as_invariances
@@ -334,10 +334,10 @@ class TestStreams:
 @pytest.mark.parametrize("known", ["gradient", RandomSubset("gradient", 5), Monotone({0: +1, 2: -1})])
 def test_what_blocks_say_weighs_the_same_however_many_there_are(known):
     """Also where functionals are not one for each row."""
-    model = rkhs.InvariantRegressor(nu=2.0)
-    terms = BlockTerms(model, as_invariances(known))
-    whole = Block(0, X, X[:, 0], None)
-    terms = terms.scaled(rkhs.Gaussian(1.5), whole, np.array([40.0, 0.0]))
+    terms = BlockTerms(rkhs.InvariantRegressor(nu=2.0, invariance=known)._config(), False)
+    sample = terms.rows(Block(0, X, X[:, 0], None))
+    formulation = Formulation.at(terms.config, sample, rkhs.Gaussian(1.5), totals=np.array([40.0, 0.0]))
+    terms = replace(terms, formulation=formulation)
 
     def weight(sizes):
         cuts = np.split(np.arange(40), sizes)

@@ -90,6 +90,8 @@ def test_training_parts_have_all_unlabeled_rows(moons):
     groups = np.arange(200) % 8
     for train, test in rkhs.LabeledSplit(GroupKFold(4)).split(X, few, groups):
         assert not set(groups[test]) & set(groups[train[few[train] >= 0]])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        rkhs.LabeledSplit(GroupKFold(4)).get_n_splits(X, few, groups[:50])
 
 
 def test_what_is_refused(moons):

@@ -119,7 +119,7 @@ def test_sparse_rows():
     Z = scipy.sparse.random(40, 200, density=0.03, random_state=0, format="csr")
     model = rkhs.InvariantRegressor("linear", invariance=None, tol=1e-10).fit(Z[:30], TARGET[:30])
     model.partial_fit(Z[30:], TARGET[30:40]).forget([0])
-    problem = model._training.formulation(model._distinct(model._training.rows))[0]
+    problem = model._training.formulation.problem(model._merged(model._training.rows))[0]
     np.testing.assert_allclose(model.predict(Z), problem.solve(tol=1e-12).function(Z), atol=1e-9)
 
 

@@ -1,13 +1,17 @@
 """Basis functions on functionals: from the middle of the points, zeros that are zeros, and f has the values Qd."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+import scipy
 import torch
 
 import rkhs
 from rkhs._backend.arrays import to_numpy
 from rkhs._finite.basis import Basis, exact_rank, joined
-from rkhs._finite.problem import FiniteProblem, Geometry
+from rkhs._finite.problem import FiniteProblem, is_unbounded_below
+from rkhs._finite.representers import GramGeometry
 from rkhs.solvers._base import in_memory
 
 RNG = np.random.default_rng(0)
@@ -135,16 +139,23 @@ def test_what_no_term_determines_is_not_missed_by_what_does_not_feel_it(name):
     assert np.all(np.isfinite(conditioned.variance(FLAT[name])))
 
 
-def test_a_lost_rank_is_told():
-    line = np.outer(X[:, 0], [1.0, 2.0])
-    term = rkhs.Term(rkhs.Evaluation(line), rkhs.Squared(), X[:, 0])
-    lost = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Polynomials(1)).solve()
-    assert lost.basis_rank == (2, 3)
-    assert "2 of 3 basis functions independent" in repr(lost)
-    for basis, rank in ((rkhs.Constant(), (1, 1)), (None, None)):
-        whole = rkhs.Problem(rkhs.Gaussian(1.0), [term], basis).solve()
-        assert whole.basis_rank == rank
-        assert "independent" not in repr(whole)
+@pytest.mark.every
+@pytest.mark.parametrize(
+    ("points", "basis", "rank"),
+    [
+        (np.outer(X[:, 0], [1.0, 2.0]), rkhs.Polynomials(1), (2, 3)),
+        (np.eye(3)[np.arange(30) % 3], rkhs.Polynomials(1), (3, 4)),
+        (X, rkhs.Constant(), (1, 1)),
+        (X, None, None),
+    ],
+    ids=["a line", "one-hot", "constant", "none"],
+)
+def test_a_lost_rank_is_told(points, basis, rank):
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), X[:, 0])
+    found = rkhs.Problem(rkhs.Gaussian(1.0), [term], basis).solve()
+    assert (found.status, found.basis_rank) == ("converged", rank)
+    told = "" if rank is None else f"{rank[0]} of {rank[1]} basis functions independent"
+    assert (told in repr(found)) == (rank is None or rank[0] < rank[1])
 
 
 def test_nothing_is_seen():
@@ -166,7 +177,7 @@ def test_kinds_of_arrays(kind, dtype):
     assert basis.Q.dtype == points.dtype
     assert basis.rank == 6
     np.testing.assert_array_equal(to_numpy(basis.Q)[60:], 0.0)
-    inside = in_memory(FiniteProblem(Geometry(None, rkhs.gram(rkhs.Gaussian(1.0), L), basis.Q), ()))
+    inside = in_memory(FiniteProblem(GramGeometry(None, rkhs.gram(rkhs.Gaussian(1.0), L), basis.Q), ()))
     assert inside.Q.dtype == np.float64
     np.testing.assert_allclose(inside.Q.T @ inside.Q, np.eye(6), atol=1e-14)
     np.testing.assert_allclose(to_numpy(L(basis.space)) @ basis.back, inside.Q, atol=100 * np.finfo(dtype).eps)
@@ -215,8 +226,54 @@ def test_basis_functions_that_rounding_hides(distance):
         assert found.status == "rounding hides 2 of 15 basis functions"
 
 
-def test_features_that_are_dependent_are_not_hidden():
-    one_hot = np.eye(3)[np.arange(30) % 3]
-    term = rkhs.Term(rkhs.Evaluation(one_hot), rkhs.Squared(), np.arange(30.0))
-    found = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Polynomials(1)).solve()
-    assert (found.status, found.basis_rank) == ("converged", (3, 4))
+# Is there a minimizer?  The linear program in the coefficients of the basis against one in all rows.
+
+
+def by_all_rows(down):
+    """Maximize sum t, 0 <= t_i <= (down c)_i and t_i <= 1: a variable for each row."""
+    k, r = down.shape
+    found = scipy.optimize.linprog(
+        np.concatenate([-np.ones(k), np.zeros(r)]),
+        A_ub=np.hstack([np.eye(k), -down]),
+        b_ub=np.zeros(k),
+        bounds=[(0, 1)] * k + [(None, None)] * r,
+    )
+    return bool(-found.fun > 0.5)
+
+
+def system_of(X, y, degree):
+    rows = np.concatenate([X**k for k in range(degree + 1)], axis=1)
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=y)
+    parts = rkhs.Problem(rkhs.Gaussian(), [term]).system.terms
+    Q = np.linalg.qr(rows)[0][:, : np.linalg.matrix_rank(rows)]
+    return FiniteProblem(GramGeometry.stored(np.eye(len(X)), Q), parts)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_as_a_program_with_a_variable_for_each_row(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((int(rng.integers(1, 30)), 1)) * 10.0 ** rng.integers(-3, 4)
+    y = np.sign(X[:, 0] - np.median(X)) if seed % 2 else np.sign(rng.standard_normal(len(X)))
+    y[y == 0] = 1.0
+    system = system_of(X, y, degree=seed % 3)
+    assert is_unbounded_below(system, 0) == by_all_rows(system.Q * y[:, None])
+
+
+def test_one_label_among_thousands_that_a_line_cannot_serve():
+    X = np.linspace(-1, 1, 4000)[:, None]
+    y = np.sign(X[:, 0])
+    assert is_unbounded_below(system_of(X[:2000], y[:2000], 1), 0)
+    y[10] = 1.0
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=y)
+    rkhs.Problem(rkhs.Gaussian(), [term], rkhs.Polynomials(1)).represented  # which would raise  # noqa: B018
+
+
+def test_the_memory_is_that_of_the_rows():
+    """A program with a variable for each of 20,000 rows held a matrix of 3.2 GB, and took minutes at 60,000."""
+    X = np.random.default_rng(0).standard_normal((20_000, 1))
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=np.sign(np.sin(5 * X[:, 0])))
+    tracemalloc.start()
+    rkhs.Problem(rkhs.Gaussian(), [term], rkhs.Constant()).represented  # noqa: B018
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e8

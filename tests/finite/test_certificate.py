@@ -14,9 +14,15 @@ import rkhs
 from rkhs._backend.arrays import to_numpy
 from rkhs._finite.certificate import Certificate, certificate_of, certify, dual_value, relative_gap
 from rkhs._finite.problem import Iterate
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms
 
+KERNEL = rkhs.Gaussian()
 SEEDS = range(3, problems.COUNT, 8)  # 39 problems with all losses and bases, some of kernels that bring their own
+
+
+def values_system(points, loss, target=0.0, weight=1.0, basis=None, kernel=KERNEL):
+    """The finite problem of values with one loss."""
+    return RepresenterTerms.of(kernel, [rkhs.Term(rkhs.Evaluation(points), loss, target, weight)], basis).system
 
 
 def iterates(system, seed):
@@ -36,10 +42,7 @@ def minimizer(problem):
     B = Z @ (vectors / np.sqrt(size))
     v, c = cvxpy.Variable(B.shape[1]), cvxpy.Variable(max(Q.shape[1], 1))
     u = G @ B @ v + (Q if Q.shape[1] else np.zeros((system.size, 1))) @ c
-    risk = sum(
-        cvxpy.sum(cvxpy.multiply(t.weight[:, 0], problems.cvxpy_loss(t.loss, u[t.rows], t.target[:, 0])))
-        for t in system.terms
-    )
+    risk = sum(problems.cvxpy_risk(t.loss, u[t.rows], t.target[:, 0], t.weight[:, 0]) for t in system.terms)
     model = cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(v) / 2 + risk))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that 1e-12 was not reached
@@ -78,35 +81,11 @@ def test_no_gap_at_the_solution_of_cvxpy(loss, basis):
     assert certificate.relative <= 1e-5
 
 
-@pytest.mark.parametrize("basis", [None, rkhs.Constant(), rkhs.Polynomials(2)], ids=["none", "constant", "quadratic"])
-@pytest.mark.parametrize("kernel", [rkhs.Matern(2.5), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(3)], ids=repr)
-def test_no_gap_at_the_closed_form(kernel, basis):
-    """(G + 1/(2w)) a + Q c = b, Q'a = 0, for squared losses; two outputs."""
-    rng = np.random.default_rng(1)
-    weight = 10 ** rng.uniform(-3, 3, 12)
-    terms = [
-        rkhs.Term(rkhs.Evaluation(rng.standard_normal((12, 2))), rkhs.Squared(), rng.standard_normal((12, 2)), weight),
-        rkhs.Term(rkhs.Gradient(rng.standard_normal((5, 2))), rkhs.Squared(), weight=0.1),
-    ]
-    system = RepresenterProblem.of(kernel, terms, basis).system
-    G, Q, r = system.gram.dense(), system.Q, system.Q.shape[1]
-    w = np.concatenate([t.weight[:, 0] for t in system.terms])
-    b = np.concatenate([t.target for t in system.terms])
-    saddle = np.block([[G + np.diag(1 / (2 * w)), Q], [Q.T, np.zeros((r, r))]])
-    solution = np.linalg.solve(saddle, np.concatenate([b, np.zeros((r, 2))]))
-    certificate = certify(system, Iterate(solution[: len(w)], solution[len(w) :]))
-    assert certificate.relative <= 1e-10
-    value = np.sum(b * solution[: len(w)], axis=0) / 2  # b'a / 2, since J = 1/2 a'Ga + 1/4 a'(a/w)
-    np.testing.assert_allclose(certificate.primal, value, rtol=1e-9)
-
-
 def test_fenchel_young_makes_it_half_the_squared_gradient():
     """For smooth losses, alpha = -w loss'(u) leaves the gap 1/2 |a + w loss'(u)|^2 in H."""
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((10, 2)), rng.choice([-1.0, 1.0], 10)
-    system = RepresenterProblem.of(
-        rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, 3.0)], None
-    ).system
+    system = values_system(X, rkhs.Logistic(), y, 3.0)
     a = rng.standard_normal((10, 1))
     G = system.gram.dense()
     g = a + system.gradient(G @ a)
@@ -134,8 +113,7 @@ def test_weights_of_all_sizes(loss):
     rng = np.random.default_rng(4)
     X = rng.standard_normal((12, 2))
     target = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
-    term = rkhs.Term(rkhs.Evaluation(X), loss, target, weight=10.0 ** rng.uniform(-12, 12, 12))
-    system = RepresenterProblem.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
+    system = values_system(X, loss, target, 10.0 ** rng.uniform(-12, 12, 12), rkhs.Constant())
     for iterate in iterates(system, 5):
         certificate = certify(system, iterate)
         assert np.all(np.isfinite(certificate.primal))
@@ -146,9 +124,7 @@ def test_weights_of_all_sizes(loss):
 def test_a_point_outside_the_space_has_no_upper_bound():
     """Polyharmonic kernels need Q'a = 0: else a'Ga is not a norm."""
     X = np.random.default_rng(6).standard_normal((6, 1))
-    system = RepresenterProblem.of(
-        rkhs.kernels.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 1.0)], None
-    ).system
+    system = values_system(X, rkhs.Squared(), 1.0, kernel=rkhs.kernels.Polyharmonic(3))
     outside = certify(system, Iterate(np.ones((6, 1)), np.zeros((2, 1))))
     assert outside.primal[0] == outside.gap == outside.relative == -outside.dual[0] == inf
     assert not outside.within(1e300)
@@ -177,12 +153,11 @@ class Falling(rkhs.Squared):
 def test_no_lower_bound_where_there_is_none():
     """A linear loss and an unpenalized constant: J is unbounded below, and no dual point is feasible."""
     X = np.random.default_rng(7).standard_normal((6, 1))
-    term = rkhs.Term(rkhs.Evaluation(X), Falling())
-    free = RepresenterProblem.of(rkhs.Gaussian(), [term], rkhs.Constant()).system
+    free = values_system(X, Falling(), basis=rkhs.Constant())
     certificate = certify(free, free.start())
     assert certificate.dual[0] == -inf
     assert certificate.gap == certificate.relative == inf
-    penalized = RepresenterProblem.of(rkhs.Gaussian(), [term], None).system
+    penalized = values_system(X, Falling())
     a = np.ones((6, 1))  # the minimizer: a = -loss' = 1
     assert certify(penalized, Iterate(a, np.zeros((0, 1)))).relative <= 1e-14
 
@@ -198,15 +173,11 @@ def test_relative_gaps():
 def test_several_outputs_are_several_problems():
     rng = np.random.default_rng(8)
     X, target = rng.standard_normal((9, 2)), rng.standard_normal((9, 3))
-    many = RepresenterProblem.of(
-        rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target)], rkhs.Constant()
-    ).system
+    many = values_system(X, rkhs.Quantile(0.3), target, basis=rkhs.Constant())
     iterate = Iterate(rng.standard_normal((9, 3)), rng.standard_normal((1, 3)))
     certificate = certify(many, iterate)
     for c in range(3):
-        one = RepresenterProblem.of(
-            rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(X), rkhs.Quantile(0.3), target[:, c])], rkhs.Constant()
-        ).system
+        one = values_system(X, rkhs.Quantile(0.3), target[:, c], basis=rkhs.Constant())
         sign = np.sign(one.Q[0] * many.Q[0])[None]
         alone = certify(one, Iterate(iterate.a[:, c : c + 1], sign * iterate.basis[:, c : c + 1]))
         np.testing.assert_allclose(certificate.primal[c], alone.primal[0], rtol=1e-12)
@@ -221,10 +192,7 @@ def test_tensors(dtype):
     X, y = rng.standard_normal((9, 2)), rng.choice([-1.0, 1.0], 9)
     a = rng.standard_normal((9, 1))
     systems = [
-        RepresenterProblem.of(
-            rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation(points), rkhs.Hinge(), y)], rkhs.Constant()
-        ).system
-        for points in (X, torch.asarray(X, dtype=dtype))
+        values_system(points, rkhs.Hinge(), y, basis=rkhs.Constant()) for points in (X, torch.asarray(X, dtype=dtype))
     ]
     there = Iterate(torch.asarray(a, dtype=dtype), torch.full((1, 1), 0.3, dtype=dtype))
     expected, found = certify(systems[0], Iterate(a, np.full((1, 1), 0.3))), certify(systems[1], there)

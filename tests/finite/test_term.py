@@ -5,31 +5,30 @@ import pytest
 import torch
 
 import rkhs
+from refusals import refused
 from rkhs._backend.arrays import to_numpy
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms
 
 X = np.random.default_rng(0).standard_normal((4, 3))
 values, gradients = rkhs.Evaluation(X), rkhs.Gradient(X)
 
 
-def test_a_number_is_the_target_of_all():
-    term = rkhs.Term(gradients, rkhs.Squared(), target=0.5)
-    np.testing.assert_array_equal(term.target, np.full(12, 0.5))
-    assert term.outputs is None
-    assert term.size == 12
-
-
-def test_targets_have_the_shape_of_the_family():
-    target = np.arange(12.0).reshape(4, 3)
-    np.testing.assert_array_equal(rkhs.Term(gradients, rkhs.Squared(), target).target, np.arange(12.0))
-
-
-def test_one_more_axis_is_outputs():
-    target = np.arange(24.0).reshape(4, 3, 2)
+@pytest.mark.every
+@pytest.mark.parametrize(
+    ("target", "outputs"),
+    [
+        (0.5, None),
+        (np.arange(12.0).reshape(4, 3), None),
+        (np.arange(24.0).reshape(4, 3, 2), 2),
+        (np.ones((4, 3, 1)), 1),
+    ],
+    ids=["a number for all", "the shape of the family", "two outputs", "one output"],
+)
+def test_shapes_of_targets(target, outputs):
     term = rkhs.Term(gradients, rkhs.Squared(), target)
-    assert term.outputs == 2
-    np.testing.assert_array_equal(term.target, target.reshape(12, 2))
-    assert rkhs.Term(values, rkhs.Squared(), np.ones((4, 1))).outputs == 1
+    assert (term.size, term.outputs) == (12, outputs)
+    shape = (12,) if outputs is None else (12, outputs)
+    np.testing.assert_array_equal(term.target, np.broadcast_to(target, (4, 3, *shape[1:])).reshape(shape))
 
 
 def test_targets_are_in_the_dtype_and_library_of_the_points():
@@ -38,18 +37,6 @@ def test_targets_are_in_the_dtype_and_library_of_the_points():
     assert term.target.dtype == torch.float32
     assert term.weights().dtype == torch.float32
     assert tuple(term.weights().shape) == (4, 1)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("shape", [(3,), (12,), (4, 2), (3, 4), (4, 3, 2, 2), (0,)])
-def test_targets_of_another_shape_are_refused(shape):
-    with pytest.raises(ValueError, match=r"target has shape .* needs \(4, 3\)"):
-        rkhs.Term(gradients, rkhs.Squared(), np.zeros(shape))
-
-
-def test_targets_are_finite():
-    with pytest.raises(ValueError, match="target contains NaN or infinity"):
-        rkhs.Term(values, rkhs.Squared(), [0.0, np.inf, 0.0, 0.0])
 
 
 @pytest.mark.parametrize("weight", [2.0, np.arange(1.0, 13.0)])
@@ -90,29 +77,10 @@ def test_outputs_share_what_was_observed():
     target = np.ones((4, 2))
     target[1] = np.nan
     np.testing.assert_array_equal(rkhs.Term(values, rkhs.Squared(), target).observed, [True, False, True, True])
-    target[2, 0] = np.nan
-    with pytest.raises(ValueError, match=r"Row 2 of the target .* a problem for each output"):
-        rkhs.Term(values, rkhs.Squared(), target)
-
-
-def test_nothing_observed_is_told():
-    with pytest.raises(ValueError, match=r"Every target of Evaluation.* is NaN"):
-        rkhs.Term(values, rkhs.Squared(), np.full(4, np.nan))
 
 
 def test_classes_may_be_unknown():
     assert rkhs.Term(values, rkhs.Hinge(), [1, np.nan, -1, 1]).weight.tolist() == [1.0, 0.0, 1.0, 1.0]
-
-
-@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.losses.SmoothedHinge(0.1), rkhs.Logistic()])
-@pytest.mark.parametrize("target", [0.0, [0, 1, 0, 1], [1, 2, 1, 2], [[1.0, -1.0, 0.5]] * 4])
-def test_classes_are_plus_and_minus_one(loss, target):
-    with pytest.raises(ValueError, match=r"needs targets \+1 and -1"):
-        rkhs.Term(values, loss, target)
-    rkhs.Term(values, loss, [1, -1, 1, 1])
-    rkhs.Term(values, loss.smoothed(0.1), [1, -1, 1, 1])
-    with pytest.raises(ValueError, match=r"needs targets \+1 and -1"):
-        rkhs.Term(values, loss.smoothed(0.1), target)
 
 
 def test_weights():
@@ -122,26 +90,6 @@ def test_weights():
         term = rkhs.Term(gradients, rkhs.Squared(), weight=weight)
         np.testing.assert_array_equal(term.weight, np.arange(12.0))
         np.testing.assert_array_equal(term.weights(), np.arange(12.0)[:, None])
-
-
-def test_wrong_weights_are_refused():
-    with pytest.raises(ValueError, match="must not be negative"):
-        rkhs.Term(values, rkhs.Squared(), weight=-1.0)
-    with pytest.raises(ValueError, match=r"must not be negative .* got -3"):
-        rkhs.Term(values, rkhs.Squared(), weight=[1, 1, -3, 1])
-    with pytest.raises(ValueError, match=r"weight has shape \(2,\)"):
-        rkhs.Term(values, rkhs.Squared(), weight=[1.0, 2.0])
-    with pytest.raises(ValueError, match="weight contains NaN"):
-        rkhs.Term(values, rkhs.Squared(), weight=np.nan)
-
-
-def test_only_families_and_losses():
-    with pytest.raises(TypeError, match=r"family of functionals, such as rkhs\.Evaluation"):
-        rkhs.Term(X, rkhs.Squared())
-    with pytest.raises(TypeError, match=r"needs a loss, such as rkhs\.Squared"):
-        rkhs.Term(values, rkhs.Squared)
-    with pytest.raises(TypeError, match="needs a loss"):
-        rkhs.Term(values, "hinge")
 
 
 def test_repr():
@@ -159,7 +107,7 @@ def test_functionals_of_weight_zero_are_left_out():
         rkhs.Term(values, rkhs.Squared(), np.arange(4.0), weight=[1, 0, 2, 0]),
         rkhs.Term(gradients, rkhs.Absolute(), weight=0.0),
     ]
-    system = RepresenterProblem.of(rkhs.Gaussian(), terms, None).system
+    system = RepresenterTerms.of(rkhs.Gaussian(), terms, None).system
     assert system.size == 2
     np.testing.assert_array_equal(system.terms[0].target, [[0.0], [2.0]])
     np.testing.assert_array_equal(system.terms[0].weight, [[1.0], [2.0]])
@@ -170,13 +118,13 @@ def test_functionals_of_weight_zero_are_left_out():
 def test_terms_with_and_without_outputs_go_together():
     target = np.random.default_rng(1).standard_normal((4, 2))
     terms = [rkhs.Term(values, rkhs.Squared(), target), rkhs.Term(gradients, rkhs.Huber(0.5), 0.25, weight=3.0)]
-    system = RepresenterProblem.of(rkhs.Gaussian(), terms, None).system
+    system = RepresenterTerms.of(rkhs.Gaussian(), terms, None).system
     assert system.outputs == 2
     assert system.terms[1].target.shape == (12, 2)
     u = np.random.default_rng(2).standard_normal((16, 2))
     for c in range(2):
         one = [rkhs.Term(values, rkhs.Squared(), target[:, c]), terms[1]]
-        alone = RepresenterProblem.of(rkhs.Gaussian(), one, None).system
+        alone = RepresenterTerms.of(rkhs.Gaussian(), one, None).system
         np.testing.assert_allclose(system.loss(u)[c], alone.loss(u[:, c : c + 1])[0], rtol=1e-14)
         np.testing.assert_allclose(system.gradient(u)[:, c], alone.gradient(u[:, c : c + 1])[:, 0], rtol=1e-14)
         np.testing.assert_allclose(
@@ -184,18 +132,12 @@ def test_terms_with_and_without_outputs_go_together():
         )
 
 
-def test_terms_that_disagree_on_outputs_are_refused():
-    terms = [rkhs.Term(values, rkhs.Squared(), np.zeros((4, k))) for k in (2, 3)]
-    with pytest.raises(ValueError, match=r"disagree on the number of outputs: \[2, 3\]"):
-        RepresenterProblem.of(rkhs.Gaussian(), terms, None)
-
-
 def test_conjugates_are_of_the_weighted_losses():
     """sum_i w_i loss*(-alpha_i / w_i) = sup_u -alpha'u - sum_i w_i loss(u_i), in the box."""
     rng = np.random.default_rng(3)
     weight = 10 ** rng.uniform(-12, 12, 4)
     target = rng.standard_normal(4)
-    system = RepresenterProblem.of(rkhs.Gaussian(), [rkhs.Term(values, rkhs.Huber(0.5), target, weight)], None).system
+    system = RepresenterTerms.of(rkhs.Gaussian(), [rkhs.Term(values, rkhs.Huber(0.5), target, weight)], None).system
     low, high = system.box
     np.testing.assert_allclose(high[:, 0], weight)
     np.testing.assert_allclose(low[:, 0], -weight)
@@ -208,7 +150,7 @@ def test_conjugates_are_of_the_weighted_losses():
 def test_tensors_give_the_same_system():
     terms = [rkhs.Term(values, rkhs.Hinge(), [1, -1, 1, 1], weight=[1, 2, 0, 3])]
     tensors = [rkhs.Term(rkhs.Evaluation(torch.asarray(X)), rkhs.Hinge(), [1, -1, 1, 1], weight=[1, 2, 0, 3])]
-    one, other = (RepresenterProblem.of(rkhs.Gaussian(), t, rkhs.Constant()).system for t in (terms, tensors))
+    one, other = (RepresenterTerms.of(rkhs.Gaussian(), t, rkhs.Constant()).system for t in (terms, tensors))
     u = np.linspace(-1, 2, 3)[:, None]
     for name in ("loss", "gradient", "hessian_diagonal"):
         np.testing.assert_allclose(getattr(one, name)(u), to_numpy(getattr(other, name)(torch.asarray(u))))
@@ -225,3 +167,32 @@ def test_a_part_of_a_term_is_changed(shape):
     np.testing.assert_array_equal(other.target, term.target)
     np.testing.assert_array_equal(other.weight, term.weight)
     np.testing.assert_array_equal(term.changed(target=0.0, weight=2.0).target, np.zeros(12))
+
+
+NOT_CLASSES = [0.0, [0, 1, 0, 1], [1, 2, 1, 2], [[1.0, -1.0, 0.5]] * 4]
+CLASSIFYING = [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.losses.SmoothedHinge(0.1), rkhs.Logistic()]
+test_what_is_refused = refused(
+    *(
+        (
+            lambda shape=shape: rkhs.Term(gradients, rkhs.Squared(), np.zeros(shape)),
+            r"target has shape .* needs \(4, 3\)",
+        )
+        for shape in [(3,), (12,), (4, 2), (3, 4), (4, 3, 2, 2), (0,)]
+    ),
+    *(
+        (lambda loss=loss, target=target: rkhs.Term(values, loss, target), r"needs targets \+1 and -1")
+        for plain in CLASSIFYING
+        for loss in (plain, plain.smoothed(0.1))
+        for target in NOT_CLASSES
+    ),
+    (lambda: rkhs.Term(values, rkhs.Squared(), [0.0, np.inf, 0.0, 0.0]), "target contains NaN or infinity"),
+    (lambda: rkhs.Term(values, rkhs.Squared(), [[1, 1], [1, 1], [np.nan, 1], [1, 1]]), r"Row 2 of the .*each output"),
+    (lambda: rkhs.Term(values, rkhs.Squared(), np.full(4, np.nan)), r"Every target of Evaluation.* is NaN"),
+    (lambda: rkhs.Term(values, rkhs.Squared(), weight=-1.0), "must not be negative"),
+    (lambda: rkhs.Term(values, rkhs.Squared(), weight=[1, 1, -3, 1]), r"must not be negative .* got -3"),
+    (lambda: rkhs.Term(values, rkhs.Squared(), weight=[1.0, 2.0]), r"weight has shape \(2,\)"),
+    (lambda: rkhs.Term(values, rkhs.Squared(), weight=np.nan), "weight contains NaN"),
+    (lambda: rkhs.Term(X, rkhs.Squared()), r"family of functionals, such as rkhs\.Evaluation", TypeError),
+    (lambda: rkhs.Term(values, rkhs.Squared), r"needs a loss, such as rkhs\.Squared", TypeError),
+    (lambda: rkhs.Term(values, "hinge"), "needs a loss", TypeError),
+)

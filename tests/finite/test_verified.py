@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+import problems
 import rkhs
 from rkhs._finite.certificate import certify
-from rkhs._finite.verified import SHARE, VerifiedProducts
-from rkhs.solvers._subspace import Directions
+from rkhs._finite.monitor import quiet
+from rkhs._finite.problem import Iterate
+from rkhs._finite.representers import SHARE, Entry, VerifiedIterate, VerifiedProducts, joined_iterates
+from rkhs.solvers._recycling import SearchSubspace
 
 RNG = np.random.default_rng(9)
 X = RNG.standard_normal((40, 3))
@@ -61,16 +64,108 @@ def test_bounds_are_those_from_scratch(loss, basis, monkeypatch):
 
 def test_what_is_not_right_is_computed_from_scratch(monkeypatch):
     """Directions whose images are a little off: the gap that is reported is the true one, not the one they show."""
-    exact = Directions._add_moments
+    exact = SearchSubspace._add_moments
 
     def off(self, new, E):
         E *= 1 + 1e-3
         exact(self, new, E)
 
     whole = problem(rkhs.SquaredHinge())
-    monkeypatch.setattr(Directions, "_add_moments", off)
+    monkeypatch.setattr(SearchSubspace, "_add_moments", off)
     found = whole.solve(rkhs.solvers.Galerkin(), tol=1e-2)
     true = certify(whole.system, whole.represented.iterate(found.function))
     shown = found.history[-1].primal
     np.testing.assert_allclose(found.certificate.primal, true.primal, rtol=1e-12)
     assert not np.any(np.isclose(shown, true.primal, rtol=1e-5))
+
+
+# What certificates rest on: images that are checked, and rounding that is stated.
+
+
+def solved(loss=None, kernel=None, basis=None, tol=1e-8):
+    """A system and an iterate of it with an alpha that closes the gap."""
+    term = rkhs.Term(rkhs.Evaluation(X[:12]), loss or rkhs.SquaredHinge(), LABELS, 2.0)
+    system = rkhs.Problem(kernel or rkhs.Gaussian(1.0), [term], basis).system
+    found = rkhs.solvers.BoxDual().run(system, system.start(), quiet(tol))
+    return system, Iterate(found.a, found.basis, found.a)
+
+
+def test_checked_iterates_cannot_be_made_by_hand():
+    system, found = solved()
+    with pytest.raises(TypeError, match="VerifiedProducts"):
+        VerifiedIterate(found, certify(system, found), object())
+
+
+def test_a_ledger_that_was_not_closed_checks_nothing():
+    system, found = solved()
+    ledger = VerifiedProducts(system.geometry)
+    image = system.exact @ found.a
+    entry = ledger.enter(system, found, image, image, 1e-6)
+    with pytest.raises(RuntimeError, match="failed the check"):
+        ledger.verified(entry)
+    assert ledger.right(1e-6)
+    checked = ledger.verified(entry)
+    assert isinstance(checked, VerifiedIterate)
+    assert checked.certificate.within(1e-6)
+    assert isinstance(joined_iterates([checked]), VerifiedIterate)
+    assert not isinstance(joined_iterates([checked, found]), VerifiedIterate)
+    ledger.enter(system, found, image, image, 1e-6)
+    with pytest.raises(RuntimeError, match="since the last entry"):
+        ledger.verified(entry)
+
+
+def test_a_ledger_checks_its_own_entries_only():
+    system, found = solved()
+    ledger = VerifiedProducts(system.geometry)
+    image = system.exact @ found.a
+    ledger.enter(system, found, image, image, 1e-6)
+    assert ledger.right(1e-6)
+    wrong = Iterate(0 * found.a, found.basis)
+    with pytest.raises(RuntimeError, match="belongs to other products"):
+        ledger.verified(Entry(wrong, certify(system, found)))
+
+
+@pytest.mark.parametrize("which", ["image", "alpha_image"])
+def test_a_wrong_image_is_caught(which):
+    """It may close a gap, but not the ledger."""
+    system, found = solved()
+    images = {"image": system.exact @ found.a, "alpha_image": system.exact @ found.a}
+    images[which] = images[which] * (1 + 1e-7)
+    ledger = VerifiedProducts(system.geometry)
+    entry = ledger.enter(system, found, **images, tol=1e-6)
+    assert entry is not None
+    assert not ledger.right(1e-6)
+
+
+def test_an_image_that_flatters_is_caught():
+    """An f far from the solution with the image of the solution."""
+    system, found = solved()
+    far = Iterate(0.5 * found.a, found.basis, 0.5 * found.a)
+    image = system.exact @ found.a
+    ledger = VerifiedProducts(system.geometry)
+    entry = ledger.enter(system, far, image, image, 0.5)
+    assert entry is None or not ledger.right(0.5)
+
+
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.kernels.Polyharmonic(3)], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Huber(0.5)], ids=repr)
+def test_a_wrong_alpha_does_no_harm(loss, kernel, basis):
+    """However it is said, the dual value is below the minimum."""
+    system, found = solved(loss, kernel, basis)
+    minimum = certify(system, found).primal[0]
+    for alpha in (1e3 * found.a, -found.a, RNG.standard_normal(found.a.shape), np.full(found.a.shape, 1e9)):
+        certificate = certify(system, Iterate(found.a, found.basis, alpha))
+        assert certificate.dual[0] <= minimum * (1 + 1e-9)
+        far = certify(system, Iterate(0 * found.a, 0 * found.basis, alpha))
+        assert far.dual[0] <= minimum * (1 + 1e-9)
+        assert far.gap >= (far.primal[0] - minimum) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(0, problems.COUNT, 13))
+def test_the_stated_rounding_is_not_absurd(seed):
+    """Where weights and Gram matrices are moderate, it is far below any tolerance."""
+    case = problems.case(seed)
+    solution = case.problem.solve(tol=1e-6)
+    assert solution.status == "converged"
+    assert solution.certificate.uncertain < 1e-9

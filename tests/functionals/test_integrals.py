@@ -7,6 +7,7 @@ from scipy.integrate import dblquad, quad
 from scipy.special import erf
 
 import rkhs
+from refusals import refused
 from rkhs._gram.integration import bounded
 
 S = 0.8
@@ -206,26 +207,21 @@ def test_a_function_from_its_means_over_bins():
     np.testing.assert_allclose(model.predict(x), np.sin(x[:, 0]), atol=0.01)
 
 
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("make", "sentence"),
-    [
-        (lambda: rkhs.Integral.boxes([[1.0]], [[1.0]]), "box 0 is empty"),
-        (lambda: rkhs.Integral.boxes([[1.0]], [[2.0, 3.0]]), "got shapes"),
-        (lambda: rkhs.Integral.boxes([1.0], [2.0]), "two-dimensional array"),
-        (lambda: rkhs.Integral.segments([[1.0]], [[1.0]]), "two distinct end points"),
-        (lambda: rkhs.Integral.polygons([]), "corners is empty"),
-        (lambda: rkhs.Integral.polygons([[[0.0, 0.0], [1.0, 1.0]]]), "three corners"),
-        (lambda: rkhs.Integral.polygons([[[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]]), "no area"),
-        (lambda: rkhs.Integral.boxes([[0.0]], [[1.0]], nodes=0), "nodes must be"),
-    ],
+test_regions_that_are_none = refused(
+    (lambda: rkhs.Integral.boxes([[1.0]], [[1.0]]), "box 0 is empty"),
+    (lambda: rkhs.Integral.boxes([[1.0]], [[2.0, 3.0]]), "got shapes"),
+    (lambda: rkhs.Integral.boxes([1.0], [2.0]), "two-dimensional array"),
+    (lambda: rkhs.Integral.segments([[1.0]], [[1.0]]), "two distinct end points"),
+    (lambda: rkhs.Integral.polygons([]), "corners is empty"),
+    (lambda: rkhs.Integral.polygons([[[0.0, 0.0], [1.0, 1.0]]]), "three corners"),
+    (lambda: rkhs.Integral.polygons([[[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]]), "no area"),
+    (lambda: rkhs.Integral.boxes([[0.0]], [[1.0]], nodes=0), "nodes must be"),
+    *(
+        (
+            lambda ask=ask: ask(rkhs.Gaussian(1.0), rkhs.Evaluation([[0.0]])),
+            r"rkhs\.Integral, got Evaluation",
+            TypeError,
+        )
+        for ask in (rkhs.quadrature_nodes, rkhs.quadrature_error)
+    ),
 )
-def test_regions_that_are_none(make, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        make()
-
-
-@pytest.mark.parametrize("ask", [rkhs.quadrature_nodes, rkhs.quadrature_error])
-def test_errors_of_nodes_are_those_of_integrals(ask):
-    with pytest.raises(TypeError, match=r"rkhs\.Integral, got Evaluation"):
-        ask(rkhs.Gaussian(1.0), rkhs.Evaluation([[0.0]]))

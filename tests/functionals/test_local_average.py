@@ -88,6 +88,7 @@ def test_gaussian_with_scales_and_widths(widths):
     close(two, [[both]], 1e-13)
 
 
+@pytest.mark.every("matrix", "other")
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("matrix", [None, *MATRICES])
 @pytest.mark.parametrize("scale", [0.9, (0.8, 1.5)])
@@ -214,7 +215,7 @@ def test_mixture_with_any_matrix(matrix, scale):
     close(rkhs.gram(kernel, rkhs.LocalAverage(X, (0.3, 0.2)), M).dense(), exact, 1e-11)
 
 
-# Limits, and other libraries.
+# Other libraries; limits of small widths are laws of `check_kernel`.
 
 ALL = {
     **{name: kernel for name, (kernel, _) in MIXTURES.items()},
@@ -226,22 +227,6 @@ ALL = {
     "LinearTransform": rkhs.Matern(2.5) @ MATRICES["tall"],
     "Autodiff": rkhs.kernels.AutodiffKernel(lambda x, y: (x @ y).exp()),
 }
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_without_blur_it_is_the_value(name):
-    """E k(x + z, y) = k(x, y) + O(width^2), or O(width) at a kink."""
-    M = rkhs.Evaluation(Y)
-    found = rkhs.gram(ALL[name], rkhs.LocalAverage(X, 1e-7), M).dense()
-    close(found, rkhs.gram(ALL[name], rkhs.Evaluation(X), M).dense(), 1e-12 if name != "Matern 1/2" else 1e-6)
-
-
-@pytest.mark.parametrize("name", [name for name, kernel in ALL.items() if kernel.smoothness(2) > 2])
-def test_the_heat_equation(name):
-    """E f(x + z) - f(x) = width^2 / 2 times the Laplacian, up to width^4."""
-    M, width = rkhs.Evaluation(Y), 1e-3
-    found = rkhs.gram(ALL[name], rkhs.LocalDeviation(X, width), M).dense() / (width**2 / 2)
-    close(found, rkhs.gram(ALL[name], rkhs.Laplacian(X), M).dense(), 1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

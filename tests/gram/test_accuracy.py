@@ -184,20 +184,6 @@ def test_unbounded_families_are_refused(name, d):
                 rkhs.gram(kernel, *pair)
 
 
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("kernel", "bounds"),
-    [(rkhs.Matern(nu), n) for nu, n in [(0.5, 0), (1.5, 1), (2.5, 2), (3.5, 3)]]
-    + [(rkhs.kernels.Polyharmonic(b), n) for b, n in [(1, 0), (2, 0), (2.5, 1), (3, 1), (4, 1), (5, 2), (6, 2), (7, 3)]]
-    + [(rkhs.Gaussian(), 9), (rkhs.RationalQuadratic(1.0), 9), (rkhs.kernels.Linear(), 9), (rkhs.ThinPlate(3), 1)],
-    ids=repr,
-)
-def test_which_orders_are_bounded(kernel, bounds):
-    """Order m needs 2m derivatives of k at coincident points: Matern nu > m, r^b (log r) b > 2m; here in R^2."""
-    assert bounds < kernel.smoothness(2)
-    assert bounds == 9 or bounds + 1 >= kernel.smoothness(2)
-
-
 # The oracle itself.
 
 

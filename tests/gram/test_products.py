@@ -12,6 +12,7 @@ import scipy.sparse
 
 import rkhs
 from rkhs._backend import memory
+from rkhs._gram.sensitivity import gradient_moments
 
 torch = pytest.importorskip("torch")
 
@@ -159,14 +160,6 @@ def test_local_averages_go_by_tiles(name, family, several_larger_tiles):
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_one_tile_and_little_memory_give_the_same(kernel):
-    X, Y = _points()
-    L = rkhs.stack([rkhs.Gradient(X), rkhs.Evaluation(X), rkhs.Evaluation(Y)])
-    whole, tiled = _assert_product(kernel, L), _assert_product(kernel, L, memory=2000)
-    np.testing.assert_allclose(tiled, whole, rtol=0, atol=1e-13 * abs(whole).max())
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 @pytest.mark.parametrize("name", ["jet and slopes elsewhere", "DirectionalDerivative, several", "sparse W @ jets"])
 def test_torch_and_float32_agree_with_float64(kernel, name, several_tiles):
     X, Y = _points()
@@ -179,56 +172,6 @@ def test_torch_and_float32_agree_with_float64(kernel, name, several_tiles):
         found = _assert_product(kernel, family(x, y), tolerance=1e-5)
         assert found.dtype == narrow
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * abs(expected).max())
-
-
-def _duplicated(rng):
-    return rng.normal(size=(T, N))[rng.integers(0, 5, size=T)]
-
-
-def _clustered(rng):
-    """Pairs of points at distances from 1e-6 to 1e-2, in clusters at distances of about 3."""
-    centers = 2 * rng.normal(size=(4, N))
-    return centers[rng.integers(0, 4, size=T)] + 10.0 ** -rng.integers(2, 7, size=(T, 1)) * rng.normal(size=(T, N))
-
-
-def _far(rng):
-    return 1000 + rng.normal(size=(T, N))
-
-
-def _coincident(rng):
-    return np.full((T, N), 0.7)
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-@pytest.mark.parametrize("points", [_duplicated, _clustered, _far, _coincident])
-def test_near_and_far_points(kernel, points, several_tiles):
-    X = points(np.random.default_rng(2))
-    _assert_product(kernel, JETS["jet"](X, X))
-    _assert_product(kernel, JETS["DirectionalDerivative, several"](X, X), rkhs.Gradient(X[::2]))
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_empty_families(kernel):
-    X, _ = _points()
-    none = X[:0]
-    for L in (rkhs.Evaluation(none), rkhs.Gradient(none)):
-        assert (rkhs.gram(kernel, L) @ np.zeros(0)).shape == (0,)
-        assert (rkhs.gram(kernel, L, rkhs.Gradient(X)) @ np.zeros((T * N, 2))).shape == (0, 2)
-        np.testing.assert_array_equal(rkhs.gram(kernel, rkhs.Gradient(X), L) @ np.zeros(0), np.zeros(T * N))
-        _assert_product(kernel, rkhs.stack([rkhs.Gradient(X), L]))
-    assert (rkhs.gram(kernel, rkhs.Gradient(X)) @ np.zeros((T * N, 0))).shape == (T * N, 0)
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_product_leaves_its_input_alone(kernel):
-    X, Y = _points()
-    L = rkhs.stack([rkhs.Gradient(X), rkhs.Evaluation(Y)])
-    v = np.random.default_rng(3).normal(size=L.size)
-    before = [a.copy() for a in (X, Y, v)]
-    G = rkhs.gram(kernel, L)
-    np.testing.assert_array_equal(G @ v, G @ v)
-    for array, copy in zip((X, Y, v), before, strict=True):
-        np.testing.assert_array_equal(array, copy)
 
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
@@ -252,50 +195,39 @@ def test_nothing_of_the_size_of_the_gram_is_formed(kernel):
     assert peak < 8 * G.shape[0] * G.shape[1] / 500  # of 3.0 GiB
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_gpytorch_has_the_same_product():
-    gpytorch = pytest.importorskip("gpytorch")
-    t, n = 20, 5
-    X = torch.from_numpy(np.random.default_rng(4).normal(size=(t, n)))
-    theirs = gpytorch.kernels.RBFKernelGrad().double()
-    theirs.lengthscale = 1.7
-    ours = rkhs.Gaussian(theirs.lengthscale.item())  # as stored, by way of float32
-    v = _normal(X, t * (n + 1))
-    with torch.no_grad():
-        expected = theirs(X).to_dense() @ v
-    mixed = v.reshape(t, n + 1)  # at each point the value, then the partial derivatives
-    L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)])
-    found = rkhs.gram(ours, L) @ torch.cat([mixed[:, 0], mixed[:, 1:].reshape(-1)])
-    found = torch.cat([found[:t, None], found[t:].reshape(t, n)], dim=1).reshape(-1)
-    assert float(abs(found - expected).max()) <= 1e-8 * float(abs(expected).max())
-
-
-def whole_points(L):
-    """The flat indices at which the functionals of a point begin, in parts without a matrix."""
-    begins = np.ones(L.size, dtype=bool)
-    for part in L.parts:
-        if part.matrix is None:
-            begins[part.rows] &= np.arange(part.size) % part.atoms.per_point == 0
-    return np.flatnonzero(begins)
-
-
-@pytest.mark.parametrize("family", JETS.values(), ids=JETS)
-def test_whole_points_are_taken_as_such(family):
-    """What `take` keeps of a family is the same functionals, and no more points than it has."""
-    L = family(WHOLE[:13], WHOLE[13:22])
-    firsts = whole_points(L)
-    assert firsts[0] == 0
-    assert np.all(np.diff(firsts) > 0)
-    ends = [*firsts[1:], L.size]
-    rows = np.concatenate([np.arange(firsts[k], ends[k]) for k in range(0, len(firsts), 2)])
-    G = rkhs.gram(rkhs.Gaussian(2.0), L)
-    np.testing.assert_allclose(rkhs.gram(rkhs.Gaussian(2.0), L.take(rows)).dense(), G.block(rows, rows))
-    np.testing.assert_allclose(G.block(rows, rows), G.dense()[np.ix_(rows, rows)], atol=1e-13)
-
-
 def test_a_point_stays_one_point():
     L = rkhs.stack([rkhs.Evaluation(WHOLE), rkhs.Gradient(WHOLE)])
     some = L.take(np.concatenate([np.arange(3), 30 + np.arange(8), 30 + np.arange(40, 44)]))
     assert [part.atoms.points.shape[0] for part in some.parts] == [3, 3]
     apart = L.take(30 + np.arange(1, 6))
     assert apart.parts[0].atoms.points.shape[0] == 5
+
+
+# Moments of gradients.
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_moments_of_gradients_are_those_of_the_dense_matrix(name):
+    """M'WM with a weight for each point, where there is a formula; near points have none."""
+    G = rkhs.gram(KERNELS[name], 3.0 * rkhs.Gradient(WHOLE), 0.5 * rkhs.Evaluation(WHOLE[:7]), memory=2e4)
+    weight = np.repeat(np.random.default_rng(0).uniform(1, 2, 30), 4)
+    found, M = gradient_moments(G, weight), G.dense()
+    if found is None:
+        assert not name.startswith(("Gaussian", "Polynomial", "Linear"))
+        return
+    right = M.T @ (weight[:, None] * M)
+    np.testing.assert_allclose(found, right, atol=1e-12 * np.abs(right).max())
+
+
+def test_other_families_have_no_formula_for_moments():
+    weight = np.ones(30 * 4)
+    for L, M in (
+        (rkhs.Hessian(WHOLE[:2]), rkhs.Evaluation(WHOLE[:7])),
+        (rkhs.Gradient(WHOLE), rkhs.Gradient(WHOLE[:3])),
+        (rkhs.DirectionalDerivative(WHOLE, WHOLE), rkhs.Evaluation(WHOLE[:7])),
+        (rkhs.stack([rkhs.Gradient(WHOLE), rkhs.Evaluation(WHOLE)]), rkhs.Evaluation(WHOLE[:7])),
+    ):
+        assert gradient_moments(rkhs.gram(rkhs.Gaussian(2.0), L, M), np.ones(L.size)) is None
+    uneven = rkhs.gram(rkhs.Gaussian(2.0), rkhs.Gradient(WHOLE), rkhs.Evaluation(WHOLE[:7]))
+    assert gradient_moments(uneven, weight) is not None
+    assert gradient_moments(uneven, np.arange(120.0)) is None

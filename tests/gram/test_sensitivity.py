@@ -85,6 +85,24 @@ def test_other_functionals_take_the_tables():
     check(rkhs.Gaussian((0.7, 1.2)), rkhs.LocalAverage(X, 0.3), L)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        rkhs.Laplace(0.8),
+        rkhs.Laplace((0.5, 1.0, 2.0)),
+        rkhs.Periodic(7.0, 0.8),
+        rkhs.kernels.Symmetrized(rkhs.Gaussian(0.8), np.stack([np.eye(3), -np.eye(3)])),
+        rkhs.kernels.CurlFree(rkhs.Gaussian(0.8)) @ np.ones((6, 3)),
+        rkhs.Matern(2.5, 0.8) @ rkhs.kernels.Standardized((0.1, 0.2, 0.3), (1.0, 2.0, 0.5)),
+    ],
+    ids=repr,
+)
+def test_values_under_other_kernels(kernel):
+    X, Y = RNG.standard_normal((7, 3)), RNG.standard_normal((5, 3))
+    L = rkhs.stack([RNG.standard_normal((4, 7)) @ rkhs.Evaluation(X), 2.0 * rkhs.Difference(X, X[::-1].copy())])
+    check(kernel, L, rkhs.Evaluation(Y))
+
+
 def test_formulas_are_used(monkeypatch):
     """A table for each of many features would take far longer."""
     monkeypatch.setattr(rkhs.extend.Kernel, "tangent", lambda *_: pytest.fail("a table was computed"))

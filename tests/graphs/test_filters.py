@@ -217,9 +217,11 @@ WORK = {
 
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-def test_progress_is_reported(monkeypatch, work):
+@pytest.mark.parametrize("most", [0, 10**5])
+def test_progress_is_reported_and_callbacks_cancel(monkeypatch, most, work):
     monkeypatch.setattr(filters, "COUNTED", 0)
-    fractions = []
+    monkeypatch.setattr(filters, "PARALLEL", most)
+    fractions, calls = [], []
     with with_progress_callback(fractions.append):
         work()
     assert len(fractions) > 10
@@ -227,19 +229,11 @@ def test_progress_is_reported(monkeypatch, work):
     assert 0 <= fractions[0] < 0.1
     assert 0.9 < fractions[-1] <= 1
 
-
-@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-@pytest.mark.parametrize("most", [0, 10**5])
-def test_callbacks_cancel(monkeypatch, most, work):
-    calls = []
-
     def cancel(fraction):
         calls.append(fraction)
         if fraction > 0.5:
             raise TimeoutError("cancelled")
 
-    monkeypatch.setattr(filters, "COUNTED", 0)
-    monkeypatch.setattr(filters, "PARALLEL", most)
     with with_progress_callback(cancel), pytest.raises(TimeoutError, match="cancelled"):
         work()
     assert calls[-2] <= 0.5 < calls[-1]

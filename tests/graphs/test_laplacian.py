@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse
 from scipy.sparse import csr_array
 
-from rkhs._graphs.laplacian import (
+from refusals import refused
+from rkhs._graphs.neighbor_graph import (
     adjacency,
     checked_graph,
     components_of,
@@ -104,21 +105,13 @@ def changed(value, mirrored=True):
     return csr_array(W)
 
 
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: csr_array(graph()[:19, :19]), r"shape \(19, 19\), but there are 20 points: it needs one row per"),
-        (lambda: csr_array(graph()[:, :7]), r"shape \(20, 7\)"),
-        (lambda: changed(-1e-9), "finite and nonnegative"),
-        (lambda: changed(np.nan), "finite and nonnegative"),
-        (lambda: changed(np.inf), "finite and nonnegative"),
-        (lambda: changed(0.7, mirrored=False), r"symmetric: pass \(W \+ W\.T\) / 2, or W\.maximum\(W\.T\)"),
-    ],
-)
-def test_what_is_refused(make, words):
-    with pytest.raises(ValueError, match=words):
-        checked_graph(make(), 20)
+REFUSED = [
+    (lambda: csr_array(graph()[:19, :19]), r"shape \(19, 19\), but there are 20 points: it needs one row per"),
+    (lambda: csr_array(graph()[:, :7]), r"shape \(20, 7\)"),
+    *((lambda value=value: changed(value), "finite and nonnegative") for value in (-1e-9, np.nan, np.inf)),
+    (lambda: changed(0.7, mirrored=False), r"symmetric: pass \(W \+ W\.T\) / 2, or W\.maximum\(W\.T\)"),
+]
+test_what_is_refused = refused(*((lambda make=make: checked_graph(make(), 20), words) for make, words in REFUSED))
 
 
 def test_the_remedies_for_an_asymmetric_graph_work():

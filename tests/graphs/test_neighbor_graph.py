@@ -8,9 +8,10 @@ import pytest
 import scipy.sparse
 import torch
 
+from refusals import refused
 from rkhs._graphs import neighbor_graph
 from rkhs._graphs.filters import ChebyshevFilters, SpectralFilters
-from rkhs._graphs.neighbor_graph import NeighborGraph, row_keys
+from rkhs._graphs.neighbor_graph import NeighborGraph
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))
@@ -105,17 +106,14 @@ def test_nodes_are_unit_vectors(kind):
     np.testing.assert_array_equal(graph.on_nodes(points).toarray(), np.eye(30))
 
 
-def test_zeros_of_either_sign_are_equal():
+def test_zeros_of_either_sign_are_equal_and_integers_are_numbers():
     graph = NeighborGraph.of(np.array([[0.0, -0.0], [1.0, 2.0], [-0.0, 3.0]]), 1)
     for zero in (0.0, -0.0):
         points = np.array([[zero, zero], [zero, 3.0]])
         np.testing.assert_array_equal(graph.on_nodes(points).toarray(), np.eye(3)[[0, 2]])
     assert len(NeighborGraph.of(np.array([[0.0, 1.0], [-0.0, 1.0]])).nodes) == 1
-
-
-def test_integers_are_numbers():
-    graph = NeighborGraph.of(np.array([[0], [1], [3]]), 1)
-    np.testing.assert_array_equal(graph.on_nodes(np.array([[3.0], [0.0]])).toarray(), np.eye(3)[[2, 0]])
+    integers = NeighborGraph.of(np.array([[0], [1], [3]]), 1)
+    np.testing.assert_array_equal(integers.on_nodes(np.array([[3.0], [0.0]])).toarray(), np.eye(3)[[2, 0]])
 
 
 def test_new_points_have_the_weights_of_their_neighbors():
@@ -133,10 +131,6 @@ def test_points_far_away_have_weights(away):
     B = NeighborGraph.of(X, 4).on_nodes(np.full((1, 3), away)).toarray()
     np.testing.assert_allclose(B.sum(), 1.0)
     assert np.count_nonzero(B) == 4
-
-
-def test_no_points():
-    assert NeighborGraph.of(X, 4).on_nodes(X[:0]).shape == (0, 30)
 
 
 @pytest.mark.parametrize("count", [1, 4, 100])
@@ -175,6 +169,7 @@ def test_the_indices_of_nodes():
     np.testing.assert_array_equal(graph.index_of(points), [7, 0, 7, *[-1] * 7, 29])
     np.testing.assert_array_equal(graph.index_of(torch.tensor(points)), graph.index_of(points))
     assert graph.index_of(X[:0]).shape == (0,)
+    assert graph.on_nodes(X[:0]).shape == (0, 30)
     with pytest.raises(ValueError, match="has points of 3 features, got 1"):
         graph.index_of(X[:, :1])
 
@@ -250,33 +245,18 @@ def test_later_changes_of_the_callers_array_do_not_matter():
     np.testing.assert_array_equal(graph.on_nodes(NEW).toarray(), expected[1])
 
 
-def test_keys_tell_rows_apart():
-    rows = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0], [np.nextafter(1.0, 2), 2.0]])
-    keys = row_keys(rows)
-    assert keys[0] == keys[2]
-    assert len(np.unique(keys)) == 3
-    assert len(np.unique(row_keys(np.arange(20000.0).reshape(-1, 2)))) == 10000
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: NeighborGraph.of(X, 0), "n_neighbors of a NeighborGraph must be a positive integer, got 0"),
-        (lambda: NeighborGraph.of(X, 2.5), "n_neighbors of a NeighborGraph must be a positive integer, got 2.5"),
-        (lambda: NeighborGraph.of(X, True), "n_neighbors of a NeighborGraph must be a positive integer, got True"),
-        (lambda: NeighborGraph.of(X, None), "n_neighbors of a NeighborGraph must be a positive integer, got None"),
-        (lambda: NeighborGraph.of(X, components=0), "components of a NeighborGraph must be a positive integer, got 0"),
-        (lambda: NeighborGraph.of(X, scale=0.0), "scale"),
-        (lambda: NeighborGraph.of(X, scale=[1.0, np.nan, 1.0]), "scale"),
-        (lambda: NeighborGraph.of(X, scale=[1.0, 2.0]), "scale"),
-        (lambda: NeighborGraph.of(X[:0]), "needs at least one point"),
-        (lambda: NeighborGraph.of(X[0]), r"X must have shape \(points, features\)"),
-        (lambda: NeighborGraph.of(np.where(X > 2, np.nan, X)), "NaN or infinity"),
-        (lambda: NeighborGraph.of(X).on_nodes(X[:, :2]), "has points of 3 features, got 2"),
-        (lambda: NeighborGraph.of(X).on_nodes(np.full((1, 3), np.inf)), "NaN or infinity"),
-    ],
+test_what_is_refused = refused(
+    *(
+        (lambda n=n: NeighborGraph.of(X, n), f"n_neighbors of a NeighborGraph must be a positive integer, got {n}")
+        for n in (0, 2.5, True, None)
+    ),
+    (lambda: NeighborGraph.of(X, components=0), "components of a NeighborGraph must be a positive integer, got 0"),
+    (lambda: NeighborGraph.of(X, scale=0.0), "scale"),
+    (lambda: NeighborGraph.of(X, scale=[1.0, np.nan, 1.0]), "scale"),
+    (lambda: NeighborGraph.of(X, scale=[1.0, 2.0]), "scale"),
+    (lambda: NeighborGraph.of(X[:0]), "needs at least one point"),
+    (lambda: NeighborGraph.of(X[0]), r"X must have shape \(points, features\)"),
+    (lambda: NeighborGraph.of(np.where(X > 2, np.nan, X)), "NaN or infinity"),
+    (lambda: NeighborGraph.of(X).on_nodes(X[:, :2]), "has points of 3 features, got 2"),
+    (lambda: NeighborGraph.of(X).on_nodes(np.full((1, 3), np.inf)), "NaN or infinity"),
 )
-def test_what_is_refused(make, words):
-    with pytest.raises(ValueError, match=words):
-        make()

@@ -61,20 +61,6 @@ def test_equal_points(search, n):
 
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
-@pytest.mark.parametrize("n", [2, 20])
-@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("shift", [0.0, 2.0**20])
-def test_units_and_the_origin_do_not_matter(search, n, unit, shift):
-    """The coordinates of the projection are centered."""
-    X = np.round(points(80, n) * 2**20) / 2**20  # exact when shifted
-    moved = (X + shift) * unit
-    distances, indices = search(Projection.of(moved)(moved), 6)
-    expected = brute_force(X, 6)
-    np.testing.assert_array_equal(indices, expected[1])
-    np.testing.assert_allclose(distances / unit, expected[0], rtol=1e-7)
-
-
-@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
 def test_clusters_far_apart(search):
     """Neighbors within a cluster are the same whether or not another one is a thousand widths away."""
     X = points(400, 2)

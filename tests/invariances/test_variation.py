@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import rkhs
+from refusals import refused
 from rkhs.invariances._variation import _adjugates
 
 RNG = np.random.default_rng(0)
@@ -135,22 +136,12 @@ def test_the_length_of_gradients_at_the_training_points():
     assert np.all(np.isfinite(model.predict(X)))
 
 
-def test_points_are_necessary_for_terms():
-    with pytest.raises(ValueError, match="pass points="):
-        rkhs.TotalVariation().term(1.0)
-
-
-@pytest.mark.parametrize(
-    "points", [[[0.0]], [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]], [[0.0, 1.0], [2.0, 3.0]]]
+LINE = [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+test_what_is_refused = refused(
+    (lambda: rkhs.TotalVariation().term(1.0), "pass points="),
+    *((lambda p=p: rkhs.TotalVariation(p), "do not span") for p in ([[0.0]], LINE, [[0.0, 1.0], [2.0, 3.0]])),
+    (lambda: rkhs.TotalVariation(np.zeros((2, 4))), "at most 3 dimensions"),
 )
-def test_points_that_span_nothing(points):
-    with pytest.raises(ValueError, match="do not span"):
-        rkhs.TotalVariation(points)
-
-
-def test_more_than_three_dimensions():
-    with pytest.raises(ValueError, match="at most 3 dimensions"):
-        rkhs.TotalVariation(np.zeros((2, 4)))
 
 
 def test_repeated_points_count_once():

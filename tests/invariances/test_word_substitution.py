@@ -7,6 +7,7 @@ import scipy.sparse
 from sklearn.base import clone
 
 import rkhs
+from refusals import refused
 from rkhs.invariances import WordSubstitution
 
 RNG = np.random.default_rng(0)
@@ -83,15 +84,10 @@ def test_words_that_may_stand_for_each_other_get_the_same_weight(kernel):
     assert changes[1e4] < (0.05 if kernel == "linear" else 0.7) * changes[0.0]  # a whole word is not infinitesimal
 
 
-def test_bad_parameters():
-    for pairs in ([], [(1, 1)], [(1, 2, 3)]):
-        with pytest.raises(ValueError, match="pairs of different words"):
-            WordSubstitution(pairs)
-    with pytest.raises(ValueError, match="weights must be positive"):
-        WordSubstitution(PAIRS, weights=[1.0, 0.0])
-    with pytest.raises(ValueError, match="2 weights, and X has 12 columns"):
-        WordSubstitution(PAIRS, weights=[1.0, 2.0])(X)
-    with pytest.raises(ValueError, match="0 to 11"):
-        WordSubstitution([(0, 12)])(X)
-    with pytest.raises(ValueError, match="most"):
-        WordSubstitution(PAIRS, most=0)
+test_what_is_refused = refused(
+    *((lambda p=p: WordSubstitution(p), "pairs of different words") for p in ([], [(1, 1)], [(1, 2, 3)])),
+    (lambda: WordSubstitution(PAIRS, weights=[1.0, 0.0]), "weights must be positive"),
+    (lambda: WordSubstitution(PAIRS, weights=[1.0, 2.0])(X), "2 weights, and X has 12 columns"),
+    (lambda: WordSubstitution([(0, 12)])(X), "0 to 11"),
+    (lambda: WordSubstitution(PAIRS, most=0), "most"),
+)

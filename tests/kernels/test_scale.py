@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
+from sklearn.base import clone
 
 import rkhs
 from rkhs.extend import ScaledKernel
@@ -35,27 +36,19 @@ def test_no_two_distinct_points_have_no_median(points):
         rkhs.kernels.median_scale(points)
 
 
-def test_above_5000_points_a_sample_is_drawn(monkeypatch):
+@pytest.mark.parametrize("most", [20, len(X)])
+def test_above_5000_points_a_sample_is_drawn(most, monkeypatch):
     assert scale_module.MOST_POINTS == 5000
     seen = []
-    monkeypatch.setattr(scale_module, "MOST_POINTS", 20)
+    monkeypatch.setattr(scale_module, "MOST_POINTS", most)
     monkeypatch.setattr("scipy.spatial.distance.pdist", lambda points, *_: seen.append(points) or pdist(points))
     found = rkhs.kernels.median_scale(X)
     (sample,) = seen
-    assert sample.shape == (20, 3)
-    assert len(np.unique(sample, axis=0)) == 20  # without replacement
+    assert len(np.unique(sample, axis=0)) == len(sample) == most  # without replacement
     assert all(any(np.array_equal(row, x) for x in X) for row in sample)
     assert found == rkhs.kernels.median_scale(X)  # the same in every run
-    assert found != rkhs.kernels.median_scale(X, random_state=1)
-    assert found == pytest.approx(np.median(pdist(X)), rel=0.3)
-
-
-def test_sampling_starts_above_the_limit(monkeypatch):
-    seen = []
-    monkeypatch.setattr(scale_module, "MOST_POINTS", len(X))
-    monkeypatch.setattr("scipy.spatial.distance.pdist", lambda points, *_: seen.append(points) or pdist(points))
-    assert rkhs.kernels.median_scale(X) == np.median(pdist(X))
-    np.testing.assert_array_equal(seen[0], X)  # as they are, none drawn
+    assert found == pytest.approx(np.median(pdist(X)), rel=0.3 if most < len(X) else 1e-15)
+    assert (found != rkhs.kernels.median_scale(X, random_state=1)) == (most < len(X))
 
 
 def test_tensors_and_lists():
@@ -64,24 +57,14 @@ def test_tensors_and_lists():
 
 
 @pytest.mark.parametrize("make", SCALED)
-def test_resolved_has_the_median(make):
+def test_resolved_has_the_median_and_keeps_a_scale_that_is_there(make):
     kernel = make("median")
     assert kernel.resolved(X) == make(rkhs.kernels.median_scale(X))
     assert kernel.scale == "median"  # the kernel itself stays as it was
-    np.testing.assert_array_equal(kernel.resolved(X)(X), make(rkhs.kernels.median_scale(X))(X))
-
-
-@pytest.mark.parametrize("make", SCALED)
-def test_resolved_keeps_a_scale_that_is_there(make):
-    assert make(0.7).resolved(X) == make(0.7)
-    assert make((0.7, 1.0, 2.0)).resolved(X) == make((0.7, 1.0, 2.0))
-
-
-@pytest.mark.parametrize(
-    "kernel", [rkhs.kernels.Linear(), rkhs.Polynomial(3), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(2)], ids=repr
-)
-def test_resolved_leaves_kernels_without_a_scale(kernel):
-    assert kernel.resolved(X) is kernel
+    for scale in (0.7, (0.7, 1.0, 2.0)):
+        assert make(scale).resolved(X) == make(scale)
+    for plain in (rkhs.kernels.Linear(), rkhs.Polynomial(3), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(2)):
+        assert plain.resolved(X) is plain
 
 
 def test_resolved_reaches_into_nested_kernels():
@@ -91,7 +74,6 @@ def test_resolved_reaches_into_nested_kernels():
     ) + rkhs.RationalQuadratic(1.0, "median")
     expected = 2.0 * (rkhs.Gaussian(m) + rkhs.kernels.Linear()) * rkhs.Matern(1.5, m) + rkhs.RationalQuadratic(1.0, m)
     assert nested.resolved(X) == expected
-    np.testing.assert_array_equal(nested.resolved(X)(X), expected(X))
 
 
 @pytest.mark.parametrize(
@@ -116,33 +98,16 @@ def test_no_scale_yet_is_an_error_with_the_remedy(make):
         rkhs.gram(make("median"), rkhs.LocalAverage(X, 0.1)).dense()
 
 
-@pytest.mark.parametrize("make", SCALED)
-def test_one_scale_per_feature_is_a_pullback(make):
-    """k of scales s is k of scale 1 at x / s, with all derivatives and averages."""
-    s = np.array([0.5, 1.0, 3.0])
-    average = rkhs.LocalAverage(X[:1], (0.2, 0.4, 1.0))
-    L = rkhs.stack([rkhs.Evaluation(X[:5]), rkhs.Gradient(X[:3]), rkhs.Laplacian(X[2:4]), average])
-    own, pulled = rkhs.gram(make(tuple(s)), L), rkhs.gram(make(1.0) @ (1 / s), L)
-    expected, v = pulled.dense(), rng.standard_normal(L.size)
-    np.testing.assert_allclose(own.dense(), expected, rtol=0, atol=1e-12 * abs(expected).max())
-    np.testing.assert_allclose(own @ v, expected @ v, rtol=0, atol=1e-12 * (abs(expected) @ abs(v)).max())
-
-
-@pytest.mark.parametrize("make", SCALED)
-def test_equal_scales_are_one_scale(make):
-    np.testing.assert_allclose(make((0.7, 0.7, 0.7))(X), make(0.7)(X), rtol=1e-14)
-
-
-@pytest.mark.parametrize("scale", [2, np.float32(2), np.array(2.0), torch.tensor(2.0)], ids=repr)
-def test_a_scale_is_stored_as_a_float(scale):
-    assert rkhs.Gaussian(scale) == rkhs.Gaussian(2.0)
-    assert repr(rkhs.Gaussian(scale)) == "Gaussian(scale=2.0)"
-
-
-@pytest.mark.parametrize("scale", [[1, 2], (1.0, 2.0), np.array([1, 2]), torch.tensor([1.0, 2.0])], ids=repr)
-def test_scales_are_stored_as_a_tuple(scale):
-    assert rkhs.Gaussian(scale) == rkhs.Gaussian((1.0, 2.0))
-    assert hash(rkhs.Gaussian(scale)) == hash(rkhs.Gaussian((1.0, 2.0)))
+@pytest.mark.parametrize(
+    ("scale", "stored"),
+    [(s, 2.0) for s in (2, np.float32(2), np.array(2.0), torch.tensor(2.0))]
+    + [(s, (1.0, 2.0)) for s in ([1, 2], (1.0, 2.0), np.array([1, 2]), torch.tensor([1.0, 2.0]))],
+    ids=repr,
+)
+def test_scales_are_stored_as_floats(scale, stored):
+    assert rkhs.Gaussian(scale) == rkhs.Gaussian(stored)
+    assert hash(rkhs.Gaussian(scale)) == hash(rkhs.Gaussian(stored))
+    assert repr(rkhs.Gaussian(scale)) == f"Gaussian(scale={stored})"
 
 
 def test_a_kernel_without_a_field_for_its_scale_is_named():
@@ -151,3 +116,33 @@ def test_a_kernel_without_a_field_for_its_scale_is_named():
     )
     with pytest.raises(TypeError, match="Own has no length scale: declare the field `scale"):
         kernel()
+
+
+# The Laplace kernel, of the L1 distance.
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_one_scale_of_the_laplace_kernel_for_each_feature(unit):
+    scale, Y = np.array([0.5, 2.0, 7.0]), rng.standard_normal((5, 3))
+    expected = np.exp(-cdist(X / scale, Y / scale, "cityblock"))
+    np.testing.assert_allclose(rkhs.Laplace(unit * scale)(unit * X, unit * Y), expected, rtol=1e-13)
+
+
+def test_the_median_of_the_laplace_kernel_is_that_of_its_distance():
+    assert rkhs.Laplace("median").resolved(X).scale == np.median(pdist(X, "cityblock"))
+
+
+def test_the_laplace_kernel_in_a_span():
+    y = X[:7, 0] > 0
+    model = rkhs.InvariantClassifier("laplace", invariance=None, loss="squared", tol=1e-8)
+    whole, near = (clone(model).set_params(approximation=a).fit(X[:7], y) for a in (None, rkhs.Landmarks(7)))
+    np.testing.assert_allclose(near.decision_function(X), whole.decision_function(X), atol=1e-4)
+
+
+def test_scales_of_the_laplace_kernel_are_learned():
+    """One of three features matters: its scale is the least."""
+    Z = np.random.default_rng(1).uniform(-1, 1, (60, 3))
+    term = rkhs.Term(rkhs.Evaluation(Z), rkhs.Squared(), np.abs(Z[:, 1]), weight=rkhs.Tunable())
+    problem = rkhs.Problem(rkhs.Laplace(rkhs.Tunable(each=True)), [term], rkhs.Constant()).tune(starts=1)
+    assert np.argmin(problem.kernel.scale) == 1
+    assert problem.kernel.scale[1] < 0.2 * min(problem.kernel.scale[0], problem.kernel.scale[2])

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import rkhs
+from refusals import refused
 from registry import FAMILIES, KERNELS, bounded
 
 RNG = np.random.default_rng(2)
@@ -123,23 +124,6 @@ def test_functionals_of_weight_zero_are_not_seen_anyway():
     np.testing.assert_allclose(found[9:], ours.solve(tol=1e-12).function(X[9:]), atol=1e-10)
 
 
-def test_refusals():
-    hinge = rkhs.Problem(rkhs.Gaussian(0.5), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))])
-    with pytest.raises(ValueError, match=r"needs smooth losses.*Hinge.*held_out"):
-        hinge.leave_out()
-    ours = problem(rkhs.Gaussian(0.5))
-    with pytest.raises(ValueError, match="12 points in R"):
-        ours.leave_out([np.arange(3), np.arange(24)])
-    with pytest.raises(ValueError, match="for each of 2 terms"):
-        ours.leave_out(np.arange(36))
-    with pytest.raises(ValueError, match='must be None, "points"'):
-        ours.leave_out("folds")
-    with pytest.raises(ValueError, match="do not determine the basis"):
-        problem(rkhs.Gaussian(0.5), rkhs.Constant()).leave_out([np.zeros(12), np.ones(24)])
-    with pytest.raises(ValueError, match="not implemented with approximation"):
-        replace(ours, approximation=rkhs.Landmarks(5)).leave_out()
-
-
 def test_an_interruption_is_raised(monkeypatch):
     """Nothing is left out of half a solution."""
     whole = problem(rkhs.Gaussian(0.5), loss=rkhs.Logistic(), target=np.sign(Y - 0.5))
@@ -160,3 +144,14 @@ def test_a_poor_solution_is_told(monkeypatch):
     )
     with pytest.warns(UserWarning, match="has not converged: Solution"):
         whole.leave_out()
+
+
+OURS = problem(rkhs.Gaussian(0.5))
+test_what_is_refused = refused(
+    (problem(rkhs.Gaussian(0.5), loss=rkhs.Hinge(), target=np.sign(Y)).leave_out, "smooth losses.*Hinge.*held_out"),
+    (lambda: OURS.leave_out([np.arange(3), np.arange(24)]), "12 points in R"),
+    (lambda: OURS.leave_out(np.arange(36)), "for each of 2 terms"),
+    (lambda: OURS.leave_out("folds"), 'must be None, "points"'),
+    (lambda: replace(OURS, basis=rkhs.Constant()).leave_out([np.zeros(12), np.ones(24)]), "do not determine the basis"),
+    (replace(OURS, approximation=rkhs.FourierGrid()).leave_out, "not implemented with approximation"),
+)

@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 
 import rkhs
+from refusals import refused
 
 RNG = np.random.default_rng(6)
 X, Z = RNG.uniform(size=(25, 2)), RNG.uniform(size=(4, 2))
@@ -43,19 +44,6 @@ def test_the_formula():
     noisy = posterior.std(VALUES, weight=20.0)
     np.testing.assert_allclose(noisy**2, posterior.std(VALUES) ** 2 + square / 40, rtol=1e-9)
     np.testing.assert_allclose(np.diag(posterior.cov(VALUES, weight=20.0)), noisy**2, rtol=1e-7)
-
-
-@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(0.5), rkhs.kernels.Polyharmonic(3)], ids=repr)
-def test_landmarks_that_are_all_functionals_change_nothing(kernel, basis, monkeypatch):
-    exact = problem(kernel=kernel, basis=basis)
-    own = rkhs.Landmarks(rkhs.stack([term.functional for term in exact.terms]))
-    spanned = replace(exact, approximation=own, device="cpu")  # where it does not go around the span
-    one, other = exact.solve().posterior, spanned.solve().posterior
-    assert other.amplitude == pytest.approx(one.amplitude, rel=1e-5)
-    np.testing.assert_allclose(other.cov(VALUES, SLOPES), one.cov(VALUES, SLOPES), atol=1e-5)
-    np.testing.assert_allclose(other.std(SLOPES), one.std(SLOPES), rtol=1e-4)
-    np.testing.assert_allclose(np.sqrt(np.diag(other.cov(VALUES))), other.std(VALUES), rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -124,19 +112,6 @@ def test_pickles_and_tensors():
     np.testing.assert_allclose(posterior.std(SLOPES), here.std(SLOPES), rtol=1e-6)
 
 
-def test_refusals():
-    hinge = rkhs.Problem(rkhs.Gaussian(0.4), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y - 0.5))])
-    with pytest.raises(ValueError, match=r"all losses to be Squared.*held_out"):
-        _ = hinge.solve().posterior
-    posterior = problem().solve().posterior
-    with pytest.raises(ValueError, match="weight must be positive"):
-        posterior.std(VALUES, weight=0.0)
-    with pytest.raises(ValueError, match="mutually exclusive"):
-        posterior.cov(VALUES, SLOPES, weight=1.0)
-    with pytest.raises(ValueError, match="n must be a positive integer"):
-        posterior.sample(VALUES, 0)
-
-
 def data(name):
     """1,000 new points, or what is left of the table."""
     if name == "diabetes":
@@ -149,16 +124,7 @@ def data(name):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "diabetes",
-        "friedman 1, noise",
-        "friedman 2, noise",
-        "friedman 3, noise",
-        "friedman 1",
-        "friedman 2",
-        "friedman 3",
-    ],
+    "name", ["diabetes", *(f"friedman {k}{noise}" for noise in (", noise", "") for k in (1, 2, 3))]
 )
 def test_error_bars_cover(name):
     """95 % of new targets, in whatever unit, are within 1.96 deviations, or nearly.
@@ -213,3 +179,18 @@ def test_other_precisions_of_new_points_change_nothing_but_rounding(objects):
         found += [model.predict(points[20:].astype(new), return_std=True)[1] for new in (np.float32, np.float64)]
     for deviation in found[:3]:
         assert deviation == pytest.approx(found[3], rel=1e-5)
+
+
+HINGE = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y - 0.5))
+
+
+def posterior():
+    return problem().solve().posterior
+
+
+test_what_is_refused = refused(
+    (lambda: rkhs.Problem(rkhs.Gaussian(0.4), [HINGE]).solve().posterior, "all losses to be Squared.*held_out"),
+    (lambda: posterior().std(VALUES, weight=0.0), "weight must be positive"),
+    (lambda: posterior().cov(VALUES, SLOPES, weight=1.0), "mutually exclusive"),
+    (lambda: posterior().sample(VALUES, 0), "n must be a positive integer"),
+)

@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import rkhs
+from refusals import refused
 
 KERNELS = [
     rkhs.Gaussian(scale=0.7),
@@ -195,25 +196,37 @@ def test_a_constant_cannot_change():
     assert rkhs.certified_radius(zero, [[0.0]]).tolist() == [0.0]
 
 
-def test_what_is_refused():
-    E = rkhs.Evaluation([[0.0]])
-    with pytest.raises(ValueError, match="decreases with the distance"):
-        rkhs.certified_radius(rkhs.Function(rkhs.kernels.Linear(), E, [1.0]), [[0.0]])
-    with pytest.raises(ValueError, match="basis that is constant"):
-        rkhs.certified_radius(rkhs.Function(rkhs.Gaussian(), E, [1.0], rkhs.Polynomials(1), [1.0, 1.0]), [[0.0]])
-    X, y = make_moons(20, random_state=0)
-    for other in (make_pipeline(StandardScaler(), rkhs.InvariantClassifier()).fit(X, y), rkhs.InvariantRegressor()):
-        with pytest.raises(TypeError, match="fitted classifier of rkhs"):
-            rkhs.certified_radius(other, X)
-    with pytest.raises(NotFittedError):
-        rkhs.certified_radius(rkhs.InvariantClassifier(), X)
-    with pytest.raises(ValueError, match="2 features"):
-        rkhs.certified_radius(rkhs.InvariantClassifier().fit(X, y), X[:, :1])
-    waves = rkhs.InvariantClassifier(approximation=rkhs.FourierFeatures(20), invariance=None).fit(X, y)
-    with pytest.raises(TypeError, match="sum of kernel functions"):
-        rkhs.certified_radius(waves, X)
-    features = rkhs.VirtualSampleSVC([np.negative], features=StandardScaler()).fit(X, y)
-    with pytest.raises(ValueError, match="function of StandardScaler"):
-        rkhs.certified_radius(features, X)
-    with pytest.raises(ValueError, match="basis that is constant"):
-        rkhs.certified_radius(rkhs.ThinPlateClassifier().fit(X, y), X)
+HERE, (MOONS, SIDES) = rkhs.Evaluation([[0.0]]), make_moons(20, random_state=0)
+
+
+def radius(model, X=MOONS):
+    return rkhs.certified_radius(model, X)
+
+
+test_what_is_refused = refused(
+    (lambda: radius(rkhs.Function(rkhs.kernels.Linear(), HERE, [1.0]), [[0.0]]), "decreases with the distance"),
+    (
+        lambda: radius(rkhs.Function(rkhs.Gaussian(), HERE, [1.0], rkhs.Polynomials(1), [1.0, 1.0]), [[0.0]]),
+        "basis that is constant",
+    ),
+    (lambda: radius(rkhs.ThinPlateClassifier().fit(MOONS, SIDES)), "basis that is constant"),
+    (
+        lambda: radius(make_pipeline(rkhs.InvariantClassifier()).fit(MOONS, SIDES)),
+        "fitted classifier of rkhs",
+        TypeError,
+    ),
+    (lambda: radius(rkhs.InvariantRegressor()), "fitted classifier of rkhs", TypeError),
+    (lambda: radius(rkhs.InvariantClassifier()), "not fitted", NotFittedError),
+    (lambda: radius(rkhs.InvariantClassifier().fit(MOONS, SIDES), MOONS[:, :1]), "2 features"),
+    (
+        lambda: radius(
+            rkhs.InvariantClassifier(approximation=rkhs.FourierFeatures(20), invariance=None).fit(MOONS, SIDES)
+        ),
+        "sum of kernel functions",
+        TypeError,
+    ),
+    (
+        lambda: radius(rkhs.VirtualSampleSVC([np.negative], features=StandardScaler()).fit(MOONS, SIDES)),
+        "function of StandardScaler",
+    ),
+)

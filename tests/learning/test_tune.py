@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rkhs
+from refusals import refused
 from rkhs._learning import tuning as module
 from rkhs._learning.observations import Hyperparameter
 from rkhs._learning.tuning import HyperparameterSearch, SearchSpace, TuningMonitor
@@ -249,22 +250,6 @@ def test_tensors():
     np.testing.assert_allclose(flat(tuned), flat(problem().tune()), rtol=1e-6)
 
 
-def test_refusals():
-    with pytest.raises(ValueError, match=r"Nothing is left open.*rkhs\.Tunable\(\)"):
-        problem(rkhs.Gaussian(1.0), weight=1.0).tune()
-    with pytest.raises(ValueError, match='must be "evidence" or "loo"'):
-        problem().tune("cv")
-    with pytest.raises(ValueError, match="starts must be an integer"):
-        problem().tune(starts=0)
-    with pytest.raises(ValueError, match="positive standard deviation"):
-        problem().tune(prior=0.0)
-    hinge = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))
-    with pytest.raises(ValueError, match=r"Tuning needs all losses to be Squared.*Hinge"):
-        rkhs.Problem(ARD, [hinge]).tune()
-    with pytest.raises(ValueError, match="a single alpha: drop each=True"):
-        problem(rkhs.RationalQuadratic(rkhs.Tunable(each=True), 1.0)).tune()
-
-
 def test_the_search_goes_on_from_the_best_of_some_points():
     """Of two valleys that starts have found it takes the lower one, and says where all starts have led to."""
 
@@ -277,3 +262,14 @@ def test_the_search_goes_on_from_the_best_of_some_points():
     assert search.best[0] == pytest.approx(-1.035, abs=1e-2)
     assert len(search.ends) == 1
     assert search.ends[0] == pytest.approx(search.best, abs=1e-6)
+
+
+HINGE = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))
+test_what_is_refused = refused(
+    (problem(rkhs.Gaussian(1.0), weight=1.0).tune, r"Nothing is left open.*rkhs\.Tunable\(\)"),
+    (lambda: problem().tune("cv"), 'must be "evidence" or "loo"'),
+    (lambda: problem().tune(starts=0), "starts must be an integer"),
+    (lambda: problem().tune(prior=0.0), "positive standard deviation"),
+    (rkhs.Problem(ARD, [HINGE]).tune, "Tuning needs all losses to be Squared.*Hinge"),
+    (problem(rkhs.RationalQuadratic(rkhs.Tunable(each=True), 1.0)).tune, "a single alpha: drop each=True"),
+)

@@ -7,27 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rkhs._play.scene import EXAMPLES, NOTHING, Scene, SceneError, example
-from rkhs._play.solving import EXACT, RASTER, board, problem_of, python_code, solved
+from rkhs._play.scene import (
+    EXACT,
+    EXAMPLES,
+    NOTHING,
+    RASTER,
+    Scene,
+    SceneError,
+    board,
+    example,
+    problem_of,
+    python_code,
+    solved,
+)
 
-PLAIN = {
-    "C": 10.0,
-    "nu": 1.0,
-    "scale": 0.4,
-    "shift": 0.5,
-    "gradient": False,
-    "graph": False,
-    "monotone": "",
-    "repeats": False,
-}
-PRIORS = [
-    {},
-    {"gradient": True},
-    {"graph": True},
-    {"monotone": "left"},
-    {"repeats": True},
-    {"graph": True, "monotone": "up"},
-]
+PLAIN = {"C": 10.0, "nu": 1.0, "scale": 0.4, "shift": 0.5, **NOTHING}
+GIVEN = {"gradient": True}, {"graph": True}, {"monotone": "left"}, {"repeats": True}, {"graph": True, "monotone": "up"}
+PRIORS = [{}, *GIVEN]
 
 
 def points(count=40, classes=2, seed=0):
@@ -87,33 +83,18 @@ def test_examples_are_scenes_and_their_priors_shows(name):
     assert np.abs(drawn(ours) - drawn(plain)).max() > 0.1
 
 
-BAD = [
-    None,
-    [],
-    {},
-    {"points": None},
-    {"points": [[0, 0]]},
-    {"points": [[0, 0, "x"]]},
-    {"points": [[0, 0, 3]]},
-    {"points": [[0, 0, 0.5]]},
-    {"points": [[1e9, 0, 0]]},
-    {"points": [[True, 0, 0]]},
-    {"points": [[float("nan"), 0, 0]]},
-    {"points": [[0, 0, 0]] * 1001},
-    {"C": 0},
-    {"C": "10"},
-    {"C": 1e300},
-    {"nu": -1},
-    {"nu": None},
-    {"scale": 0},
-    {"scale": True},
-    {"monotone": "sideways"},
-    {"monotone": None},
-    {"monotone": ["right"]},
-    {"graph": 1},
-    {"gradient": "yes"},
-    {"repeats": {}},
-]
+POINTS = (None, [[0, 0]], [[0, 0, "x"]], [[0, 0, 3]], [[0, 0, 0.5]], [[1e9, 0, 0]], [[True, 0, 0]], [[0, 0, 0]] * 1001)
+SETTINGS = {
+    "C": (0, "10", 1e300),
+    "nu": (-1, None),
+    "scale": (0, True),
+    "monotone": ("sideways", None, ["right"]),
+    "graph": (1,),
+    "gradient": ("yes",),
+    "repeats": ({},),
+    "points": (*POINTS, [[float("nan"), 0, 0]]),
+}
+BAD = [None, [], {}, *({name: value} for name, values in SETTINGS.items() for value in values)]
 
 
 @pytest.mark.every

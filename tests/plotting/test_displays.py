@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 import rkhs
 from rkhs.invariances import ImageTangents, Tangents
 from rkhs.plotting import BoundaryDisplay, ChangeDisplay, GridDisplay, MetricDisplay, TangentsDisplay
-from rkhs.plotting._boundary import Active
+from rkhs.plotting._displays import Active
 
 mpl.use("agg")
 import matplotlib.pyplot as plt

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 import torch
 
+import problems
 import rkhs
+from refusals import refused
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -79,41 +81,62 @@ def test_optimal_in_the_span(loss, span):
     found = rkhs.Problem(kernel, terms(loss), basis, approximation=span).solve(tol=1e-8)
     assert found.status == "converged"
     assert found.primal == pytest.approx(objective(found, terms(loss)), rel=1e-9)
-    assert found.primal == pytest.approx(_reference(found.function, terms(loss), basis), rel=1e-6)
+    assert found.primal == pytest.approx(least_in_span(found.function, terms(loss), basis), rel=1e-6)
     assert "span" in repr(found)
 
 
-def _reference(f, kernel_terms, basis):
+def least_in_span(f, kernel_terms, basis):
     """The minimum over the functions of the span of f, by cvxpy."""
     if isinstance(f, rkhs.Function):
         K = rkhs.gram(f.kernel, f.functionals).dense()
         rows = lambda L: rkhs.gram(f.kernel, L, f.functionals).dense()  # noqa: E731
     else:
         K, rows = np.eye(f.features.size), f.features.rows
-    values, vectors = np.linalg.eigh(K)
-    kept = values > 1e-12 * values[-1]
-    R = vectors[:, kept] / np.sqrt(values[kept])
+    sizes, vectors = np.linalg.eigh(K)
+    kept = sizes > 1e-12 * sizes[-1]
+    R = vectors[:, kept] / np.sqrt(sizes[kept])
     tau, c = cvxpy.Variable(R.shape[1]), cvxpy.Variable(1)
     cost = cvxpy.sum_squares(tau) / 2
     for term in kernel_terms:
         u = (rows(term.functional) @ R) @ tau + term.functional.assemble(basis.on) @ c
-        b, w = np.asarray(term.target), np.broadcast_to(term.weight, term.size)
-        cost += w @ {
-            rkhs.Squared: lambda u, b: cvxpy.square(u - b),
-            rkhs.Logistic: lambda u, b: cvxpy.logistic(-cvxpy.multiply(b, u)),
-            rkhs.Hinge: lambda u, b: cvxpy.pos(1 - cvxpy.multiply(b, u)),
-            rkhs.SquaredHinge: lambda u, b: cvxpy.square(cvxpy.pos(1 - cvxpy.multiply(b, u))),
-            rkhs.Huber: lambda u, b: cvxpy.huber(u - b, 0.1),
-        }[type(term.loss)](u, b)
-    problem = cvxpy.Problem(cvxpy.Minimize(cost))
-    return problem.solve(solver=cvxpy.CLARABEL)
+        cost += problems.cvxpy_risk(term.loss, u, np.asarray(term.target), np.broadcast_to(term.weight, term.size))
+    return cvxpy.Problem(cvxpy.Minimize(cost)).solve(solver=cvxpy.CLARABEL)
+
+
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic()], ids=repr)
+def test_several_outputs_are_several_problems(loss):
+    targets, flat = np.where(np.arange(3) == (np.arange(20) % 3)[:, None], 1.0, -1.0), terms(loss)[1]
+
+    def solved(y):
+        labels = rkhs.Term(rkhs.Evaluation(X[:20]), loss, y)
+        return (
+            rkhs.Problem(KERNELS[0], [labels, flat], rkhs.Constant(), approximation=SPANS["values"]).solve().function(X)
+        )
+
+    np.testing.assert_allclose(solved(targets)[:, 1], solved(targets[:, 1]), atol=1e-8)
+
+
+@pytest.mark.every
+@pytest.mark.parametrize(("kind", "rel"), [(np.float32, 1e-5), (torch.from_numpy, 1e-6)], ids=["float32", "tensors"])
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_arrays_of_other_kinds(loss, kind, rel):
+    def solved(convert):
+        points = convert(X)
+        labels = rkhs.Term(rkhs.Evaluation(points), loss, convert(Y))
+        flat = rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=0.1)
+        span = rkhs.Landmarks(rkhs.Evaluation(points[:20]))
+        return rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=span).solve()
+
+    found = solved(kind)
+    assert type(found.function(kind(X))) is type(kind(X))
+    assert found.primal == pytest.approx(solved(np.asarray).primal, rel=rel)
 
 
 def test_many_rows_of_a_loss_with_kinks(monkeypatch):
     """Beyond a few rows kinks are smoothed, less and less, and the certificate is still that of the kinks."""
     problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Hinge()), rkhs.Constant(), approximation=SPANS["values"])
     exact = problem.solve(tol=1e-8)
-    monkeypatch.setattr("rkhs.solvers._subspace.ROWS", 5)
+    monkeypatch.setattr("rkhs.solvers._features.ROWS", 5)
     found = problem.solve(tol=1e-6)
     assert found.relative_gap <= 1e-6
     assert found.primal == pytest.approx(exact.primal, rel=1e-6)
@@ -130,43 +153,6 @@ def test_values_and_gradients_at_the_same_points(span, uneven):
     ]
     found = rkhs.Problem(rkhs.Gaussian(1.2), both, approximation=span).solve()
     assert found.primal == pytest.approx(objective(found, both), rel=1e-9)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_tensors(loss):
-    both = []
-    for kind in (np.asarray, torch.from_numpy):
-        points = kind(X)
-        labels = rkhs.Term(rkhs.Evaluation(points), loss, kind(Y))
-        flat = rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=0.1)
-        chosen = rkhs.Landmarks(20)
-        both.append(rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=chosen).solve())
-    assert isinstance(both[1].function(torch.from_numpy(X)), torch.Tensor)
-    assert both[1].primal == pytest.approx(both[0].primal, rel=1e-6)
-
-
-def test_too_many_rows_to_keep(monkeypatch):
-    """A problem in memory does not fill it with features."""
-    monkeypatch.setattr("rkhs._finite.features.KEPT_BYTES", 1000)
-    problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Logistic()), approximation=SPANS["values"])
-    with pytest.raises(MemoryError, match=r"20 rows with the loss Logistic.*StreamedProblem"):
-        problem.solve()
-
-
-def test_several_outputs_are_several_problems():
-    targets = np.where(np.arange(3) == (np.arange(20) % 3)[:, None], 1.0, -1.0)
-    for loss in (rkhs.Squared(), rkhs.Logistic()):
-        flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
-        both = [
-            rkhs.Problem(
-                rkhs.Gaussian(1.0),
-                [rkhs.Term(rkhs.Evaluation(X[:20]), loss, target), flat],
-                rkhs.Constant(),
-                approximation=SPANS["values"],
-            ).solve()
-            for target in (targets, targets[:, 1])
-        ]
-        np.testing.assert_allclose(both[0].function(X)[:, 1], both[1].function(X), atol=1e-8)
 
 
 def test_derivatives_as_landmarks_earn_their_place():
@@ -187,61 +173,8 @@ def test_derivatives_as_landmarks_earn_their_place():
     assert 0 <= excess[1] < excess[0] / 2
 
 
-def test_single_precision():
-    both = []
-    for dtype in (np.float64, np.float32):
-        points = X.astype(dtype)
-        labels = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), Y.astype(dtype), 10.0)
-        flat = rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=0.1)
-        chosen = rkhs.Landmarks(rkhs.Evaluation(points[:30]))
-        both.append(rkhs.Problem(rkhs.Gaussian(1.0), [labels, flat], approximation=chosen).solve())
-    assert both[1].primal == pytest.approx(both[0].primal, rel=1e-5)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: rkhs.Landmarks(0), "positive number"),
-        (lambda: rkhs.FourierFeatures(2.5), "positive number"),
-        (lambda: rkhs.Landmarks(5, selection="best"), "k-means"),
-        (lambda: rkhs.Landmarks(5, derivatives=2.0), "between 0 and 1"),
-        (lambda: _problem(approximation=7), "rkhs.Landmarks"),
-        (lambda: _problem(approximation=rkhs.Landmarks(5)).solve(rkhs.solvers.NonlinearCG()), "solver"),
-    ],
-)
-def test_errors_name_the_remedy(make, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        make()
-
-
-def test_unbounded_functionals_are_refused():
-    flat = [rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), target=1.0)]
-    for approximation in (rkhs.Landmarks(5), rkhs.FourierFeatures(5)):
-        with pytest.raises(rkhs.exceptions.NotBoundedError):
-            rkhs.Problem(rkhs.Matern(0.5), flat, approximation=approximation).solve()
-
-
-def _problem(**options):
-    return rkhs.Problem(rkhs.Gaussian(1.0), terms(rkhs.Squared()), **options)
-
-
-@pytest.mark.parametrize("option", [{"solver": rkhs.solvers.Newton()}, {"callback": print}], ids=str)
-def test_what_a_problem_on_a_span_cannot_do_is_refused(option):
-    X = np.linspace(0, 1, 30)[:, None]
-    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), np.sin(X[:, 0]))
-    problem = rkhs.Problem(rkhs.Gaussian(0.3), [term], approximation=rkhs.Landmarks(10))
-    with pytest.raises(ValueError, match="solved directly"):
-        problem.solve(**option)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
-@pytest.mark.parametrize("model", [rkhs.InvariantClassifier, rkhs.InvariantRegressor])
-def test_machines_refuse_what_is_no_approximation(model, learn):
-    X = np.linspace(0, 1, 30)[:, None]
-    with pytest.raises(TypeError, match=r"approximation must be None, rkhs.Landmarks\(p\)"):
-        getattr(model(approximation=100), learn)(X, np.arange(30) % 2)
+def _problem(loss=LOSSES[0], kernel=KERNELS[0], **options):
+    return rkhs.Problem(kernel, terms(loss), **options)
 
 
 def test_a_grid_on_a_span_keeps_a_time_limit():
@@ -344,11 +277,48 @@ def test_landmarks_beyond_number_lose_nothing():
     assert found.status == "converged"
 
 
-def test_a_space_for_which_there_is_no_solver():
-    class Nothing(rkhs.extend.Approximation):
-        def choose(self, kernel, families, pilot):
-            return None
+def few_bytes(call):
+    """Call with a limit on the rows that a problem in memory may keep."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rkhs._finite.sums.KEPT_BYTES", 1000)
+        call()
 
-    term = rkhs.Term(rkhs.Evaluation([[0.0]]), rkhs.Squared(), 1.0)
-    with pytest.raises(TypeError, match=r"Nothing.* must choose an rkhs.extend.DenseSpace"):
-        rkhs.Problem(rkhs.Gaussian(), [term], approximation=Nothing()).solve()
+
+class Nothing(rkhs.extend.Approximation):
+    def choose(self, kernel, families, pilot):
+        return None
+
+
+FEW = rkhs.Landmarks(5)
+test_errors_name_the_remedy = refused(
+    (lambda: rkhs.Landmarks(0), "positive number"),
+    (lambda: rkhs.FourierFeatures(2.5), "positive number"),
+    (lambda: rkhs.Landmarks(5, selection="best"), "k-means"),
+    (lambda: rkhs.Landmarks(5, derivatives=2.0), "between 0 and 1"),
+    (lambda: _problem(approximation=7), "rkhs.Landmarks", TypeError),
+    (lambda: _problem(approximation=FEW).solve(rkhs.solvers.NonlinearCG()), "solved directly"),
+    (lambda: _problem(approximation=FEW).solve(callback=print), "solved directly"),
+    (lambda: _problem(approximation=Nothing()).solve(), "Nothing.* must choose an rkhs.extend.FiniteSpace", TypeError),
+    (
+        lambda: few_bytes(_problem(rkhs.Logistic(), approximation=SPANS["values"]).solve),
+        "20 rows with the loss Logistic.*StreamedProblem",
+        MemoryError,
+    ),
+    *(
+        (
+            lambda span=span: _problem(kernel=rkhs.Matern(0.5), approximation=span).solve(),
+            "Matern",
+            rkhs.exceptions.NotBoundedError,
+        )
+        for span in (FEW, rkhs.FourierFeatures(5))
+    ),
+    *(
+        (
+            lambda model=model, learn=learn: getattr(model(approximation=100), learn)(X, Y > 0),
+            r"approximation must be None, rkhs.Landmarks\(p\)",
+            TypeError,
+        )
+        for model in (rkhs.InvariantClassifier, rkhs.InvariantRegressor)
+        for learn in ("fit", "partial_fit")
+    ),
+)

@@ -1,13 +1,15 @@
 """Problems with losses of vectors: against cvxpy, in other coordinates, units and spaces, and what is refused."""
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
-import cvxpy as cp
 import numpy as np
 import pytest
 
 import judge
+import problems
 import rkhs
+from refusals import refused
 from rkhs.solvers._choose import Fallback
 
 RNG = np.random.default_rng(3)
@@ -39,49 +41,11 @@ def margins(radius, y=Y, weight=5.0, points=X):
     return [rkhs.Term(rkhs.functionals.Jet(points), rkhs.RobustHinge(radius), classes(y), weight)]
 
 
-@dataclass(frozen=True)
-class Oracle:
-    value: float
-    u: np.ndarray
-
-
-def of_length(phi, r):
-    match phi:
-        case rkhs.Squared():
-            return cp.square(r)
-        case rkhs.Huber():
-            return cp.huber(r, phi.delta)
-        case rkhs.losses.SquaredEpsilonInsensitive():
-            return cp.square(cp.pos(r - phi.epsilon))
-    return cp.pos(r - phi.epsilon)
-
-
-def vector_losses(loss, V, b):
-    """The losses of vectors (t, m)."""
-    if isinstance(loss, rkhs.GroupNorm):
-        return of_length(loss.loss, cp.norm(V - b, axis=1))
-    if isinstance(loss, rkhs.RobustHinge):
-        return cp.pos(1 - cp.multiply(b[:, 0], V[:, 0]) + loss.radius * cp.norm(V[:, 1:], axis=1))
-    return of_length(loss, cp.abs(V - b)[:, 0])
-
-
-def oracle(terms, basis, kernel=KERNEL):
-    """The minimum by an interior-point method for second-order cones."""
+def oracle(terms, basis):
+    """The minimum by an interior-point method for second-order cones, and L(f) of all functionals there."""
     family = rkhs.stack([t.functional for t in terms])
-    values, vectors = np.linalg.eigh(rkhs.gram(kernel, family).dense())
-    a = cp.Variable(family.size)
-    u = (vectors * np.sqrt(np.maximum(values, 0))) @ a
-    if basis is not None:
-        P = np.asarray(family.assemble(basis.on))
-        u = u + P @ cp.Variable(P.shape[1])
-    J, start = cp.sum_squares(a) / 2, 0
-    for t in terms:
-        m = getattr(t.loss, "size", 1)
-        V = cp.reshape(u[start : start + t.size], (t.size // m, m), order="C")
-        b, w = np.asarray(t.target).reshape(-1, m), np.asarray(t.weights()).reshape(-1, m)[:, 0]
-        J, start = J + cp.sum(cp.multiply(w, vector_losses(t.loss, V, b))), start + t.size
-    cp.Problem(cp.Minimize(J)).solve(solver="CLARABEL")
-    return Oracle(float(J.value), np.asarray(u.value))
+    found = problems.cvxpy_solution(rkhs.Problem(KERNEL, terms, basis), family)
+    return SimpleNamespace(value=found.value, u=found.penalized + found.free)
 
 
 def assert_solved(solution, reference, tol=TOL):
@@ -348,47 +312,47 @@ def test_grids_and_folds(phi):
 # What is refused.
 
 
-def test_weights_and_folds_within_a_vector_are_refused():
-    weight = np.ones((7, 2))
-    weight[3, 1] = 2.0
-    with pytest.raises(ValueError, match="vector 3 has the weights"):
-        field_terms(rkhs.Absolute(), weight=weight)
-    target = FIELD.copy()
-    target[2, 0] = np.nan
-    with pytest.raises(ValueError, match="vector 2 has the weights"):
-        field_terms(rkhs.Absolute(), target)
-    problem = rkhs.Problem(KERNEL, field_terms(rkhs.Absolute()))
-    for fold in (np.arange(5), np.linspace(0, 1, 14)):
-        with pytest.raises(ValueError, match="one weight and are missing together; vector"):
-            problem.grid({1: [1.0]}, held_out={1: [fold]})
-
-
-def test_families_that_are_not_divided_into_vectors_are_refused():
-    with pytest.raises(ValueError, match="which do not divide"):
-        rkhs.Term(rkhs.Evaluation(X), rkhs.GroupNorm(size=3), Y)
+def test_sizes_of_vectors():
     assert rkhs.Term(rkhs.Evaluation(X), rkhs.GroupNorm(size=7), Y).loss.size == 7
     assert rkhs.Term(rkhs.Gradient(Z), rkhs.GroupNorm()).loss.size == 2
 
 
-def test_targets_that_are_not_classes_are_refused():
-    for target in (0.0, 1.0, 2 * classes(), classes()[:, ::-1]):
-        with pytest.raises(ValueError, match="with the class y"):
-            rkhs.Term(rkhs.functionals.Jet(X), rkhs.RobustHinge(0.3), target)
+UNEVEN, PARTLY = np.ones((7, 2)), FIELD.copy()
+UNEVEN[3, 1], PARTLY[2, 0] = 2.0, np.nan
 
 
-@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5), rkhs.Squared()], ids=repr)
-def test_leaving_out_and_tuning_are_refused(phi):
-    problem = rkhs.Problem(KERNEL, field_terms(phi), rkhs.Constant())
-    with pytest.raises(ValueError, match=r"smooth losses of single functionals, and one is GroupNorm"):
-        problem.leave_out()
-    with pytest.raises(ValueError, match=r"Tuning needs all losses to be Squared, and one is GroupNorm"):
-        problem.tune()
-    with pytest.raises(ValueError, match=r"needs all losses to be Squared, and one is GroupNorm"):
-        problem.evidence()
+def vectors(phi, basis=None):
+    return rkhs.Problem(KERNEL, field_terms(phi), basis)
 
 
-@pytest.mark.parametrize("solver", [rkhs.solvers.BoxDual(), rkhs.solvers.Direct(), rkhs.solvers.LibSVM()], ids=repr)
-def test_solvers_for_other_losses_are_refused(solver):
-    for terms in (field_terms(rkhs.Absolute()), field_terms(rkhs.Squared()), margins(0.0)):
-        with pytest.raises(rkhs.exceptions.NotApplicableError):
-            rkhs.Problem(KERNEL, terms).solve(solver)
+test_what_is_refused = refused(
+    (lambda: field_terms(rkhs.Absolute(), weight=UNEVEN), "vector 3 has the weights"),
+    (lambda: field_terms(rkhs.Absolute(), PARTLY), "vector 2 has the weights"),
+    *(
+        (
+            lambda fold=fold: vectors(rkhs.Absolute()).grid({1: [1.0]}, held_out={1: [fold]}),
+            "one weight and are missing together; vector",
+        )
+        for fold in (np.arange(5), np.linspace(0, 1, 14))
+    ),
+    (lambda: rkhs.Term(rkhs.Evaluation(X), rkhs.GroupNorm(size=3), Y), "which do not divide"),
+    *(
+        (lambda y=y: rkhs.Term(rkhs.functionals.Jet(X), rkhs.RobustHinge(0.3), y), "with the class y")
+        for y in (0.0, 1.0, 2 * classes(), classes()[:, ::-1])
+    ),
+    *(
+        (lambda phi=phi, ask=ask: getattr(vectors(phi, rkhs.Constant()), ask)(), f"{told}, and one is GroupNorm")
+        for phi in (rkhs.Absolute(), rkhs.Huber(0.5), rkhs.Squared())
+        for ask, told in [
+            ("leave_out", "smooth losses of single functionals"),
+            ("tune", "Tuning needs all losses to be Squared"),
+            ("evidence", "needs all losses to be Squared"),
+        ]
+    ),
+    *(
+        (lambda given=given, name=name: rkhs.Problem(KERNEL, given).solve(getattr(rkhs.solvers, name)()), name, kind)
+        for kind in [rkhs.exceptions.NotApplicableError]
+        for name in ("BoxDual", "Direct", "LibSVM")
+        for given in (field_terms(rkhs.Absolute()), field_terms(rkhs.Squared()), margins(0.0))
+    ),
+)

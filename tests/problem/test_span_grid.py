@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._finite import features, monitor
-from rkhs._finite.features import FeatureBlocks, grouped
+from rkhs._finite import monitor, sums
 from rkhs._finite.monitor import Monitor
+from rkhs._finite.sums import FeatureSums, grouped
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(7, 3))
@@ -70,24 +70,11 @@ def test_labels_at_the_points_of_the_gradients():
         assert own.primal == pytest.approx(alone.primal, rel=1e-9)
 
 
-def test_a_path_without_folds():
-    found = problem(rkhs.Squared(), SPANS["waves"]).path(1, NUS)
-    for own, nu in zip(found, NUS, strict=True):
-        terms = problem(rkhs.Squared(), SPANS["waves"]).terms
-        alone = rkhs.Problem(
-            rkhs.Gaussian(1.2),
-            [terms[0], terms[1].changed(weight=nu), terms[2]],
-            rkhs.Constant(),
-            approximation=SPANS["waves"],
-        ).solve()
-        assert own.primal == pytest.approx(alone.primal, rel=1e-7)
-
-
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
 @pytest.mark.parametrize("patterns", [0, 4])
 def test_folds_that_overlap_and_have_factors(loss, patterns, monkeypatch):
     """Rows grouped by their folds, or folds as groups, are the same."""
-    monkeypatch.setattr(features, "PATTERNS", patterns)
+    monkeypatch.setattr(sums, "PATTERNS", patterns)
     factors = [RNG.choice(some, 40) for some in ([0.0, 0.5, 2.0], [0.5, 2.0], [1.0, 3.0])]
     found = problem(loss, SPANS["values"]).grid({}, held_out={0: factors}, tol=1e-8)
     for own, factor in zip(found, factors, strict=True):
@@ -133,7 +120,7 @@ def test_the_rows_are_looked_at_once(monkeypatch):
     whole = problem(rkhs.Squared(), SPANS["values"])
     whole.solve()
     once, seen[:] = sum(seen), []
-    whole.grid({0: [1.0, 2.0, 3.0], (1, 2): [0.1, 0.2]}, held_out={0: FOLDS})
+    problem(rkhs.Squared(), SPANS["values"]).grid({0: [1.0, 2.0, 3.0], (1, 2): [0.1, 0.2]}, held_out={0: FOLDS})
     assert sum(seen) == once
 
 
@@ -191,7 +178,7 @@ def test_an_interrupt_while_rows_are_summed_up(monkeypatch):
         raise KeyboardInterrupt
 
     given = problem(rkhs.Squared(), SPANS["waves"], target=np.stack([Y[:40], -Y[:40]], axis=1))
-    monkeypatch.setattr(FeatureBlocks, "of", interrupt)
+    monkeypatch.setattr(FeatureSums, "of", interrupt)
     found = given.grid({0: CS, 1: NUS}, held_out={0: FOLDS})
     assert found.shape == (2, 2, 3)
     assert {own.status for own in found.flat} == {"interrupted"}

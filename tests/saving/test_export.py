@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -206,67 +207,64 @@ def test_a_thousand_random_models(tmp_path):
     check_random_models(600, 400, 1, tmp_path)
 
 
-@pytest.mark.slow
-def test_other_estimators(tmp_path):
+def others():
+    """Yield fitted models whose export has special cases, by name."""
     rng = np.random.default_rng(2)
-    X, Z = rng.standard_normal((40, 2)), rng.standard_normal((9, 2))
+    X = rng.standard_normal((40, 2))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.standard_normal(40)
+    thirds = np.digitize(X[:, 0], [-0.4, 0.4])
     risks = np.array([(True, time) for time in np.exp(y)], dtype=[("event", bool), ("time", float)])
     measured = [
         rkhs.Measurement(rkhs.Evaluation(X), y, noise=0.1),
         rkhs.Measurement(rkhs.Average(X.reshape(4, 10, 2)), y.reshape(4, 10).mean(axis=1), noise=0.1),
         rkhs.Measurement(rkhs.Laplacian(X[:3]), np.zeros(3), noise=1.0),
     ]
-    for model in (
-        rkhs.FunctionalRegressor(scale=1.0).fit(measured),
-        rkhs.InvariantClassifierCV(kernel=rkhs.Gaussian(1.0)).fit(X, np.digitize(y, [-0.5, 0.5])),
-        rkhs.InvariantRegressorCV(kernel=rkhs.Gaussian(1.0)).fit(X, y),
-        rkhs.QuantileRegressor((0.25, 0.75), scale=1.0, C=1.0).fit(X, y),
-        rkhs.SurvivalRanker().fit(X, risks),
-        rkhs.VirtualSampleSVC([lambda X: -X]).fit(X, y > 0),
-        rkhs.InvariantRegressor(scale=1.0, shape={0: "increasing"}).fit(X, X[:, 0]),
-        rkhs.InvariantRegressor(invariance="local_average", nu=1.0).fit(X, y),
+    yield "functionals", lambda: (rkhs.FunctionalRegressor(scale=1.0).fit(measured), X)
+    for name, model, target in (
+        ("classes CV", rkhs.InvariantClassifierCV(kernel=rkhs.Gaussian(1.0)), np.digitize(y, [-0.5, 0.5])),
+        ("numbers CV", rkhs.InvariantRegressorCV(kernel=rkhs.Gaussian(1.0)), y),
+        ("quantiles", rkhs.QuantileRegressor((0.25, 0.75), scale=1.0, C=1.0), y),
+        ("risks", rkhs.SurvivalRanker(), risks),
+        ("copies", rkhs.VirtualSampleSVC([lambda X: -X]), y > 0),
+        ("shape", rkhs.InvariantRegressor(scale=1.0, shape={0: "increasing"}), X[:, 0]),
+        ("averages", rkhs.InvariantRegressor(invariance="local_average", nu=1.0), y),
+        # A linear f is largest for the middle class nowhere; the discriminant on top of it decides.
+        (
+            "discriminant",
+            rkhs.InvariantClassifierCV(kernel="linear", Cs=[1.0], nus=[0.0]),
+            np.digitize(X[:, 0], [-0.4, 0.4]),
+        ),
     ):
-        expected, _, options = predictions(model, Z)
-        assert_equal_outputs(model, expected, Z, tmp_path, **options)
+        yield name, lambda model=model, target=target: (model.fit(X, target), X)
+    some = np.where(np.arange(40) < 30, thirds, -1)
+    for weight in (rkhs.ClassPrior({0: 0.1, 1: 0.2, 2: 0.7}), "balanced", {0: 10.0, 1: 1.0, 2: 0.1}):
+        model = rkhs.InvariantClassifier(class_weight=weight, scale=1.0, loss="squared")
+        yield f"class_weight={weight!r}", lambda model=model: (model.fit(X, some), X)
+    # A scaler that does not center has a `mean_`, which was subtracted: 19 % of the labels were others.
+    uneven = np.array([2.0, -1.0]) + X * [1.0, 3.0]
+    for mean, std in product([True, False], repeat=2):
+        classifier = rkhs.InvariantClassifier(kernel=rkhs.Polynomial(3), invariance=None, loss="squared")
+        scaled = make_pipeline(StandardScaler(with_mean=mean, with_std=std), classifier)
+        classes = np.digitize(uneven[:, 0] * uneven[:, 1], [-3.0, 0.0])
+        yield f"scaler {mean} {std}", lambda scaled=scaled, classes=classes: (scaled.fit(uneven, classes), uneven)
+    far = 1e6 + rng.standard_normal((30, 3))
+    for kernel in ("gaussian", "matern", "laplace"):
+        model = rkhs.InvariantRegressor(kernel=kernel, invariance=None, C=1e4)
+        yield f"far, {kernel}", lambda model=model: (model.fit(far, np.sin(far[:, 0])), far)
 
 
-@pytest.mark.parametrize("with_std", [True, False])
-@pytest.mark.parametrize("with_mean", [True, False])
-def test_options_of_the_scaler(with_mean, with_std, tmp_path):
-    """A scaler that does not center has a `mean_`, which was subtracted: 19 % of the labels were others."""
-    rng = np.random.default_rng(3)
-    X = np.array([2.0, -1.0]) + rng.standard_normal((40, 2)) * [1.0, 3.0]
-    scaler = StandardScaler(with_mean=with_mean, with_std=with_std)
-    model = make_pipeline(scaler, rkhs.InvariantClassifier(kernel=rkhs.Polynomial(3), invariance=None, loss="squared"))
-    model.fit(X, np.digitize(X[:, 0] * X[:, 1], [-3.0, 0.0]))
-    expected, _, options = predictions(model, X)
-    assert_equal_outputs(model, expected, X, tmp_path, **options)
+OTHERS = dict(others())
 
 
-@pytest.mark.parametrize(
-    "class_weight",
-    [rkhs.ClassPrior({0: 0.1, 1: 0.2, 2: 0.7}), "balanced", {0: 10.0, 1: 1.0, 2: 0.1}],
-    ids=["prior", "balanced", "weights"],
-)
-def test_classes_with_weights(class_weight, tmp_path):
-    rng = np.random.default_rng(4)
-    X = rng.standard_normal((30, 2))
-    y = np.where(np.arange(30) < 20, np.digitize(X[:, 0], [-0.4, 0.4]), -1)
-    model = rkhs.InvariantClassifier(class_weight=class_weight, scale=1.0, loss="squared").fit(X, y)
-    expected, _, options = predictions(model, X)
-    assert_equal_outputs(model, expected, X, tmp_path, **options)
-
-
-def test_a_discriminant_of_the_scores(tmp_path):
-    """A linear f is largest for the middle class nowhere; the discriminant on top of it decides."""
-    X = np.random.default_rng(5).standard_normal((45, 2))
-    y = np.digitize(X[:, 0], [-0.4, 0.4])
-    model = rkhs.InvariantClassifierCV(kernel="linear", Cs=[1.0], nus=[0.0]).fit(X, y)
-    assert model.discriminant_ is not None
-    expected, _, options = predictions(model, X)
-    assert set(expected["label"]) == {0, 1, 2}
-    assert_equal_outputs(model, expected, X, tmp_path, **options)
+@pytest.mark.every
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_models(name, tmp_path):
+    model, points = OTHERS[name]()
+    expected, _, options = predictions(model, points)
+    assert_equal_outputs(model, expected, points, tmp_path, **options)
+    if name == "discriminant":
+        assert model.discriminant_ is not None
+        assert set(expected["label"]) == {0, 1, 2}
 
 
 def test_scalar_factors_are_not_rounded_to_float32(tmp_path):
@@ -275,16 +273,6 @@ def test_scalar_factors_are_not_rounded_to_float32(tmp_path):
     X = rng.standard_normal((20, 2))
     f = rkhs.Function(0.1 * rkhs.Gaussian(), rkhs.Evaluation(X) / 3, rng.standard_normal((20, 3)))
     assert_equal_outputs(f, {"variable": f(X)}, X, tmp_path, rtol=1e-13)
-
-
-def test_features_far_from_the_origin(tmp_path):
-    rng = np.random.default_rng(0)
-    X = 1e6 + rng.standard_normal((30, 3))
-    y = np.sin(X[:, 0])
-    for kernel in ("gaussian", "matern", "laplace"):
-        model = rkhs.InvariantRegressor(kernel=kernel, invariance=None, C=1e4).fit(X, y)
-        expected, _, options = predictions(model, X)
-        assert_equal_outputs(model, expected, X, tmp_path, **options)
 
 
 def test_float32_and_tensors(tmp_path):
@@ -336,6 +324,7 @@ def behind(step):
 STEPS = (PCA(), MinMaxScaler(), RobustScaler(), SimpleImputer(), LogScaler())
 ATOMS = np.random.default_rng(1).standard_normal((4, 3, 3))
 OBJECTS = kernels.ObjectKernel(lambda a, b: float(a == b), list("ab"))
+SORTED = kernels.Features(np.sort, np.cos)
 REFUSED = {
     "SVC": (lambda: SVC().fit(X, Y), {}),
     "int": (lambda: 3, {}),
@@ -344,14 +333,8 @@ REFUSED = {
     "precomputed": (lambda: rkhs.InvariantClassifier(kernel="precomputed", invariance=None).fit(X @ X.T, Y), {}),
     "GraphKernel": (lambda: rkhs.Function(kernels.GraphKernel(kernels.NeighborGraph.of(X)), rkhs.Evaluation(X), Y), {}),
     "ObjectKernel": (lambda: rkhs.Function(OBJECTS, rkhs.Evaluation([[0.0]]), [1.0]), {}),
-    "Features": (
-        lambda: rkhs.Function(rkhs.Gaussian() @ kernels.Features(np.sort, np.cos), rkhs.Evaluation(X), X[:, 0]),
-        {},
-    ),
-    "Functions": (
-        lambda: rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation(X), Y, rkhs.Functions(np.sort), [1.0, 1.0]),
-        {},
-    ),
+    "Features": (lambda: rkhs.Function(rkhs.Gaussian() @ SORTED, rkhs.Evaluation(X), X[:, 0]), {}),
+    "Functions": (lambda: rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation(X), Y, rkhs.Functions(np.sort), [1, 1.0]), {}),
     "VirtualSampleSVC": (lambda: rkhs.VirtualSampleSVC([np.negative], features=PCA()).fit(X, Y), {}),
     "return_std": (lambda: rkhs.InvariantClassifier().fit(X, Y), {"return_std": True}),
     "coverage": (lambda: rkhs.OrdinalClassifier().fit(X, Y), {"coverage": 0.9}),

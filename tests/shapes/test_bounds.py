@@ -7,9 +7,8 @@ import pytest
 
 import rkhs
 from rkhs._calculus.function_spaces import multi_indices
-from rkhs._shapes.bounds import least, lower_bounds
+from rkhs._shapes.bounds import Derivatives, along, least, lower_bounds
 from rkhs._shapes.claims import Claim
-from rkhs._shapes.derivatives import Derivatives, along
 from rkhs._shapes.proofs import prove
 
 KERNELS = {

@@ -1,6 +1,5 @@
 """Alternating directions: the laws, against exact solvers and cvxpy, and many problems on one inverse."""
 
-import difficult
 import numpy as np
 import pytest
 
@@ -56,15 +55,20 @@ def test_a_grid_of_kinks_beside_curves_is_split_together(monkeypatch):
     runs = []
     run = rkhs.solvers.ADMM.run
     monkeypatch.setattr(rkhs.solvers.ADMM, "run", lambda *given: runs.append(given[1].columns) or run(*given))
-    problem, folds = mixed(1.0, 1.0), [[0, 1, 2], [7, 8]]
-    found = problem.grid({0: [1.0, 100.0], 1: [0.1, 50.0]}, held_out={0: folds}, tol=1e-5)
+    targets, folds = np.stack([Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1), [[0, 1, 2], [7, 8]]
+    options = {"weights": {0: [1.0, 100.0], 1: [0.1, 50.0]}, "held_out": {0: folds}, "tol": 1e-5}
+    found = mixed(1.0, 1.0).grid(**options)
     assert runs == [8]
+    both = mixed(1.0, 1.0, targets).grid(**options)
     for (i, j, k), own in np.ndenumerate(found):
         weight = [1.0, 100.0][i] * ~np.isin(np.arange(40), folds[k])
         alone = mixed(weight, [0.1, 50.0][j]).solve(tol=1e-7)
         assert own.status == "converged"
         assert own.primal == pytest.approx(alone.primal, rel=2e-5)
         np.testing.assert_allclose(own.function(X), alone.function(X), atol=2 * (2 * own.gap) ** 0.5 + 1e-3)
+        for output, primal in zip(targets.T, both[i, j, k].certificate.primal, strict=True):
+            alone = mixed(weight, [0.1, 50.0][j], output).solve(tol=1e-7)
+            assert primal == pytest.approx(alone.primal, rel=2e-5)
 
 
 def test_a_grid_that_a_few_gradients_solve_is_not_split(monkeypatch):
@@ -73,15 +77,6 @@ def test_a_grid_that_a_few_gradients_solve_is_not_split(monkeypatch):
     for own, factor in zip(mixed(1e-3, 1e-3).path(1, [0.1, 1.0], tol=1e-3), [0.1, 1.0], strict=True):
         assert own.status == "converged"
         assert own.primal == pytest.approx(mixed(1e-3, 1e-3 * factor).solve(tol=1e-7).primal, rel=2e-3)
-
-
-@pytest.mark.slow
-def test_outputs_and_cells_of_a_grid():
-    targets = np.stack([Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1)
-    for own, slopes in zip(mixed(1.0, 1.0, targets).path(1, [0.1, 10.0], tol=1e-5), [0.1, 10.0], strict=True):
-        for k in range(2):
-            alone = mixed(1.0, slopes, targets[:, k]).solve(tol=1e-7)
-            assert own.certificate.primal[k] == pytest.approx(alone.primal, rel=2e-5)
 
 
 def test_what_is_not_solved_in_time_is_left_to_others(monkeypatch):
@@ -94,11 +89,3 @@ def test_a_grid_that_is_stopped_keeps_what_it_has():
     found = mixed(1.0, 1.0).path(1, [0.1, 1000.0], tol=1e-10, callback=lambda record: record.iteration == 3)
     assert [own.status for own in found] == ["stopped by the callback"] * 2
     assert all(np.isfinite(own.gap) and own.dual <= own.primal for own in found)
-
-
-@pytest.mark.parametrize("name", difficult.NAMES)
-def test_difficult_problems(name):
-    for problem in difficult.problems(rkhs.Huber(0.3), name):
-        solution = problem.solve(rkhs.solvers.ADMM(max_iterations=300), tol=1e-3)
-        assert np.all(np.isfinite(solution.function(difficult.X)))
-        assert solution.dual <= problem.solve(tol=1e-6).primal * (1 + 1e-9) + problem.system.rounding[0]

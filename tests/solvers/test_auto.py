@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import rkhs
+from refusals import refused
 from rkhs._finite.monitor import Monitor
-from rkhs.solvers._base import Solver
+from rkhs.solvers._base import Estimate, Solver
 from rkhs.solvers._choose import Fallback, auto
-from rkhs.solvers._costs import Estimate
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((60, 2))
@@ -144,40 +144,8 @@ def test_a_matrix_in_memory_is_not_begun_after_the_limit():
     assert not solution.history
 
 
-def test_monitors_refuse_bad_limits():
-    with pytest.raises(ValueError, match="time_limit must be finite and not negative, got -1"):
-        Monitor(1e-6, time_limit=-1)
-
-
-# Kind words.
-
-
-def test_solvers_that_moved_are_found():
-    with pytest.raises(AttributeError, match=r"use rkhs\.solvers\.LBFGS"):
-        rkhs.LBFGS  # noqa: B018
-
-
-def test_a_grid_needs_mappings():
-    with pytest.raises(TypeError, match=r"weights must map terms.*\[1, 2\]"):
-        problem().grid([1, 2])
-
-
-def test_variances_are_of_problems_without_an_approximation():
-    near = rkhs.solvers._conditioned.ConditionedGram.of(problem()).variance(rkhs.Evaluation(X[:3]))
-    np.testing.assert_allclose(
-        near, rkhs.solvers._conditioned.ConditionedGram.of(problem().represented).variance(rkhs.Evaluation(X[:3]))
-    )
-    with pytest.raises(ValueError, match=r"ConditionedGram.*whole space.*Landmarks"):
-        rkhs.solvers._conditioned.ConditionedGram.of(replace(problem(), approximation=rkhs.Landmarks(5)))
-    with pytest.raises(TypeError, match=r"ConditionedGram needs an rkhs\.Problem, got 3"):
-        rkhs.solvers._conditioned.ConditionedGram.of(3)
-
-
-def test_a_grid_on_all_functionals_is_exact():
-    L = rkhs.Evaluation(X)
-    terms = [rkhs.Term(L, rkhs.Squared(), Y, 1e6)]
-    whole = rkhs.Problem(rkhs.Gaussian(1.0), terms)
-    near = replace(whole, approximation=rkhs.Landmarks(L))
-    for exact, other in zip(whole.path(0, [1, 100]), near.path(0, [1, 100]), strict=True):
-        assert other.primal == pytest.approx(exact.primal, rel=1e-9)
-        assert "all 60 functionals" in other.span
+test_mistakes_are_named = refused(
+    (lambda: Monitor(1e-6, time_limit=-1), "time_limit must be finite and not negative, got -1"),
+    (lambda: rkhs.LBFGS, r"use rkhs\.solvers\.LBFGS", AttributeError),
+    (lambda: problem().grid([1, 2]), r"weights must map terms.*\[1, 2\]", TypeError),
+)

@@ -7,7 +7,9 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
 import rkhs
-from rkhs._finite.representers import RepresenterProblem
+from refusals import refused
+from rkhs._finite.basis import joined
+from rkhs._finite.representers import RepresenterTerms
 from rkhs.solvers import _conditioned as module
 
 RNG = np.random.default_rng(5)
@@ -27,7 +29,7 @@ def represented(kernel, basis=None, slopes=0.5, values=4.0, convert=lambda a: a)
         terms.append(rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), weight=values))
     if slopes:
         terms.append(rkhs.Term(rkhs.Gradient(convert(X[:5])), rkhs.Squared(), weight=slopes))
-    return RepresenterProblem.of(kernel, terms, basis)
+    return RepresenterTerms.of(kernel, terms, basis)
 
 
 def test_gaussian_process_regression(both_ways):
@@ -40,48 +42,31 @@ def test_gaussian_process_regression(both_ways):
     np.testing.assert_allclose(conditioned.covariance(rkhs.Evaluation(Z)), covariance, atol=1e-7)
 
 
-def test_any_functionals(both_ways):
-    """Gradients observed, gradients asked for."""
-    kernel = rkhs.Matern(2.5)
-    q = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:5])])
+@pytest.mark.every("kernel", "basis")
+@pytest.mark.parametrize(
+    ("kernel", "basis"),
+    [
+        (rkhs.Matern(2.5), None),
+        (rkhs.Gaussian(0.8), rkhs.Constant()),
+        (rkhs.Gaussian(0.8), rkhs.Polynomials(1)),
+        (rkhs.kernels.Polyharmonic(3), None),
+    ],
+    ids=repr,
+)
+def test_universal_kriging(kernel, basis, both_ways):
+    """Gradients observed and asked for; the variance of the best combination of q that agrees on basis functions."""
+    q, space = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:5])]), joined(basis, kernel.null_space)
+    P, PM = (np.zeros((L.size, 0)) if space is None else L.assemble(space.on) for L in (q, M))
     noisy = rkhs.gram(kernel, q).dense() + np.diag([1 / 8] * 20 + [1.0] * 10)
-    cross = rkhs.gram(kernel, q, M).dense()
-    expected = rkhs.gram(kernel, M).dense() - cross.T @ np.linalg.solve(noisy, cross)
-    conditioned = module.ConditionedGram.of(represented(kernel))
-    np.testing.assert_allclose(conditioned.covariance(M), expected, atol=1e-7)
-    np.testing.assert_allclose(conditioned.variance(M), np.diag(expected), atol=1e-7)
-
-
-@pytest.mark.parametrize("basis", [rkhs.Constant(), rkhs.Polynomials(1)])
-def test_a_basis_is_a_flat_prior(basis, both_ways):
-    """The limit of a prior on the basis that becomes wide: universal kriging."""
-    kernel = rkhs.Gaussian(0.8)
-    wide = 1e6 * rkhs.Polynomial(max(basis.degree, 1), offset=1.0)
-    if basis.degree == 0:
-        wide = 1e6 * (rkhs.kernels.Linear() @ np.zeros((1, 2)) + rkhs.Polynomial(1, offset=1.0) @ np.zeros((1, 2)))
-    q = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:5])])
-    noisy = rkhs.gram(kernel + wide, q).dense() + np.diag([1 / 8] * 20 + [1.0] * 10)
-    cross = rkhs.gram(kernel + wide, q, M).dense()
-    expected = rkhs.gram(kernel + wide, M).dense() - cross.T @ np.linalg.solve(noisy, cross)
-    found = module.ConditionedGram.of(represented(kernel, basis)).covariance(M)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-    assert np.all(np.diag(found) >= module.ConditionedGram.of(represented(kernel)).variance(M) - 1e-9)
-
-
-def test_conditionally_positive_definite_kernels(both_ways):
-    """Kriging: the variance of L is the squared norm of the best combination of q that agrees on polynomials."""
-    kernel = rkhs.kernels.Polyharmonic(3)
-    q = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:5])])
-    space = rkhs.Polynomials(1)
-    P, PM = q.assemble(space.on), M.assemble(space.on)
-    noisy = rkhs.gram(kernel, q).dense() + np.diag([1 / 8] * 20 + [1.0] * 10)
-    r = P.shape[1]
-    S = np.block([[noisy, P], [P.T, np.zeros((r, r))]])
+    S = np.block([[noisy, P], [P.T, np.zeros((P.shape[1],) * 2)]])
     cross = np.concatenate([rkhs.gram(kernel, q, M).dense(), PM.T])
     expected = rkhs.gram(kernel, M).dense() - cross.T @ np.linalg.solve(S, cross)
-    conditioned = module.ConditionedGram.of(represented(kernel))
-    np.testing.assert_allclose(conditioned.covariance(M), expected, atol=1e-6)
-    assert np.linalg.eigvalsh(expected).min() > 0
+    conditioned = module.ConditionedGram.of(represented(kernel, basis))
+    tolerance = 1e-6 if kernel.order else 1e-7
+    np.testing.assert_allclose(conditioned.covariance(M), expected, atol=tolerance)
+    np.testing.assert_allclose(conditioned.variance(M), np.diag(expected), atol=tolerance)
+    if basis is not None:  # which is a flat prior: wider than none
+        assert np.all(np.diag(expected) >= module.ConditionedGram.of(represented(kernel)).variance(M) - 1e-9)
 
 
 def test_what_no_square_determines_is_infinite():
@@ -108,12 +93,14 @@ def test_float32_and_torch():
         np.testing.assert_allclose(np.asarray(found), expected, atol=1e-6)
 
 
-def test_no_squares_no_variance():
-    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.ones(20))
-    with pytest.raises(ValueError, match="Squared"):
-        module.ConditionedGram.of(rkhs.Problem(rkhs.Gaussian(1.0), [term]).represented)
-    dropped = rkhs.Problem(
-        rkhs.kernels.Polyharmonic(3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())], null_space="dropped"
-    )
-    with pytest.raises(ValueError, match="dropped"):
-        module.ConditionedGram.of(dropped.represented)
+def conditioned(*terms, kernel=None, **options):
+    return module.ConditionedGram.of(rkhs.Problem(kernel or rkhs.Gaussian(1.0), terms, **options))
+
+
+SQUARES = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared())
+test_what_is_refused = refused(
+    (lambda: conditioned(rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.ones(20))), "Squared"),
+    (lambda: conditioned(SQUARES, kernel=rkhs.kernels.Polyharmonic(3), null_space="dropped"), "dropped"),
+    (lambda: conditioned(SQUARES, approximation=rkhs.Landmarks(5)), "ConditionedGram.*whole space.*Landmarks"),
+    (lambda: module.ConditionedGram.of(3), r"ConditionedGram needs an rkhs\.Problem, got 3", TypeError),
+)

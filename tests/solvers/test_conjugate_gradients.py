@@ -3,10 +3,8 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import difficult
 import numpy as np
 import pytest
-import torch
 
 import rkhs
 from rkhs._problem import grid
@@ -134,24 +132,6 @@ def test_outputs_share_products_and_stop_one_by_one(monkeypatch):
         np.testing.assert_allclose(solution.function(Z)[:, k], one.function(Z), atol=1e-6 * np.abs(targets[:, k]).max())
 
 
-def test_warm_start():
-    first = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6)
-    again = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6, start=first)
-    assert again.products <= 5 < first.products / 5  # its residual, and what a dual point as good as the lost one takes
-    near = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6, start=first)
-    cold = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6)
-    assert near.status == "converged"
-    assert near.primal == pytest.approx(cold.primal, rel=3e-6)
-
-
-@pytest.mark.parametrize("name", difficult.NAMES)
-def test_difficult_problems(name):
-    for one in difficult.problems(rkhs.Squared(), name):
-        solution = one.solve(rkhs.solvers.ConjugateGradients(), tol=1e-6)
-        assert solution.status == "converged", one
-        assert np.all(np.isfinite(solution.function(difficult.X)))
-
-
 @pytest.mark.parametrize("basis", BASES, ids=repr)
 @pytest.mark.parametrize("weights", [(1e12, 1e-12), (1e-12, 1e12), (1e6, 1e6), (1e-12, 1e-12)])
 def test_weights_of_any_size(weights, basis):
@@ -174,52 +154,13 @@ def test_rounding_has_the_last_word():
     assert np.all(np.isfinite(solution.function(grid)))
 
 
-def test_iteration_limit():
-    solution = problem(lam=1e3).solve(rkhs.solvers.ConjugateGradients(0, max_iterations=3))
-    assert solution.status == "iteration limit"
-    assert solution.iterations == 3
-    assert solution.relative_gap < 1
-
-
-def test_float32_and_torch():
-    exact = problem(basis=rkhs.Constant()).solve(rkhs.solvers.Direct()).function(Z)
-    for convert in (lambda a: a.astype(np.float32), torch.from_numpy, lambda a: torch.from_numpy(a).float()):
-        terms = [
-            rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), convert(Y), 10.0),
-            rkhs.Term(rkhs.Gradient(convert(X[:20])), rkhs.Squared(), weight=0.3),
-        ]
-        for landmarks in (0, 20):
-            solver = rkhs.solvers.ConjugateGradients(landmarks)
-            solution = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Constant()).solve(solver, tol=1e-5)
-            assert solution.status == "converged"
-            found = solution.function(convert(Z))
-            assert found.dtype == convert(Z).dtype
-            np.testing.assert_allclose(np.asarray(found), exact, atol=2e-2)
-
-
-def test_other_losses_are_refused():
-    with pytest.raises(
-        rkhs.exceptions.NotApplicableError, match=r"ConjugateGradients .*Hinge.*SchurComplement.*NonlinearCG"
-    ):
-        rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))]).solve(
-            rkhs.solvers.ConjugateGradients()
-        )
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("wrong", [-1, 2.5, "many", True])
-def test_a_wrong_number_of_landmarks_is_refused(wrong):
-    with pytest.raises(ValueError, match="nonnegative integer or None, got"):
-        rkhs.solvers.ConjugateGradients(wrong)
-
-
 @pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.ThinPlate(3)], ids=repr)
 @pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=repr)
 @pytest.mark.parametrize(("precision", "tol", "near"), [(None, 1e-8, 2e-3), ("float32", 1e-3, 0.2)])
 def test_rows_that_a_fold_leaves_out_are_as_if_they_were_not_there(monkeypatch, kernel, basis, precision, tol, near):
     """In a grid too large for memory, each cell by conjugate gradients."""
     monkeypatch.setattr(
-        grid.GridTasks, "_costs", lambda *_: (3.0, 1.0, 2.0, np.inf)
+        grid.GridSolver, "_costs", lambda *_: (3.0, 1.0, 2.0, np.inf)
     )  # in memory, alone, together, split
     monkeypatch.setattr(grid, "auto", lambda *_: rkhs.solvers.ConjugateGradients())
     whole, out = problem(kernel, basis, target=np.stack([Y, Y**2], axis=1)), np.arange(0, 60, 4)

@@ -3,7 +3,6 @@
 import tracemalloc
 import warnings
 
-import difficult
 import gpytorch
 import numpy as np
 import pytest
@@ -140,14 +139,6 @@ def test_gaussian_process_with_gradients():
     np.testing.assert_allclose(rkhs.Gradient(at)(f), expected[:, 1:], atol=1e-8)
 
 
-def test_outputs_are_solved_together_as_each_alone():
-    targets = np.stack([Y, np.cos(X[:, 1]), np.zeros(30)], axis=1)
-    f = solve(rkhs.Gaussian(0.8), [values(target=targets), slopes()], rkhs.Constant()).function
-    for k in range(3):
-        alone = solve(rkhs.Gaussian(0.8), [values(target=targets[:, k]), slopes()], rkhs.Constant()).function
-        np.testing.assert_allclose(f(Z)[:, k], alone(Z), atol=1e-12)
-
-
 def test_interpolation():
     """Weights of 1e12 interpolate, on a Gram matrix that is singular to rounding."""
     grid = np.linspace(-1, 1, 25)[:, None]
@@ -166,34 +157,6 @@ def test_contradictory_interpolation_averages():
         np.testing.assert_allclose(f(X[:5]), Y[:5] + 1, atol=32 * np.finfo(np.float64).eps * 2e12)
 
 
-@pytest.mark.parametrize("name", difficult.NAMES)
-def test_difficult_problems(name):
-    for problem in difficult.problems(rkhs.Squared(), name):
-        solution = problem.solve(rkhs.solvers.Direct(), tol=1e-6)
-        assert solution.status == "converged", problem
-        assert np.all(np.isfinite(solution.function(Z)))
-
-
-def test_float32_and_torch():
-    exact = solve(rkhs.Gaussian(0.8), [values(), slopes()], rkhs.Constant()).function(Z)
-    for convert in (lambda a: a.astype(np.float32), torch.from_numpy, lambda a: torch.from_numpy(a).float()):
-        terms = [
-            rkhs.Term(rkhs.Evaluation(convert(X)), rkhs.Squared(), convert(Y)),
-            rkhs.Term(rkhs.Gradient(convert(X[:10])), rkhs.Squared(), weight=0.3),
-        ]
-        f = rkhs.Problem(rkhs.Gaussian(0.8), terms, rkhs.Constant()).solve(rkhs.solvers.Direct(), tol=1e-4).function
-        found = f(convert(Z))
-        assert type(found) is type(convert(Z))
-        assert found.dtype == convert(Z).dtype
-        np.testing.assert_allclose(np.asarray(found), exact, atol=1e-12 if "64" in str(found.dtype) else 1e-4)
-
-
-def test_other_losses_are_refused():
-    problem = rkhs.Problem(rkhs.Gaussian(1.0), [values(), rkhs.Term(rkhs.Evaluation(X), rkhs.Huber(1.0))])
-    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"Direct .*Huber.*SchurComplement.*NonlinearCG"):
-        problem.solve(rkhs.solvers.Direct())
-
-
 @pytest.mark.slow
 def test_it_takes_the_memory_of_one_matrix():
     """And tiles: with symmetries and sums too, whose matrix is a sum of many."""
@@ -206,9 +169,3 @@ def test_it_takes_the_memory_of_one_matrix():
     tracemalloc.stop()
     assert solution.status == "converged"
     assert peak < 8 * 2500**2 + 96 * 2**20
-
-
-def test_what_does_not_fit_in_memory_is_refused():
-    term = rkhs.Term(rkhs.Gradient(np.zeros((4000, 500))), rkhs.Squared())
-    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"Direct .*2000000.*ConjugateGradients"):
-        rkhs.Problem(rkhs.Gaussian(1.0), [term]).solve(rkhs.solvers.Direct())

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.solvers._choose import auto, cheapest_solver
-from rkhs.solvers._negligible import SHARE, Restricted, negligible, restricted
+from rkhs.solvers._base import RowSubset
+from rkhs.solvers._choose import SHARE, ScreenedSolver, auto, cheapest_solver, screen
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(20, 2))
@@ -27,7 +27,7 @@ TINY = np.where(np.arange(30) % 3 == 0, 1e-2, 1e-12)
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["", "constant"])
 def test_the_minimum_changes_by_less_than_the_bound(loss, basis):
     system = problem(TINY, loss, basis).system
-    dropped = negligible(system, 1e-4)
+    dropped = screen(system, 1e-4)
     assert len(dropped) == 40
     exact = problem(TINY, loss, basis).solve(cheapest_solver(system, 1e-10), tol=1e-10)
     without = problem(np.where(TINY > 1e-6, TINY, 0.0), loss, basis).solve(tol=1e-10)
@@ -38,7 +38,7 @@ def test_the_minimum_changes_by_less_than_the_bound(loss, basis):
 def test_auto_leaves_them_out_and_certifies_all(loss):
     target = 1.0 if isinstance(loss, rkhs.Logistic) else 0.0
     whole = problem(TINY, loss, target=target)
-    assert isinstance(auto(whole.system, 1e-4), Restricted)
+    assert isinstance(auto(whole.system, 1e-4), ScreenedSolver)
     solution = whole.solve(tol=1e-4)
     exact = whole.solve(cheapest_solver(whole.system, 1e-8), tol=1e-8)
     assert solution.status == "converged"
@@ -47,8 +47,8 @@ def test_auto_leaves_them_out_and_certifies_all(loss):
 
 
 def test_the_same_terms_with_weights_that_matter_are_kept():
-    assert len(negligible(problem(np.ones(30), rkhs.Squared()).system, 1e-4)) == 0
-    assert not isinstance(auto(problem(np.ones(30), rkhs.Squared()).system, 1e-4), Restricted)
+    assert len(screen(problem(np.ones(30), rkhs.Squared()).system, 1e-4)) == 0
+    assert not isinstance(auto(problem(np.ones(30), rkhs.Squared()).system, 1e-4), ScreenedSolver)
 
 
 def test_functionals_of_the_basis_are_kept():
@@ -57,8 +57,8 @@ def test_functionals_of_the_basis_are_kept():
         rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.ones(20), weight=10.0),
         rkhs.Term(rkhs.Evaluation(Z), rkhs.Squared(), target=0.0, weight=1e-15),
     ]
-    assert len(negligible(rkhs.Problem(rkhs.Gaussian(), terms, rkhs.Constant()).system, 1e-4)) == 0
-    assert len(negligible(rkhs.Problem(rkhs.Gaussian(), terms).system, 1e-4)) == 30
+    assert len(screen(rkhs.Problem(rkhs.Gaussian(), terms, rkhs.Constant()).system, 1e-4)) == 0
+    assert len(screen(rkhs.Problem(rkhs.Gaussian(), terms).system, 1e-4)) == 30
 
 
 def test_a_minimum_far_below_the_start_needs_all_of_them():
@@ -81,6 +81,6 @@ def _one(points):
 def test_parts_keep_the_order_of_terms():
     system = problem(np.ones(30), rkhs.Squared()).system
     rows = np.array([0, 5, 19, 20, 33, 79])
-    part = restricted(system, rows)
+    part = RowSubset.of(system, rows).system
     assert [t.rows for t in part.terms] == [slice(0, 3), slice(3, 6)]
     assert np.allclose(part.exact.dense(), system.exact.dense()[np.ix_(rows, rows)])

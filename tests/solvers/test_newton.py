@@ -1,10 +1,10 @@
 """Newton's method with active sets: against cvxpy, against others, and where it has to give up."""
 
-import difficult
+import itertools
+
 import numpy as np
 import pytest
 import sklearn.datasets
-import torch
 
 import rkhs
 from rkhs.solvers import _newton
@@ -93,74 +93,6 @@ def test_huber_keeps_its_linear_part_out_of_the_equations(monkeypatch):
     assert np.sum(a == 2 * 2.0 * 0.3) == np.sum(y - solution.function(X) > 0.3) > 5
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_agrees_with_descent(loss):
-    problem = two_terms(loss, 2.0, basis=rkhs.Constant())
-    ours, theirs = problem.solve(rkhs.solvers.Newton(), tol=1e-10), problem.solve(rkhs.solvers.NonlinearCG(), tol=1e-7)
-    assert ours.primal <= theirs.primal + 1e-9 * abs(ours.primal)
-    assert ours.primal >= theirs.dual - 1e-9 * abs(ours.primal)
-
-
-def test_outputs_are_separate_problems():
-    X, y = moons()
-    target = np.stack([y, -y, np.roll(y, 1)], axis=1)
-
-    def problem(target):
-        return rkhs.Problem(
-            rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target)], rkhs.Constant()
-        )
-
-    together = problem(target).solve(rkhs.solvers.Newton(), tol=1e-10)
-    for k in range(3):
-        alone = problem(target[:, k]).solve(rkhs.solvers.Newton(), tol=1e-10)
-        np.testing.assert_allclose(together.function(X)[:, k], alone.function(X), atol=1e-6)
-    assert together.status == "converged"
-
-
-@pytest.mark.parametrize("name", difficult.NAMES)
-@pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Huber(0.5)], ids=repr)
-def test_difficult_problems(loss, name):
-    for problem in difficult.problems(loss, name):
-        ours, exact = problem.solve(rkhs.solvers.Newton(), tol=1e-6), problem.solve(rkhs.solvers.BoxDual(), tol=1e-6)
-        assert np.all(np.isfinite(ours.function.coefficients))
-        rounding = max(problem.system.rounding[0], 1e-22 * problem.system.at_zero[0])
-        assert ours.primal <= exact.primal + 1e-3 * abs(exact.dual) + rounding
-        assert ours.status == "converged" or name.startswith("weights from")
-        assert ours.dual <= exact.primal + 1e-9 * abs(exact.dual) + rounding
-
-
-def test_warm_start():
-    problem = two_terms(rkhs.SquaredHinge(), 10.0, basis=rkhs.Constant())
-    cold = problem.solve(rkhs.solvers.Newton(), tol=1e-8)
-    warm = problem.solve(rkhs.solvers.Newton(), tol=1e-8, start=cold)
-    assert warm.iterations == 0 < cold.iterations
-    assert warm.primal == pytest.approx(cold.primal, rel=1e-12)
-
-
-def test_the_limit_is_said():
-    solution = two_terms(rkhs.SquaredHinge(), 1e3).solve(rkhs.solvers.Newton(max_iterations=2), tol=1e-9)
-    assert solution.status == "iteration limit"
-    assert solution.relative_gap > 1e-9
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_tensors(dtype):
-    X, y = moons()
-    term = rkhs.Term(rkhs.Evaluation(torch.tensor(X, dtype=dtype)), rkhs.SquaredHinge(), y, 3.0)
-    solution = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Constant()).solve(rkhs.solvers.Newton(), tol=1e-5)
-    plain = rkhs.Problem(
-        rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), y, 3.0)], rkhs.Constant()
-    ).solve(rkhs.solvers.Newton(), tol=1e-10)
-    assert solution.status == "converged"
-    assert solution.function.coefficients.dtype == dtype
-    assert solution.primal == pytest.approx(plain.primal, rel=2e-5)
-
-
-def test_losses_without_a_derivative_are_refused():
-    with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"Hinge\(\).*BoxDual"):
-        two_terms(rkhs.Hinge()).solve(rkhs.solvers.Newton())
-
-
 @pytest.mark.slow
 def test_weights_far_apart_are_certified_for_every_output():
     """-w loss'(u) of a row that weighs 1e7 times more than others is too coarse a dual; the iterate itself is not."""
@@ -171,3 +103,30 @@ def test_weights_far_apart_are_certified_for_every_output():
         labels = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), targets, C * weight)
         solution = rkhs.Problem(rkhs.Gaussian(20.0), [labels], rkhs.Constant()).solve(rkhs.solvers.Newton(), tol=1e-4)
         assert solution.status == "converged"
+
+
+# ProximalNewton: losses with a curvature beside losses without.
+
+
+def beside_kinks(weight=2.0, kinks=True):
+    X, y = moons(25)
+    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, weight)
+    rising = rkhs.Term(rkhs.Derivative(X, axes=[1]), rkhs.OneSided(), 0.1, 1.0)
+    return rkhs.Problem(rkhs.Gaussian(1.0), [labels, rising] if kinks else [labels], rkhs.Constant())
+
+
+def test_without_kinks_it_is_newton():
+    smooth, (Z, _) = beside_kinks(kinks=False), moons(6, 1)
+    ours, theirs = (smooth.solve(s, tol=1e-10) for s in (rkhs.solvers.ProximalNewton(), rkhs.solvers.Newton()))
+    np.testing.assert_allclose(ours.function(Z), theirs.function(Z), atol=1e-4)
+    assert ours.iterations <= 8
+
+
+def test_the_objective_never_rises_and_the_end_is_quick():
+    history = beside_kinks(weight=1e3).solve(rkhs.solvers.ProximalNewton(), tol=1e-12).history
+    assert all(after.primal <= before.primal for before, after in itertools.pairwise(history))
+    assert history[-1].gap <= history[-2].gap ** 1.5 or history[-1].gap <= 1e-13
+
+
+def test_auto_takes_it_for_small_mixed_problems():
+    assert beside_kinks().solve().solver == "ProximalNewton"

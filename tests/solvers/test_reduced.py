@@ -8,14 +8,15 @@ import pytest
 
 import problems
 import rkhs
-from rkhs._finite.certificate import relative_gap
-from rkhs._finite.features import FeatureBlocks
+from rkhs._finite.certificate import certify, relative_gap
+from rkhs._finite.features import FeatureTerms
+from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import LossBlock
+from rkhs._finite.sums import FeatureSums
 from rkhs._spaces import LandmarkSpace
-from rkhs.solvers import _subspace
-from rkhs.solvers._projected import ProjectedProblem
-from rkhs.solvers._reduced import FeatureBlock, ReducedProblem
-from rkhs.solvers._subspace import solve
+from rkhs.solvers import _features
+from rkhs.solvers._features import FeatureNewton, solve
+from rkhs.solvers._reduced import reduced, value
 
 RNG = np.random.default_rng(3)
 LOSSES = [loss for loss in problems.LOSSES if not loss.quadratic]
@@ -28,21 +29,24 @@ def small(losses, seen=True, rank=2, tau=5):
     S, linear = root.T @ root + np.eye(rank + tau), rng.standard_normal(rank + tau)
     if not seen:
         S[:rank], S[:, :rank], linear[:rank] = 0.0, 0.0, 0.0
-    parts = []
+    terms, rows, offsets = [], [], []
     for loss in losses:
         E = rng.standard_normal((12, rank + tau))
         b = np.where(rng.standard_normal(12) > 0, 1.0, -1.0)
         weight = 10 ** rng.uniform(-1, 1, (12, 1))
-        parts.append(FeatureBlock(LossBlock(slice(0, 12), loss, b[:, None], weight), 0.3 * rng.standard_normal(12), E))
-    return ReducedProblem(S, linear, 0.7, parts, rank)
+        terms.append(LossBlock(slice(0, 12), loss, b[:, None], weight))
+        rows.append(E)
+        offsets.append(0.3 * rng.standard_normal((12, 1)))
+    return reduced(S, linear, 0.7, rank, terms, rows, np.concatenate(offsets))
 
 
 def by_cvxpy(problem):
-    theta = cvxpy.Variable(len(problem.linear))
-    cost = cvxpy.quad_form(theta, cvxpy.psd_wrap(problem.square)) / 2 + problem.linear @ theta + problem.constant
-    for part in problem.parts:
-        t = part.rows
-        loss = problems.cvxpy_loss(t.loss, part.u + part.E @ theta, t.target[:, 0])
+    features = problem.geometry
+    theta = cvxpy.Variable(len(features.linear))
+    cost = cvxpy.quad_form(theta, cvxpy.psd_wrap(features.square)) / 2 + features.linear[:, 0] @ theta
+    cost += float(features.constant[0])
+    for t, E in zip(problem.terms, features.E, strict=True):
+        loss = problems.cvxpy_loss(t.loss, features.offset[t.rows, 0] + E @ theta, t.target[:, 0])
         cost += cvxpy.sum(cvxpy.multiply(t.weight[:, 0], loss))
     model = cvxpy.Problem(cvxpy.Minimize(cost))
     with warnings.catch_warnings():
@@ -55,25 +59,24 @@ def by_cvxpy(problem):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_newton_or_elimination_against_cvxpy(loss, seen):
     problem = small([loss, rkhs.Absolute()] if not loss.smooth else [loss, rkhs.Huber(0.4)], seen)
-    least, found = by_cvxpy(problem), solve(problem, 1e-9)
-    assert problem.value(found.theta) == pytest.approx(least, rel=1e-7)
-    forces = problem.square @ found.theta + problem.linear
-    E = np.concatenate([part.E for part in problem.parts])
-    np.testing.assert_allclose(forces, E.T @ found.alpha, atol=1e-4 * (1 + np.abs(forces).max()))
-    for part, alpha in zip(problem.parts, found.alphas, strict=True):
-        low, high = part.rows.box
-        assert np.all((alpha >= low[:, 0] - 1e-9) & (alpha <= high[:, 0] + 1e-9))
+    least, (theta, alpha) = by_cvxpy(problem), solve(problem, 1e-9)
+    assert value(problem, theta) == pytest.approx(least, rel=1e-7)
+    forces = problem.geometry.square @ theta + problem.geometry.linear[:, 0]
+    E = np.concatenate(problem.geometry.E)
+    np.testing.assert_allclose(forces, E.T @ alpha, atol=1e-4 * (1 + np.abs(forces).max()))
+    low, high = problem.box
+    assert np.all((alpha >= low[:, 0] - 1e-9) & (alpha <= high[:, 0] + 1e-9))
 
 
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if not loss.smooth], ids=repr)
 def test_smoothing_agrees_with_elimination(loss, monkeypatch):
     problem = small([loss])
     least = by_cvxpy(problem)
-    monkeypatch.setattr(_subspace, "ROWS", 0)
-    found = solve(problem, 1e-7)
-    assert relative_gap(problem.value(found.theta), least) <= 2e-7
-    start = solve(problem, 1e-7, found.theta)
-    assert relative_gap(problem.value(start.theta), least) <= 2e-7
+    monkeypatch.setattr(_features, "ROWS", 0)
+    theta, _ = solve(problem, 1e-7)
+    assert relative_gap(value(problem, theta), least) <= 2e-7
+    again, _ = solve(problem, 1e-7, theta)
+    assert relative_gap(value(problem, again), least) <= 2e-7
 
 
 X = RNG.standard_normal((60, 2))
@@ -85,9 +88,12 @@ def summed(loss, basis):
         rkhs.Term(rkhs.Evaluation(X), loss, Y, 3.0),
         rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
     ]
-    return ProjectedProblem(
-        FeatureBlocks.of(LandmarkSpace(rkhs.Gaussian(1.0), rkhs.Evaluation(X[:15])), basis, terms, None)
-    )
+    space = LandmarkSpace(rkhs.Gaussian(1.0), rkhs.Evaluation(X[:15]))
+    return FeatureTerms(FeatureSums.of(space, basis, terms, None)).weighted()
+
+
+def solved(system, tol):
+    return FeatureNewton().run(system, system.start(), Monitor(tol))
 
 
 @pytest.mark.every
@@ -95,17 +101,14 @@ def summed(loss, basis):
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.SquaredHinge(), rkhs.Hinge(), rkhs.Logistic()], ids=repr)
 def test_a_wrong_theta_is_caught(loss, basis):
     """Its gap is what it is above the minimum, at least; so is that of alphas that are not of this theta."""
-    whole = summed(loss, basis)
-    found = whole.solve(1e-9)
-    assert found.certificate.within(1e-8)
-    least = found.certificate.primal[0]
-    weighted = whole.weighted()
-    parts = weighted.parts(0)
-    theta, alphas = found.theta[:, 0], [np.zeros(len(part.rows.weight)) for part in parts]
-    right = [-part.slope(theta) for part in parts]
-    for wrong in (0 * theta, 1.01 * theta, theta + 0.1 * RNG.standard_normal(len(theta)), 1e3 * theta):
-        for alpha in (alphas, right, [-part.slope(wrong) for part in parts], [1e6 + a for a in right]):
-            certificate = weighted.certificate(0, wrong, parts, alpha)
+    system = summed(loss, basis)
+    found, features = solved(system, 1e-9), system.geometry
+    certificate = certify(system, found)
+    assert certificate.within(1e-8)
+    least, theta, right = certificate.primal[0], np.concatenate([found.basis, found.a]), found.alpha
+    for wrong in (0 * theta, 1.01 * theta, theta + 0.1 * RNG.standard_normal(theta.shape), 1e3 * theta):
+        for alpha in (0 * right, right, -system.gradient(features.values(wrong)), 1e6 + right):
+            certificate = certify(system, features.iterate(wrong, alpha), 0.0, quick=True)
             assert certificate.primal[0] >= least * (1 - 1e-8)
             assert certificate.dual[0] <= least * (1 + 1e-8)
             assert not certificate.within(1e-6)
@@ -113,4 +116,5 @@ def test_a_wrong_theta_is_caught(loss, basis):
 
 def test_the_stated_rounding_of_sums_is_not_absurd():
     for loss in (rkhs.Squared(), rkhs.Hinge(), rkhs.Logistic()):
-        assert summed(loss, rkhs.Constant()).solve(1e-6).certificate.uncertain < 1e-9
+        system = summed(loss, rkhs.Constant())
+        assert certify(system, solved(system, 1e-6)).uncertain < 1e-9

@@ -12,9 +12,7 @@ import rkhs
 from rkhs._finite.certificate import certify, dual_value, feasible
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import Iterate
-from rkhs.solvers._recycling import _combined
-from rkhs.solvers._span_dual import SpanDual
-from rkhs.solvers._subspace import Directions, Task
+from rkhs.solvers._recycling import GridCell, SearchSubspace, SpanDual, _combined
 
 RNG = np.random.default_rng(5)
 X, Y = RNG.standard_normal((25, 2)), RNG.standard_normal((6, 2))
@@ -34,14 +32,14 @@ def system(loss, basis=None, kernel=KERNEL):
 
 def bounded(whole, multiples=MULTIPLES, more=6):
     """The task, its directions (representers and some random ones), its bound and gamma."""
-    directions = Directions(whole, whole.size)
+    directions = SearchSubspace(whole, whole.size)
     directions.add_representers(whole.other_rows, 9)
     span = SpanDual(directions)
     for _ in range(2):  # what is added later is taken in
         V = RNG.standard_normal((whole.size, more // 2))
         directions.add(V, whole.gram @ V)
         span._update()
-    task = Task.of(whole, 0, multiples)
+    task = GridCell.of(whole, 0, multiples)
     reduced = task.solve(directions, 5e-10, inf)
     assert span.serves(task)
     return task, directions, *span.bound(task, reduced, 5e-10, inf)
@@ -119,16 +117,16 @@ def test_the_bound_is_the_minimum_where_all_is_in_the_span():
 
 def test_weights_that_differ_by_row_are_not_served():
     whole = system(rkhs.Hinge())
-    directions = Directions(whole, 40)
-    assert not SpanDual(directions).serves(Task.of(whole, 0, MULTIPLES))  # no representers
+    directions = SearchSubspace(whole, 40)
+    assert not SpanDual(directions).serves(GridCell.of(whole, 0, MULTIPLES))  # no representers
     directions.add_representers(whole.other_rows, 5)
-    assert not SpanDual(directions).serves(Task.of(whole, 0, MULTIPLES))  # not all of them
-    directions = Directions(whole, 40)
+    assert not SpanDual(directions).serves(GridCell.of(whole, 0, MULTIPLES))  # not all of them
+    directions = SearchSubspace(whole, 40)
     directions.add_representers(whole.other_rows, 9)
     span = SpanDual(directions)
-    assert span.serves(Task.of(whole, 0, MULTIPLES))
-    assert not span.serves(Task.of(whole, 0, (np.linspace(0, 1, 50)[:, None], 1.0, 1.0)))
-    assert not span.serves(Task.of(whole, 0, (0.0, 1.0, 1.0)))
+    assert span.serves(GridCell.of(whole, 0, MULTIPLES))
+    assert not span.serves(GridCell.of(whole, 0, (np.linspace(0, 1, 50)[:, None], 1.0, 1.0)))
+    assert not span.serves(GridCell.of(whole, 0, (0.0, 1.0, 1.0)))
 
 
 def test_gradients_that_are_alike_are_combined():
@@ -153,7 +151,7 @@ def test_a_grid_takes_fewer_columns_and_its_gaps_are_true(loss, monkeypatch):
     whole = rkhs.Problem(rkhs.Gaussian(1.5), [labels, flat], rkhs.Constant())
 
     # such a small one would be solved cell by cell, and its products cost next to nothing
-    monkeypatch.setattr("rkhs._problem.grid.GridTasks._costs", lambda *_: (np.inf, np.inf, 1.0, np.inf))
+    monkeypatch.setattr("rkhs._problem.grid.GridSolver._costs", lambda *_: (np.inf, np.inf, 1.0, np.inf))
     monkeypatch.setattr("rkhs.solvers._recycling.DEAR", -1.0)
 
     def run():
@@ -180,7 +178,7 @@ def test_a_grid_takes_fewer_columns_and_its_gaps_are_true(loss, monkeypatch):
 def test_a_restart_keeps_the_representers():
     """Directions are still orthonormal, with their images, and the point to be kept is in their span."""
     whole = system(rkhs.Hinge(), rkhs.Constant())
-    directions = Directions(whole, 24)
+    directions = SearchSubspace(whole, 24)
     directions.add_representers(whole.other_rows, 9)
     V = RNG.standard_normal((whole.size, 13))
     directions.add(V, whole.gram @ V)
@@ -197,7 +195,7 @@ def test_a_restart_keeps_the_representers():
     size = E.shape[1]
     np.testing.assert_allclose(directions.moments[0][:size, :size], E.T @ (whole.terms[0].weight * E), atol=1e-9)
     span = SpanDual(directions)
-    assert span.serves(Task.of(whole, 0, MULTIPLES))
+    assert span.serves(GridCell.of(whole, 0, MULTIPLES))
 
 
 @pytest.mark.parametrize("convert", [torch.from_numpy, lambda a: a.astype(np.float32)], ids=["torch", "float32"])

@@ -4,14 +4,15 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import rkhs
 from rkhs._finite.basis import joined
-from rkhs._finite.features import FeatureBlocks
+from rkhs._finite.features import FeatureTerms
+from rkhs._finite.sums import FeatureSums
 from rkhs._spaces import FourierSpace, LandmarkSpace
-from rkhs.solvers._projected import ProjectedProblem
 
 RNG = np.random.default_rng(4)
 X, Z = RNG.normal(size=(25, 3)), RNG.normal(size=(12, 3))
@@ -34,7 +35,8 @@ CASES = [
 
 
 def spread(span, basis, terms=TERMS):
-    return ProjectedProblem(FeatureBlocks.of(span, joined(basis, span.kernel.null_space), terms, None)).covariance()
+    found = FeatureTerms(FeatureSums.of(span, joined(basis, span.kernel.null_space), terms, None))
+    return found.covariance(found.weighted())
 
 
 @pytest.mark.parametrize("new", NEW.values(), ids=NEW)
@@ -110,7 +112,7 @@ SETTINGS = {"scale": 1.2, "C": 3.0, "nu": 0.05}
 
 
 @pytest.mark.parametrize("device", [None, "cpu"])
-def test_machines(device, tmp_path):
+def test_machines(device):
     own = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
     exact = rkhs.InvariantRegressor(**SETTINGS).fit(X, Y).predict(Z, return_std=True)[1]
     model = rkhs.InvariantRegressor(**SETTINGS, approximation=own, solver=rkhs.SolverOptions(device=device)).fit(X, Y)
@@ -118,14 +120,28 @@ def test_machines(device, tmp_path):
     assert isinstance(found, np.ndarray)
     np.testing.assert_allclose(found, exact, rtol=1e-6)
     np.testing.assert_array_equal(mean, model.predict(Z))
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_allclose(again.predict(Z, return_std=True)[1], found, rtol=1e-12)
-    rkhs.save(model, tmp_path / "model.skops")
-    np.testing.assert_allclose(rkhs.load(tmp_path / "model.skops").predict(Z, return_std=True)[1], found, rtol=1e-9)
     stream = rkhs.InvariantRegressor(**SETTINGS, approximation=own, solver=rkhs.SolverOptions(device=device))
     for rows in (slice(0, 10), slice(10, 25)):
         stream.partial_fit(X[rows], Y[rows])
     np.testing.assert_allclose(stream.predict(Z, return_std=True)[1], exact, rtol=1e-6)
+
+
+COPIED = {
+    "landmarks": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.Landmarks(rkhs.Evaluation(X[:8, :2]))),
+    "features": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.FourierFeatures(20)),
+    "grid": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.FourierGrid(1e-4)),
+    "a search on a grid": rkhs.InvariantRegressorCV(kernel="gaussian", approximation=rkhs.FourierGrid(1e-4)),
+}
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("name", COPIED)
+def test_copies_and_files_have_the_same_deviations(name, tmp_path):
+    model = clone(COPIED[name]).fit(X[:, :2], Y)
+    rkhs.save(model, tmp_path / "model.skops")
+    for again in (pickle.loads(pickle.dumps(model)), rkhs.load(tmp_path / "model.skops")):
+        for found, right in zip(*(m.predict(Z[:, :2], return_std=True) for m in (again, model)), strict=True):
+            np.testing.assert_allclose(found, right, rtol=1e-9)
 
 
 def test_it_is_a_gaussian_process_of_scikit_learn():

@@ -7,31 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import registry
 import rkhs
+from problems import LOSSES
 from rkhs._learning.observations import spatial_sample
-from rkhs.solvers import _spectral_equations
+from rkhs._spaces import normal_equations, toeplitz
 
 RNG = np.random.default_rng(5)
 GRID = rkhs.FourierGrid(1e-9)
 POINTS = {1: RNG.uniform(size=(30, 1)), 2: RNG.uniform(size=(30, 2)), 3: RNG.uniform(size=(20, 3))}
 KERNELS = {1: rkhs.Gaussian(0.3), 2: rkhs.Gaussian((0.8, 1.2)), 3: rkhs.Gaussian(2.0)}
 BASES = [None, rkhs.Constant(), rkhs.Polynomials(1)]
-SMOOTH = [
-    rkhs.Squared(),
-    rkhs.Huber(0.1),
-    rkhs.Logistic(),
-    rkhs.SquaredHinge(),
-    rkhs.losses.SmoothedHinge(0.5),
-    rkhs.losses.SquaredEpsilonInsensitive(0.05),
-    rkhs.losses.SquaredOneSided(),
-]
-KINKS = [
-    rkhs.Absolute(),
-    rkhs.Quantile(0.2),
-    rkhs.Hinge(),
-    rkhs.EpsilonInsensitive(0.1),
-    rkhs.losses.OneSided(),
-]
+SQUARED = rkhs.Squared()
 
 
 def target(X, loss=None):
@@ -45,11 +32,21 @@ def problems(kernel, terms, basis=None, grid=GRID):
     return replace(exact, approximation=grid), exact
 
 
+def solutions(kernel, terms, basis=None, grid=GRID, tol=1e-9):
+    """Both solutions to the same tolerance."""
+    return tuple(problem.solve(tol=tol) for problem in problems(kernel, terms, basis, grid))
+
+
+def values(X, loss=SQUARED, weight=20.0, y=None):
+    """One term, for values at points."""
+    return [rkhs.Term(rkhs.Evaluation(X), loss, target(X, loss) if y is None else y, weight)]
+
+
 def same(found, exact, X, tol, unit=1.0):
     """Whether two solutions agree in J and in values, and the certificate of the first is true."""
     assert found.status == "converged"
     assert 0 <= found.relative_gap <= tol
-    slack = 1e-6 * exact.primal
+    slack = 1e-6 * exact.primal + 1e-12
     assert abs(found.primal - exact.primal) <= found.gap + exact.gap + slack
     assert found.dual <= exact.primal + slack
     distance = np.abs(found.function(X) - exact.function(X)).max()
@@ -58,19 +55,11 @@ def same(found, exact, X, tol, unit=1.0):
 
 
 FAMILIES = {
-    "gradients": rkhs.Gradient,
-    "Hessians": lambda X: rkhs.Hessian(X[:5]),
-    "Laplacians": rkhs.Laplacian,
-    "derivatives": lambda X: rkhs.Derivative(X, axes=[0]),
-    "slopes": lambda X: rkhs.DirectionalDerivative(X, np.cos(9 * X)),
-    "several slopes": lambda X: rkhs.DirectionalDerivative(X, np.stack([np.cos(9 * X), np.sin(5 * X)], axis=1)),
-    "differences": lambda X: rkhs.Difference(X[:10], X[10:20]),
-    "local averages": lambda X: rkhs.LocalAverage(X, 0.2),
-    "local deviations": lambda X: rkhs.LocalDeviation(X, 0.2),
-    "averages": lambda X: rkhs.Average(X.reshape(5, -1, X.shape[1])),
+    **{name: case.make for name, case in registry.FAMILIES.items()},
+    "LocalAverage": lambda X: rkhs.LocalAverage(X, 0.2),
+    "LocalDeviation": lambda X: rkhs.LocalDeviation(X, 0.2),
     "boxes": lambda X: rkhs.Integral.boxes(X[:3] - 0.1, X[:3] + 0.1, nodes=3),
     "segments": lambda X: rkhs.Integral.segments(X[:4], X[4:8]),
-    "combinations": lambda X: rkhs.Evaluation(X) - 0.1 * rkhs.Laplacian(X),
 }
 
 
@@ -97,37 +86,26 @@ KINDS = [rkhs.Matern(2.5, 1.0), rkhs.Matern(1.5, 0.5), rkhs.RationalQuadratic(3.
 def test_other_kernels(kernel):
     """J changes by at most the change of the kernel times the squared coefficients, |a|_1^2 / 2."""
     X = POINTS[1]
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target(X), 1.0)]
-    found, exact = (p.solve(tol=1e-10) for p in problems(kernel, terms, rkhs.Constant(), rkhs.FourierGrid(1e-5)))
+    found, exact = solutions(kernel, values(X, weight=1.0), rkhs.Constant(), rkhs.FourierGrid(1e-5), 1e-10)
     assert found.status == "converged"
     bound = 1e-5 * kernel(X[:1])[0, 0] * np.sum(np.abs(2 * (exact.function(X) - target(X)))) ** 2
     assert abs(found.primal - exact.primal) <= bound
     np.testing.assert_allclose(found.function(X), exact.function(X), atol=(2 * bound) ** 0.5)
 
 
+@pytest.mark.every("loss")
+@pytest.mark.parametrize("basis", BASES[:2], ids=repr)
 @pytest.mark.parametrize("d", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("loss", SMOOTH, ids=repr)
-def test_smooth_losses(loss, d):
-    X = POINTS[d]
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_all_losses(loss, d, basis):
+    X, tol = POINTS[d], 1e-8 if loss.smooth else 1e-4
     terms = [
-        rkhs.Term(rkhs.Evaluation(X), loss, target(X, loss), 3.0),
+        *values(X, loss, 3.0 if loss.smooth else 1.0),
+        rkhs.Term(rkhs.Evaluation(X[:5]), rkhs.Squared(), weight=0.1),  # which determines the constant
         rkhs.Term(rkhs.Gradient(X[:9]), rkhs.Squared(), weight=0.01),
     ]
-    found, exact = (p.solve(tol=1e-8) for p in problems(KERNELS[d], terms, BASES[SMOOTH.index(loss) % 2]))
-    same(found, exact, X, 1e-8, unit=2.0)
-
-
-@pytest.mark.parametrize("basis", [pytest.param(None, marks=pytest.mark.slow), rkhs.Constant()], ids=repr)
-@pytest.mark.parametrize("loss", [*KINKS[:3], *(pytest.param(x, marks=pytest.mark.slow) for x in KINKS[3:])], ids=repr)
-def test_losses_with_kinks(loss, basis):
-    X = POINTS[1]
-    terms = [
-        rkhs.Term(rkhs.Evaluation(X), loss, target(X, loss), 1.0),
-        rkhs.Term(rkhs.Evaluation(X[:5]), rkhs.Squared(), weight=0.1),  # which determines the constant
-    ]
-    approximate, exact = problems(KERNELS[1], terms, basis, rkhs.FourierGrid(1e-7))
-    found, exact = approximate.solve(tol=1e-4), exact.solve(tol=1e-8)
-    same(found, exact, X, 1e-4, unit=2.0)
+    approximate, exact = problems(KERNELS[d], terms, basis, GRID if loss.smooth else rkhs.FourierGrid(1e-7))
+    same(approximate.solve(tol=tol), exact.solve(tol=1e-8), X, tol, unit=2.0)
 
 
 @pytest.mark.parametrize("loss", [rkhs.Huber(0.1), rkhs.Absolute()], ids=repr)
@@ -135,10 +113,9 @@ def test_losses_with_kinks(loss, basis):
 def test_targets_far_from_zero(basis, loss):
     """At f = 0 no residual has curvature."""
     X = POINTS[1]
-    terms = [rkhs.Term(rkhs.Evaluation(X), loss, 300.0 + target(X), 3.0)]
+    terms = values(X, loss, 3.0, 300.0 + target(X))
     approximate, exact = problems(KERNELS[1], terms, basis, rkhs.FourierGrid(1e-7))
-    found, exact = approximate.solve(tol=1e-4), exact.solve(tol=1e-8)
-    same(found, exact, X, 1e-4, unit=4.0)
+    same(approximate.solve(tol=1e-4), exact.solve(tol=1e-8), X, 1e-4, unit=4.0)
 
 
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Huber(0.1)], ids=repr)
@@ -147,7 +124,7 @@ def test_several_outputs(basis, loss):
     X = POINTS[2]
     Y = np.stack([target(X), np.cos(4 * X[:, 1]), np.zeros(len(X))], axis=1)
     terms = [rkhs.Term(rkhs.Evaluation(X), loss, Y, np.linspace(0, 20, len(X)))]
-    found, exact = (p.solve(tol=1e-9) for p in problems(KERNELS[2], terms, basis))
+    found, exact = solutions(KERNELS[2], terms, basis)
     assert found.status == "converged"
     np.testing.assert_allclose(found.certificate.primal, exact.certificate.primal, rtol=1e-6, atol=1e-12)
     assert found.function(X).shape == (30, 3)
@@ -269,8 +246,7 @@ def test_an_overflow_is_refused():
 def test_no_time(loss):
     X = POINTS[2]
     for basis in BASES[:2]:
-        terms = [rkhs.Term(rkhs.Evaluation(X), loss, target(X), 30.0)]
-        approximate, exact = problems(KERNELS[2], terms, basis)
+        approximate, exact = problems(KERNELS[2], values(X, loss, 30.0), basis)
         stopped = approximate.solve(time_limit=0.0)
         assert stopped.status == "time limit"
         minimum = exact.solve(tol=1e-6)
@@ -285,9 +261,8 @@ def test_no_time(loss):
 def test_interrupts(loss, after, monkeypatch):
     """After some products: the best iterate so far, with a true certificate."""
     X = POINTS[2]
-    terms = [rkhs.Term(rkhs.Evaluation(X), loss, target(X), 300.0)]
-    approximate, exact = problems(KERNELS[2], terms, rkhs.Constant())
-    count, product = 0, _spectral_equations.NormalEquations.product
+    approximate, exact = problems(KERNELS[2], values(X, loss, 300.0), rkhs.Constant())
+    count, product = 0, normal_equations.NormalEquations.product
 
     def interrupted(self, tau):
         nonlocal count
@@ -296,7 +271,7 @@ def test_interrupts(loss, after, monkeypatch):
             raise KeyboardInterrupt
         return product(self, tau)
 
-    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", interrupted)
+    monkeypatch.setattr(normal_equations.NormalEquations, "product", interrupted)
     stopped = approximate.solve(tol=1e-9)
     assert stopped.status == "interrupted"
     minimum = exact.solve(tol=1e-6)
@@ -307,10 +282,9 @@ def test_an_interrupt_while_rows_are_summed(monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_spectral_equations.ToeplitzSums, "of", interrupted)
+    monkeypatch.setattr(toeplitz.ToeplitzSums, "of", interrupted)
     X = POINTS[2]
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target(X), 300.0)]
-    stopped = rkhs.Problem(KERNELS[2], terms, rkhs.Constant(), approximation=GRID).solve()
+    stopped = rkhs.Problem(KERNELS[2], values(X, weight=300.0), rkhs.Constant(), approximation=GRID).solve()
     assert stopped.status == "interrupted"
     assert stopped.primal == pytest.approx(300 * np.sum(target(X) ** 2))
     assert stopped.dual <= 0
@@ -323,28 +297,25 @@ def test_an_interrupt_while_rows_are_summed(monkeypatch):
 @pytest.mark.parametrize("basis", [*(pytest.param(b, marks=pytest.mark.slow) for b in BASES[:2]), BASES[2]], ids=repr)
 def test_the_posterior(basis):
     X, Z = POINTS[2], RNG.uniform(size=(4, 2))
-    terms = [
-        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target(X), 20.0),
-        rkhs.Term(rkhs.Gradient(X[:3]), rkhs.Squared(), np.ones((3, 2)), 2.0),
-    ]
-    grid = rkhs.FourierGrid(1e-7)
-    found, exact = (p.solve(tol=1e-10).posterior for p in problems(KERNELS[2], terms, basis, grid))
-    assert found.amplitude == pytest.approx(exact.amplitude, rel=1e-5)
-    values, slopes = rkhs.Evaluation(Z), rkhs.Gradient(Z)
-    np.testing.assert_allclose(found.std(values), exact.std(values), rtol=1e-4)
-    np.testing.assert_allclose(found.std(slopes), exact.std(slopes), rtol=1e-4)
-    np.testing.assert_allclose(found.std(values, weight=3.0), exact.std(values, weight=3.0), rtol=1e-5)
-    np.testing.assert_allclose(found.mean(slopes), exact.mean(slopes), atol=1e-3)
-    largest = exact.cov(slopes).max()
-    np.testing.assert_allclose(found.cov(values, slopes), exact.cov(values, slopes), atol=1e-5 * largest)
-    assert found.sample(slopes, 5, 0).shape == (5, 4, 2)
+    slopes = rkhs.Term(rkhs.Gradient(X[:3]), rkhs.Squared(), np.ones((3, 2, 2)), 2.0)
+    terms = [*values(X, y=np.stack([target(X), 10 * target(X)], axis=1)), slopes]
+    both = solutions(KERNELS[2], terms, basis, rkhs.FourierGrid(1e-7), 1e-10)
+    found, exact = (solution.posterior for solution in both)
+    np.testing.assert_allclose(found.amplitude, exact.amplitude, rtol=1e-5)
+    L, M = rkhs.Evaluation(Z), rkhs.Gradient(Z)
+    np.testing.assert_allclose(found.std(L), exact.std(L), rtol=1e-4)
+    np.testing.assert_allclose(found.std(M), exact.std(M), rtol=1e-4)
+    np.testing.assert_allclose(found.std(L, weight=3.0), exact.std(L, weight=3.0), rtol=1e-5)
+    np.testing.assert_allclose(found.mean(M), exact.mean(M), atol=1e-3 * np.abs(exact.mean(M)).max())
+    np.testing.assert_allclose(found.cov(L, M), exact.cov(L, M), atol=1e-5 * exact.cov(M).max())
+    assert found.sample(M, 5, 0).shape == (5, 4, 2, 2)
 
 
 def test_a_matrix_that_rounding_makes_indefinite_leaves_no_nan(monkeypatch):
     X = POINTS[1]
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), X[:, 0], 1.0)
     problem = rkhs.Problem(rkhs.Gaussian(0.5), [term], approximation=rkhs.FourierGrid())
-    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", lambda self, tau: -tau)
+    monkeypatch.setattr(normal_equations.NormalEquations, "product", lambda self, tau: -tau)
     found = problem.solve()
     assert found.status == "no further progress"
     assert np.all(np.isfinite(found.function(X)))
@@ -352,14 +323,14 @@ def test_a_matrix_that_rounding_makes_indefinite_leaves_no_nan(monkeypatch):
 
 def test_variances_take_fewer_iterations_than_solutions(monkeypatch):
     """Of accurate data with a trend, whose equations are ill-conditioned: an error of variances is quadratic."""
-    monkeypatch.setattr(_spectral_equations, "PLAIN", 10**6)  # no leading block, which would contain the whole grid
+    monkeypatch.setattr(normal_equations, "PLAIN", 10**6)  # no leading block, which would contain the whole grid
     X = np.random.default_rng(0).uniform(size=(500, 2))
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 100 * X[:, 0], 1e5)
     problem = rkhs.Problem(rkhs.Matern(0.5, 1.0), [term], rkhs.Constant(), approximation=rkhs.FourierGrid(modes=2000))
     covariance, M = problem.solve(tol=1e-2).source.given, rkhs.Evaluation(X[:3])
-    products, own = [], _spectral_equations.NormalEquations.product
+    products, own = [], normal_equations.NormalEquations.product
     counted = lambda self, tau: (products.append(1), own(self, tau))[1]  # noqa: E731
-    monkeypatch.setattr(_spectral_equations.NormalEquations, "product", counted)
+    monkeypatch.setattr(normal_equations.NormalEquations, "product", counted)
     variance, used = covariance.variance(M) - covariance.space.missing(M), len(products)
     np.testing.assert_allclose(variance, np.diag(covariance.covariance(M)), rtol=1e-3)
     assert used < 0.5 * (len(products) - used)
@@ -369,22 +340,20 @@ def test_variances_take_fewer_iterations_than_solutions(monkeypatch):
 def test_sampled_variances(basis):
     """Of more than a hundred functionals; 100 samples have a relative error of 7 %, the same samples for all."""
     X, Z = POINTS[1], np.linspace(-0.1, 1.1, 150)[:, None]
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target(X), 20.0)]
-    found, exact = (p.solve(tol=1e-9).posterior for p in problems(KERNELS[1], terms, basis))
-    values = rkhs.Evaluation(Z)
-    ratio = found.std(values) / exact.std(values)
+    found, exact = (solution.posterior for solution in solutions(KERNELS[1], values(X), basis))
+    L = rkhs.Evaluation(Z)
+    ratio = found.std(L) / exact.std(L)
     assert ratio.min() > 0.7
     assert ratio.max() < 1.3
     assert abs(ratio.mean() - 1) < 0.1
-    np.testing.assert_array_equal(found.std(values), found.std(values))
+    np.testing.assert_array_equal(found.std(L), found.std(L))
 
 
 def test_undetermined_basis_functions():
     """Values on a line, and slopes alone."""
     X = np.stack([POINTS[1][:, 0], np.full(30, 0.5)], axis=1)
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target(X), 20.0)]
-    grid = rkhs.FourierGrid(1e-4)
-    found, exact = (p.solve(tol=1e-6).posterior for p in problems(KERNELS[2], terms, rkhs.Polynomials(1), grid))
+    both = solutions(KERNELS[2], values(X), rkhs.Polynomials(1), rkhs.FourierGrid(1e-4), 1e-6)
+    found, exact = (solution.posterior for solution in both)
     few = rkhs.Evaluation([[0.3, 0.5], [0.3, 0.6]])
     for L in (few, rkhs.Evaluation(np.tile([[0.3, 0.5], [0.3, 0.6]], (51, 1)))):
         np.testing.assert_array_equal(np.isinf(found.std(L)), np.isinf(exact.std(L)))
@@ -395,48 +364,24 @@ def test_undetermined_basis_functions():
     assert np.all(np.isfinite(posterior.std(rkhs.Gradient(X[:2]))))
 
 
-def test_several_outputs_have_one_amplitude_each():
-    X = POINTS[2]
-    Y = np.stack([target(X), 10 * target(X)], axis=1)
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, 20.0)]
-    found, exact = (p.solve(tol=1e-9).posterior for p in problems(KERNELS[2], terms))
-    np.testing.assert_allclose(found.amplitude, exact.amplitude, rtol=1e-5)
-    np.testing.assert_allclose(found.std(rkhs.Evaluation(X[:3])), exact.std(rkhs.Evaluation(X[:3])), rtol=1e-4)
-
-
 # Difficult data.
 
 
-@pytest.mark.parametrize("basis", BASES, ids=repr)
-@pytest.mark.parametrize("d", [1, 2, 3])
-def test_one_point(d, basis):
-    X = np.full((1, d), 0.3)
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), [2.0], 1.0)]
-    kernel = rkhs.Gaussian(1.0)
-    found, exact = (p.solve(tol=1e-8) for p in problems(kernel, terms, basis, rkhs.FourierGrid(1e-3)))
-    assert found.status == "converged"
-    assert found.primal == pytest.approx(exact.primal, rel=2e-3, abs=1e-12)
-    np.testing.assert_allclose(found.function(X), exact.function(X), rtol=2e-3)
-
-
-def test_repeated_points_with_different_values():
-    X = np.repeat(POINTS[2][:10], 3, axis=0)
-    y = np.tile([0.0, 1.0, 5.0], 10) + X[:, 0]
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, 1e4)]
-    found, exact = (p.solve(tol=1e-10) for p in problems(KERNELS[2], terms, rkhs.Constant()))
-    assert found.primal == pytest.approx(exact.primal, rel=1e-6)
-    np.testing.assert_allclose(found.function(X), exact.function(X), atol=1e-2)
+DIFFICULT = {
+    **{f"one point in R^{d}": np.full((1, d), 0.3) for d in (1, 2, 3)},
+    "repeated points": np.repeat(POINTS[2][:10], 3, axis=0),
+    "points on a line": np.stack([POINTS[1][:, 0], np.full(30, 0.5)], axis=1),
+    "points on a diagonal": POINTS[1][:, [0, 0]],
+}
 
 
 @pytest.mark.parametrize("basis", BASES, ids=repr)
-def test_points_on_a_line(basis):
-    X = np.stack([POINTS[1][:, 0], np.full(30, 0.5)], axis=1)
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target(X), 20.0)]
-    found, exact = (p.solve(tol=1e-9) for p in problems(KERNELS[2], terms, basis))
+@pytest.mark.parametrize("name", DIFFICULT)
+def test_points_that_are_dependent(name, basis):
+    X = DIFFICULT[name]
+    y = target(X) + (np.arange(len(X)) % 3 if "repeated" in name else 0.0)  # contradictory
+    found, exact = solutions(KERNELS[X.shape[1]], values(X, y=y), basis, rkhs.FourierGrid(1e-7))
     same(found, exact, X, 1e-9)
-    diagonal = [rkhs.Term(rkhs.Evaluation(X[:, [0, 0]]), rkhs.Squared(), target(X), 20.0)]
-    found, exact = (p.solve(tol=1e-9) for p in problems(KERNELS[2], diagonal, basis))
-    same(found, exact, X[:, [0, 0]], 1e-9)
 
 
 @pytest.mark.parametrize("extent", [1e-12, 1e12])
@@ -453,15 +398,6 @@ def test_extreme_extents(extent):
     else:
         with pytest.raises(MemoryError, match=r"needs [\d,]+ frequencies"):
             problem.solve()
-
-
-def test_bad_points_and_targets():
-    with pytest.raises(ValueError, match="NaN"):
-        rkhs.Evaluation([[np.nan], [1.0]])
-    term = rkhs.Term(rkhs.Evaluation(RNG.normal(size=(5, 4))), rkhs.Squared(), 1.0)
-    problem = rkhs.Problem(rkhs.Gaussian(), [term], approximation=rkhs.FourierGrid())
-    with pytest.raises(ValueError, match="at most three features"):
-        problem.solve()
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -511,33 +447,6 @@ def sampled(terms, most=200, seed=0):
     return spatial_sample(terms, most, np.random.default_rng(seed))
 
 
-def test_spatial_samples_keep_pairs_together():
-    X = RNG.uniform(size=(500, 2))
-    value = lambda X: X[:, 0] + 10 * X[:, 1]  # noqa: E731
-    slope = lambda X: np.stack([X[:, 0] ** 2, 3 + X[:, 1]], axis=1)  # noqa: E731
-    terms = [
-        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), value(X), 1.0 + X[:, 0]),
-        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), slope(X), np.repeat(X[:, :1], 2, axis=1)),
-        rkhs.Term(rkhs.Difference(X, X[::-1]), rkhs.Squared(), value(X), 2.0),
-    ]
-    values, slopes, differences = sampled(terms, 300)
-    assert 100 < sum(term.size for term in (values, slopes, differences)) < 400
-    points = values.functional.parts[0].atoms.points
-    np.testing.assert_array_equal(values.target, value(points))
-    np.testing.assert_array_equal(values.weight, 1 + points[:, 0])
-    G = slopes.functional(rkhs.Polynomials(2))  # derivatives of 1, x, y, x^2, xy, y^2
-    reached = np.unique(G[:, [3, 5]].sum(axis=1) / 2)
-    along = G.reshape(-1, 2, 6)
-    points = np.stack([along[:, 0, 3], along[:, 1, 5]], axis=1) / 2
-    assert len(reached) == slopes.size
-    np.testing.assert_allclose(np.asarray(slopes.target).reshape(-1, 2), slope(points))
-    np.testing.assert_allclose(np.asarray(slopes.weight).reshape(-1, 2)[:, 0], points[:, 0])
-    first, second = differences.functional.parts
-    np.testing.assert_array_equal(differences.target, value(np.asarray(first.atoms.points)))
-    assert differences.weight == 2.0
-    assert first.size == second.size == differences.size
-
-
 def test_half_of_a_spatial_sample_has_near_neighbors():
     X = RNG.uniform(size=(5000, 2))
     (term,) = sampled([rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 0.0)], 400)
@@ -553,7 +462,10 @@ def test_spatial_samples_of_few_functionals_are_all():
     assert sampled(terms, 31) == terms
 
 
-ODD = {
+FAMILIES_OF_SAMPLES = {
+    "values": rkhs.Evaluation,
+    "gradients": rkhs.Gradient,
+    "differences": lambda X: rkhs.Difference(X, X[::-1]),
     "means": lambda X: rkhs.Average(X.reshape(-1, 4, 2)),
     "stack": lambda X: rkhs.stack([rkhs.Evaluation(X[:300]), rkhs.Gradient(X[:33])]),
     "unequal stack": lambda X: rkhs.stack([rkhs.Evaluation(X[:300]), rkhs.Evaluation(X[300:])]),
@@ -564,19 +476,20 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_spatial_samples_of_other_functionals(name):
+@pytest.mark.parametrize("name", FAMILIES_OF_SAMPLES)
+def test_spatial_samples_keep_pairs_together(name):
+    """Functionals with their targets, those of a polynomial, and their weights, the exponentials of the targets."""
     X = RNG.uniform(size=(400, 2))
-    L = ODD[name](X)
-    y = L(rkhs.Polynomials(2)) @ np.arange(6.0)  # of a polynomial
-    term = rkhs.Term(L, rkhs.Squared(), y, np.ones(L.shape))
+    L = FAMILIES_OF_SAMPLES[name](X)
+    polynomial = lambda L: L(rkhs.Polynomials(2)).reshape(L.size, -1) @ np.arange(6.0)  # noqa: E731
+    term = rkhs.Term(L, rkhs.Squared(), polynomial(L).reshape(L.shape), np.exp(polynomial(L)).reshape(L.shape))
     for most in (20, 41):
         if L.size <= most:
             continue
         (found,) = sampled([term], most)
-        assert found.size < L.size or len(X[:7]) * 4 == L.size
-        values = found.functional(rkhs.Polynomials(2)).reshape(found.size, -1) @ np.arange(6.0)
-        np.testing.assert_allclose(np.asarray(found.target), values)
+        assert found.size < L.size or name.startswith("few points")
+        np.testing.assert_allclose(found.target, polynomial(found.functional))
+        np.testing.assert_allclose(found.weight, np.exp(found.target))
 
 
 # Copies and repetitions.
@@ -584,8 +497,7 @@ def test_spatial_samples_of_other_functionals(name):
 
 def test_copies_of_solutions():
     X = POINTS[2]
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target(X), 20.0)]
-    solution = rkhs.Problem(KERNELS[2], terms, rkhs.Constant(), approximation=GRID).solve()
+    solution = rkhs.Problem(KERNELS[2], values(X), rkhs.Constant(), approximation=GRID).solve()
     for copy in (pickle.loads(pickle.dumps(solution)), deepcopy(solution)):
         np.testing.assert_array_equal(copy.function(X), solution.function(X))
         np.testing.assert_array_equal(rkhs.Gradient(X)(copy.function), rkhs.Gradient(X)(solution.function))
@@ -608,8 +520,7 @@ def test_the_same_result_twice(loss):
 
 def test_norms():
     X = POINTS[2]
-    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target(X), 20.0)]
-    solution = rkhs.Problem(KERNELS[2], terms, approximation=GRID).solve(tol=1e-9)
+    solution = rkhs.Problem(KERNELS[2], values(X), approximation=GRID).solve(tol=1e-9)
     losses = 20.0 * np.sum((solution.function(X) - target(X)) ** 2)
     assert solution.primal == pytest.approx(solution.function.norm() ** 2 / 2 + losses, rel=1e-9)
 
@@ -628,7 +539,7 @@ def test_far_from_the_data_the_variance_is_that_of_the_prior(count):
 
 
 def test_samples_know_the_box_of_the_user(monkeypatch):
-    monkeypatch.setattr("rkhs.solvers._spectral_covariance.COARSE", 200)
+    monkeypatch.setattr("rkhs._finite.operators.COARSE", 200)
     X = np.random.default_rng(0).uniform(size=(200, 2))
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(5 * X[:, 0]), weight=50.0)
     grid = rkhs.FourierGrid(box=([-3.0, -3.0], [4.0, 4.0]))
@@ -637,12 +548,15 @@ def test_samples_know_the_box_of_the_user(monkeypatch):
     np.testing.assert_allclose(posterior.std(rkhs.Evaluation(away)), posterior.amplitude, rtol=0.4)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("count", [80, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("weight", [1e4, 1e8])
-@pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=["", "linear"])
-def test_close_fits_converge(weight, basis):
-    """Close fits need the leading block of the preconditioner, and transforms of full accuracy."""
-    X = np.random.default_rng(0).uniform(size=(3000, 2))
+@pytest.mark.parametrize("basis", BASES, ids=repr)
+def test_close_fits_converge(weight, basis, count):
+    """Close fits need the leading block of the preconditioner, and transforms of full accuracy.
+
+    With 80 values, products of the first accuracy stagnate where the dual value is still negative.
+    """
+    X = np.random.default_rng(0).uniform(size=(count, 2))
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(9 * X[:, 0]) * X[:, 1], weight=weight)
     solution = rkhs.Problem(rkhs.Matern(2.5, 0.5), [term], basis, approximation=rkhs.FourierGrid()).solve()
     assert solution.status == "converged"

@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
+import registry
 import rkhs
+from refusals import refused
 from rkhs._spaces.toeplitz import ToeplitzSums
 from rkhs.testing import check_space
 
@@ -20,36 +21,19 @@ def directions(X, k, seed=1):
     return np.random.default_rng(seed).normal(size=(len(X), k, X.shape[1]))
 
 
-def weighted(X):
-    """One multiple for each point, of values and of derivatives."""
-    return np.linspace(-1, 2, len(X)) * rkhs.Evaluation(X) + 0.5 * rkhs.Derivative(X, axes=[0])
-
-
 FAMILIES = {
-    "values": rkhs.Evaluation,
-    "gradients": rkhs.Gradient,
-    "Hessians": rkhs.Hessian,
-    "Laplacians": rkhs.Laplacian,
-    "derivatives": lambda X: rkhs.Derivative(X, axes=[[0], [X.shape[1] - 1]]),
-    "second derivatives": lambda X: rkhs.Derivative(X, axes=[0, X.shape[1] - 1]),
-    "slopes": lambda X: rkhs.DirectionalDerivative(X, directions(X, 1)[:, 0]),
-    "several slopes": lambda X: rkhs.DirectionalDerivative(X, directions(X, 2)),
-    "differences": lambda X: rkhs.Difference(X[:4], X[2:]),
-    "graph": lambda X: rkhs.functionals.GraphDifference(X, edges=[[0, 1], [2, 3], [1, 4]], weights=[0.5, 1.0, 1.0]),
-    "local averages": lambda X: rkhs.LocalAverage(X, 0.3),
-    "local averages, axes": lambda X: rkhs.LocalAverage(X, (0.1, 0.4, 0.2)[: X.shape[1]]),
-    "local deviations": lambda X: rkhs.LocalDeviation(X, 0.2),
-    "averages": lambda X: rkhs.Average(X.reshape(2, 3, -1), weights=[[1.0, 3.0, 1.0], [2.0, 2.0, 1.0]]),
+    **{name: case.make for name, case in registry.FAMILIES.items()},
+    "LocalAverage": lambda X: rkhs.LocalAverage(X, 0.3),
+    "LocalAverage, axes": lambda X: rkhs.LocalAverage(X, (0.1, 0.4, 0.2)[: X.shape[1]]),
+    "LocalDeviation": lambda X: rkhs.LocalDeviation(X, 0.2),
     "boxes": lambda X: rkhs.Integral.boxes(X[:2] - 0.2, X[:2] + 0.1, nodes=4),
     "segments": lambda X: rkhs.Integral.segments(X[:3], X[3:], mean=True),
-    "weighted": weighted,
-    "values and Laplacians": lambda X: 3 * rkhs.Evaluation(X) - rkhs.Laplacian(X),
-    "matrix": lambda X: np.random.default_rng(2).uniform(-0.3, 0.3, size=(3, len(X))) @ rkhs.Evaluation(X),
     "stack": lambda X: rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:2]), rkhs.Difference(X[:1], X[1:2])]),
 }
 TOEPLITZ = {
-    *("values", "gradients", "Hessians", "Laplacians", "derivatives", "second derivatives", "slopes"),
-    *("several slopes", "local averages", "local averages, axes", "local deviations", "values and Laplacians"),
+    *("Evaluation", "Gradient", "Hessian", "Laplacian", "Derivative", "Derivative, second"),
+    *("DirectionalDerivative", "DirectionalDerivative, several", "values and slopes", "Laplacian and value"),
+    *("LocalAverage", "LocalAverage, axes", "LocalDeviation"),
 }
 KERNELS = {  # with the accuracy of the kernel, such that the grids stay small
     1: [
@@ -70,7 +54,7 @@ KERNELS = {  # with the accuracy of the kernel, such that the grids stay small
     ],
     3: [(rkhs.Gaussian(1.5), 1e-4), (rkhs.Gaussian((1.5, 2.0, 3.0)) @ MATRIX, 1e-3), (rkhs.Matern(1.5, 3.0), 0.2)],
 }
-QUICK = {"values", "several slopes", "segments"}
+QUICK = {"Evaluation", "DirectionalDerivative, several", "segments"}
 CASES = [
     pytest.param(kernel, accuracy, d, name, id=f"{kernel!r}-{d}-{name}", marks=[] if quick else pytest.mark.slow)
     for d, kernels in KERNELS.items()
@@ -98,7 +82,7 @@ def test_inner_products(kernel, accuracy, d, name):
     size = kernel(POINTS[d][:1])[0, 0]
     norms = np.sqrt(np.maximum(np.diag(G), size if L.order == 0 else 0.0))
     assert np.abs(E @ E.T - G).max() <= (2 if L.order else 4) * space.accuracy * np.max(norms) ** 2
-    if name == "values":
+    if name == "Evaluation":
         assert space.kernel_error <= space.accuracy
         assert np.abs(E @ E.T - G).max() <= space.kernel_error * size
 
@@ -142,7 +126,7 @@ def test_products_without_matrices(d, name, weights):
     scale = np.abs(E).sum(axis=1).max()
     np.testing.assert_allclose(space.apply(L, tau), E @ tau, atol=1e-12 * scale)
     assert space.apply(L, tau[:, 0]).shape == (L.size,)
-    np.testing.assert_allclose(space.columns(space.adjoint(L, alpha)), E.T @ alpha, atol=1e-12 * scale)
+    np.testing.assert_allclose(space.adjoint(L, alpha), E.T @ alpha, atol=1e-12 * scale)
     expected = E.T @ (w[:, None] * (E @ tau))
     normal = space.normal(L, w)
     size = np.abs(E.T) @ (w * (np.abs(E) @ np.abs(tau).max(axis=1)))
@@ -183,14 +167,6 @@ def test_laws_of_spaces(kernel, d):
     check_space(replace(space, transform_error=1e-14), other)
 
 
-def test_tensors_and_single_precision():
-    X = POINTS[2].astype(np.float32)
-    space = small(rkhs.Gaussian(1.0), 1e-6, [rkhs.Evaluation(X)])
-    expected = space.rows(rkhs.Evaluation(X.astype(np.float64)))
-    np.testing.assert_allclose(space.rows(rkhs.Evaluation(X)), expected, atol=1e-9)
-    np.testing.assert_allclose(space.rows(rkhs.Evaluation(torch.from_numpy(X))), expected, atol=1e-9)
-
-
 # The choice of a grid.
 
 
@@ -219,60 +195,9 @@ def test_default_accuracy():
     assert rough.size <= 2**22
 
 
-@pytest.mark.parametrize("accuracy", [0.0, -1e-3, 1.0, 2.0, np.nan, np.inf])
-def test_accuracies_outside_of_the_unit_interval(accuracy):
-    with pytest.raises(ValueError, match="accuracy of a FourierGrid must be between 0 and 1"):
-        rkhs.FourierGrid(accuracy)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("modes", [0, -3, 2.5, "many"])
-def test_numbers_of_frequencies_that_are_none(modes):
-    with pytest.raises(ValueError, match="modes of a FourierGrid must be a positive integer"):
-        rkhs.FourierGrid(modes=modes)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("box", [([0.0], [1.0, 1.0]), ([0.0, 0.0], [-1.0, 1.0]), ([0.0, np.nan], [1.0, 1.0]), (1.0,)])
-def test_boxes_that_are_none(box):
-    with pytest.raises(ValueError, match="box"):
-        rkhs.FourierGrid(box=box).choose(rkhs.Gaussian(), [rkhs.Evaluation(POINTS[2])])
-
-
-def test_points_outside_of_the_box_are_refused():
-    with pytest.raises(ValueError, match="box"):
-        rkhs.FourierGrid(box=([0.4, 0.4], [0.5, 0.5])).choose(rkhs.Gaussian(0.1), [rkhs.Evaluation(POINTS[2])])
-
-
-def test_too_many_frequencies_are_counted():
-    values = rkhs.Evaluation(POINTS[3])
-    with pytest.raises(MemoryError, match=r"needs [\d,]+ frequencies for an accuracy of 0\.0001.*length scale"):
-        rkhs.FourierGrid().choose(rkhs.Gaussian(1e-5), [values])
-    with pytest.raises(MemoryError, match=r"needs [\d,]+ frequencies for an accuracy of 1e-06"):
-        rkhs.FourierGrid(1e-6).choose(rkhs.Matern(0.5, 0.1), [values])
-    with pytest.raises(MemoryError, match=r"frequencies.* and 5 fit"):
-        rkhs.FourierGrid(modes=5).choose(rkhs.Gaussian(0.01), [values])
-
-
-def test_more_than_three_features():
-    with pytest.raises(ValueError, match=r"at most three features, got 4: use rkhs\.Landmarks"):
-        rkhs.FourierGrid().choose(rkhs.Gaussian(), [rkhs.Evaluation(np.eye(4))])
-
-
-def test_unbounded_functionals():
-    values, slopes = rkhs.Evaluation(POINTS[1]), rkhs.Gradient(POINTS[1])
-    space = rkhs.FourierGrid(1e-1).choose(rkhs.Matern(0.5), [values])
-    with pytest.raises(ValueError, match="Matern"):
-        space.apply(slopes, np.zeros(space.size))
-    with pytest.raises(ValueError, match="Matern"):
-        rkhs.Problem(rkhs.Matern(0.5), [rkhs.Term(slopes, rkhs.Squared())], approximation=rkhs.FourierGrid()).solve()
-
-
-def test_copies():
+def test_copies_are_small():
     space = small(rkhs.Gaussian(1.0), 1e-6, [rkhs.Evaluation(POINTS[2])])
     space.amplitudes  # noqa: B018
-    copy = pickle.loads(pickle.dumps(space))
-    np.testing.assert_array_equal(copy.rows(rkhs.Gradient(POINTS[2])), space.rows(rkhs.Gradient(POINTS[2])))
     assert len(pickle.dumps(space)) < 10_000  # without cached arrays
     assert rkhs.FourierGrid(1e-3) == pickle.loads(pickle.dumps(rkhs.FourierGrid(1e-3)))
 
@@ -315,19 +240,7 @@ def test_fields_in_space():
     assert np.allclose(rows @ rows.T, rkhs.gram(kernel, functional).dense(), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "d"),
-    [
-        (rkhs.kernels.DivergenceFree(rkhs.Gaussian()), 3),
-        (rkhs.kernels.DivergenceFree(rkhs.Gaussian()) + rkhs.kernels.CurlFree(rkhs.Gaussian()), 2),
-    ],
-)
-def test_fields_with_several_potentials_are_refused(kernel, d):
-    with pytest.raises(ValueError, match="several potentials"):
-        rkhs.FourierGrid().choose(kernel, [rkhs.functionals.Components(POINTS[d])])
-
-
-@pytest.mark.parametrize("name", ["values", "gradients", "several slopes"])
+@pytest.mark.parametrize("name", ["Evaluation", "Gradient", "DirectionalDerivative, several"])
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_blocks_of_normal_matrices(name, d):
     """Blocks for preconditioners are those of products, for all frequencies and for a part of them."""
@@ -341,7 +254,9 @@ def test_blocks_of_normal_matrices(name, d):
     assert np.allclose(normal.block(middle), matrix[np.ix_(middle, middle)], atol=1e-7 * scale)
 
 
-@pytest.mark.parametrize("name", ["values", "gradients", "slopes", "several slopes", "Hessians", "field"])
+@pytest.mark.parametrize(
+    "name", ["Evaluation", "Gradient", "DirectionalDerivative", "DirectionalDerivative, several", "Hessian", "field"]
+)
 def test_the_missing_norms_are_those_outside_of_the_space(name):
     X = POINTS[2]
     kernel = rkhs.kernels.CurlFree(rkhs.Matern(3.5, 0.5)) if name == "field" else rkhs.Matern(3.5, 0.5)
@@ -351,7 +266,7 @@ def test_the_missing_norms_are_those_outside_of_the_space(name):
     assert np.allclose(space.missing(functional), space.outside(functional), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["differences", "averages", "stack", "field"])
+@pytest.mark.parametrize("name", ["Difference", "Average", "stack", "field"])
 def test_far_from_the_box_all_of_the_norm_is_missing(name):
     X = POINTS[2]
     kernel = rkhs.kernels.CurlFree(rkhs.Gaussian(0.3)) if name == "field" else rkhs.Gaussian(0.3)
@@ -359,3 +274,38 @@ def test_far_from_the_box_all_of_the_norm_is_missing(name):
     space = rkhs.FourierGrid(1e-3).choose(kernel, [family(X)])
     far = family(X + 100.0)
     assert np.allclose(space.missing(far), rkhs.gram(kernel, far).diagonal(), rtol=1e-6)
+
+
+def chosen(kernel, X, family=rkhs.Evaluation, **options):
+    return rkhs.FourierGrid(**options).choose(kernel, [family(X)])
+
+
+PLANE = rkhs.kernels.DivergenceFree(rkhs.Gaussian()) + rkhs.kernels.CurlFree(rkhs.Gaussian())
+BOXES = [([0.0], [1.0, 1.0]), ([0.0, 0.0], [-1.0, 1.0]), ([0.0, np.nan], [1.0, 1.0]), (1.0,), ([0.4] * 2, [0.5] * 2)]
+STEEP = rkhs.Term(rkhs.Gradient(POINTS[1]), rkhs.Squared())
+test_what_is_refused = refused(
+    *(
+        (lambda accuracy=accuracy: rkhs.FourierGrid(accuracy), "accuracy of a FourierGrid must be between 0 and 1")
+        for accuracy in (0.0, -1e-3, 1.0, 2.0, np.nan, np.inf)
+    ),
+    *(
+        (lambda modes=modes: rkhs.FourierGrid(modes=modes), "modes of a FourierGrid must be a positive integer")
+        for modes in (0, -3, 2.5, "many")
+    ),
+    *((lambda box=box: chosen(rkhs.Gaussian(0.1), POINTS[2], box=box), "box") for box in BOXES),
+    *(
+        (lambda case=case: chosen(case[0], POINTS[3], **case[1]), rf"frequencies {case[2]}", MemoryError)
+        for case in [
+            (rkhs.Gaussian(1e-5), {}, r"for an accuracy of 0\.0001.*length scale"),
+            (rkhs.Matern(0.5, 0.1), {"accuracy": 1e-6}, "for an accuracy of 1e-06"),
+            (rkhs.Gaussian(0.01), {"modes": 5}, ".* and 5 fit"),
+        ]
+    ),
+    (lambda: chosen(rkhs.Gaussian(), np.eye(4)), r"at most three features, got 4: use rkhs\.Landmarks"),
+    (lambda: (s := chosen(rkhs.Matern(0.5), POINTS[1])).apply(STEEP.functional, np.zeros(s.size)), "Matern"),
+    (lambda: rkhs.Problem(rkhs.Matern(0.5), [STEEP], approximation=rkhs.FourierGrid()).solve(), "Matern"),
+    *(
+        (lambda kernel=kernel, d=d: chosen(kernel, POINTS[d], rkhs.functionals.Components), "several potentials")
+        for kernel, d in [(rkhs.kernels.DivergenceFree(rkhs.Gaussian()), 3), (PLANE, 2)]
+    ),
+)

@@ -1,5 +1,6 @@
 """Spectral densities: against the kernels whose Fourier transforms they are, with their tails and ranges."""
 
+from dataclasses import dataclass
 from math import gamma, inf, pi
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 import scipy.integrate
 
 import rkhs
-from rkhs._spaces.spectral import spectra
+from rkhs._spaces.fourier_grid import spectra
 
 RADIAL = [
     rkhs.Gaussian(),
@@ -17,6 +18,35 @@ RADIAL = [
     rkhs.RationalQuadratic(40.0),
     rkhs.RationalQuadratic(1000.0),
 ]
+
+
+class TwoScaleDensity(rkhs.extend.SpectralDensity):
+    parts = property(lambda self: [rkhs.Gaussian().spectral_density(self.dimension)] * 2)
+
+    def density(self, squares):
+        near, far = (part.density(factor**2 * squares) for part, factor in zip(self.parts, (1, 2), strict=True))
+        return (near + 2**self.dimension * far) / 2
+
+    def frequency(self, share, order):
+        return self.parts[0].frequency(share, order)  # at least that of the wider Gaussian
+
+    def sample(self, count, random):
+        return self.parts[0].sample(count, random) / random.choice([1.0, 2.0], size=(count, 1))
+
+
+@dataclass(frozen=True)
+class TwoScales(rkhs.extend.ScaledKernel):
+    """A kernel of a user: the mean of two Gaussians, which no table of the package knows."""
+
+    scale: float = 1.0
+
+    def radial_derivatives(self, q, orders):
+        return {k: (np.exp(q) + 0.25**k * np.exp(q / 4)) / 2 for k in orders}
+
+    def spectral_density(self, dimension):
+        return TwoScaleDensity(self, dimension)
+
+
 LENGTHS = (0.5, 1.5, 0.8)
 MATRIX = np.array([[1.0, 0.4, 0.1], [-0.3, 0.8, 0.2], [0.2, 0.1, 1.4]])
 
@@ -28,22 +58,22 @@ def sphere(d):
 
 def power(part, order, low=0.0):
     """The integral of |w|^2m S_phi over all frequencies above a limit, in the logarithm of w."""
-    d, (x, weights) = part.dimension, np.polynomial.legendre.leggauss(20)
+    d, (x, weights) = part.unit.dimension, np.polynomial.legendre.leggauss(20)
     start = -30.0 if low == 0 else np.log(low)
     t = start + np.arange(140)[:, None] / 2 + (x + 1) / 4
     w = np.exp(t)
-    return float(np.sum(weights * sphere(d) * w ** (d + 2 * order) * part.unit_density(w**2)) / 4)
+    return float(np.sum(weights * sphere(d) * w ** (d + 2 * order) * part.unit.density(w**2)) / 4)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
-@pytest.mark.parametrize("kernel", RADIAL, ids=repr)
+@pytest.mark.parametrize("kernel", [*RADIAL, TwoScales()], ids=repr)
 def test_the_density_integrates_to_the_variance(kernel, d):
     (part,) = spectra(kernel, d)
     assert power(part, 0) == pytest.approx(1.0, rel=1e-7)
 
 
 @pytest.mark.parametrize("scale", [0.7, 1.0])
-@pytest.mark.parametrize("kernel", RADIAL, ids=repr)
+@pytest.mark.parametrize("kernel", [*RADIAL, TwoScales()], ids=repr)
 def test_the_inverse_transform_is_the_kernel(kernel, scale):
     """k(r) = 2 times the integral of S(w) cos(2 pi w r) over w > 0."""
     scaled = type(kernel)(**{**vars(kernel), "scale": scale})
@@ -61,11 +91,11 @@ def test_shares_of_the_tails(kernel, d, order):
     """For derivatives that have no variance there is no frequency above which a share of it lies."""
     (part,) = spectra(kernel, d)
     if isinstance(kernel, rkhs.Matern) and order >= kernel.nu:
-        assert part.unit_frequency(1e-3, order) == inf
+        assert part.unit.frequency(1e-3, order) == inf
         return
     total = power(part, order)
     for share in (0.3, 1e-2, 1e-4, 1e-8):
-        low = part.unit_frequency(share, order)
+        low = part.unit.frequency(share, order)
         if low < 1e12:  # quadrature in logarithms ends there
             assert power(part, order, low) == pytest.approx(share * total, rel=1e-3 if share > 1e-5 else 0.1)
 
@@ -131,7 +161,7 @@ def test_boxes_of_composed_kernels(make):
         away /= np.max(np.abs(away) / half, axis=1, keepdims=True)  # on the surface of the box
         distances = np.linalg.norm(away @ part.matrix.T, axis=1)
         assert np.all(part.unit_values(distances) <= 1e-3 * (1 + 1e-3))
-        highest, limit = part.frequencies(1e-3, 0), part.unit_frequency(1e-3, 0)
+        highest, limit = part.frequencies(1e-3, 0), part.unit.frequency(1e-3, 0)
         w = rng.normal(size=(500, 3))
         w /= np.max(np.abs(w) / highest, axis=1, keepdims=True)
         assert np.linalg.norm(np.linalg.solve(part.matrix.T, w.T), axis=0).min() >= limit * (1 - 1e-9)
@@ -158,3 +188,18 @@ def test_refused_kernels_name_the_remedy(kernel, d, message):
     term = rkhs.Term(rkhs.Evaluation(np.eye(d)), rkhs.Squared(), 1.0)
     with pytest.raises(ValueError, match=message):
         rkhs.Problem(kernel, [term], approximation=rkhs.FourierGrid()).solve()
+
+
+@pytest.mark.parametrize(
+    ("approximation", "error"),
+    [(rkhs.FourierGrid(), 1e-4), (rkhs.FourierFeatures(1000), 0.1)],
+    ids=["grid", "features"],
+)
+def test_a_kernel_of_a_user_has_its_spaces_by_its_own_declaration(approximation, error):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(30, 2))
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), np.sin(3 * X[:, 0]) + X[:, 1], weight=10.0)
+    exact = rkhs.Problem(TwoScales(0.8), [term]).solve().function(X)
+    assert rkhs.Problem(TwoScales(0.8), [term], approximation=approximation).solve().function(X) == pytest.approx(
+        exact, abs=error
+    )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
+from refusals import refused
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(3000, 2))
@@ -17,6 +18,10 @@ def terms(block):
         rkhs.Term(rkhs.Evaluation(block.X), rkhs.Squared(), target=block.y, weight=10.0),
         rkhs.Term(rkhs.Gradient(block.X), rkhs.Squared(), weight=1e-3),
     ]
+
+
+def streamed(blocks, grid=GRID, make=terms, kernel=KERNEL, basis=None):
+    return rkhs.streams.StreamedProblem(kernel, make, blocks, grid, basis=basis)
 
 
 def reading(source, counts):
@@ -33,7 +38,7 @@ def reading(source, counts):
 @pytest.mark.parametrize("grid", [GRID, rkhs.FourierGrid(1e-4)])
 def test_blocks_give_the_solution_of_all_rows(basis, grid):
     stream = rkhs.streams.blocks(X, Y, rows=700)
-    solution = rkhs.streams.StreamedProblem(KERNEL, terms, stream, grid, basis=basis).solve(tol=1e-6)
+    solution = streamed(stream, grid, basis=basis).solve(tol=1e-6)
     whole = rkhs.Problem(KERNEL, terms(rkhs.streams.Block(0, X, Y, None)), basis, approximation=GRID).solve(tol=1e-6)
     assert solution.status == "converged"
     np.testing.assert_allclose(solution.function(X[:50]), whole.function(X[:50]), atol=2e-3)
@@ -43,38 +48,10 @@ def test_blocks_give_the_solution_of_all_rows(basis, grid):
 def test_one_pass_if_the_box_is_known():
     counts = []
     stream = rkhs.streams.blocks(reading(X, counts))
-    rkhs.streams.StreamedProblem(KERNEL, terms, stream, GRID).solve()
+    streamed(stream).solve()
     assert sum(count == 5 for count in counts) == 1  # besides the first block, for the terms
     assert sum(counts) <= 6
-
-
-def test_rows_that_can_be_read_once_need_a_box():
-    once = rkhs.streams.blocks(reading(X, [])())
-    with pytest.raises(ValueError, match="box"):
-        rkhs.streams.StreamedProblem(KERNEL, terms, once, rkhs.FourierGrid()).solve()
-    once = rkhs.streams.blocks(reading(X, [])())
-    assert rkhs.streams.StreamedProblem(KERNEL, terms, once, GRID).solve().status == "converged"
-
-
-def test_other_losses_and_combinations_of_points_are_refused():
-    def robust(block):
-        return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Huber(0.1), target=block.y)]
-
-    def pairs(block):
-        return [rkhs.Term(rkhs.Difference(block.X, 1 - block.X), rkhs.Squared(), weight=1.0)]
-
-    for make, match in ((robust, "squared losses"), (pairs, "several points")):
-        stream = rkhs.streams.blocks(X, Y, rows=1000)
-        with pytest.raises(ValueError, match=match):
-            rkhs.streams.StreamedProblem(KERNEL, make, stream, GRID).solve()
-
-
-def test_points_outside_of_the_box_are_refused():
-    moved = X.copy()
-    moved[-1] = 3.0
-    stream = rkhs.streams.blocks(moved, Y, rows=1000)
-    with pytest.raises(ValueError, match=r"Block 2 .*outside of the box"):
-        rkhs.streams.StreamedProblem(KERNEL, terms, stream, GRID).solve()
+    assert streamed(rkhs.streams.blocks(reading(X, [])())).solve().status == "converged"  # rows that are read once
 
 
 @pytest.mark.parametrize("grid", [GRID, rkhs.FourierGrid(1e-4)])
@@ -85,7 +62,24 @@ def test_fields_in_blocks(grid):
         target = np.stack([np.sin(3 * block.X[:, 1]), np.cos(2 * block.X[:, 0])], axis=1)
         return [rkhs.Term(rkhs.functionals.Components(block.X), rkhs.Squared(), target=target, weight=10.0)]
 
-    solution = rkhs.streams.StreamedProblem(kernel, arrows, rkhs.streams.blocks(X, Y, rows=700), grid).solve()
+    solution = streamed(rkhs.streams.blocks(X, Y, rows=700), grid, arrows, kernel).solve()
     whole = rkhs.Problem(kernel, arrows(rkhs.streams.Block(0, X, Y, None)), approximation=GRID).solve()
     points = rkhs.functionals.Components(X[:50])
     assert np.allclose(points(solution.function), points(whole.function), atol=2e-3)
+
+
+def robust(block):
+    return [rkhs.Term(rkhs.Evaluation(block.X), rkhs.Huber(0.1), target=block.y)]
+
+
+def pairs(block):
+    return [rkhs.Term(rkhs.Difference(block.X, 1 - block.X), rkhs.Squared(), weight=1.0)]
+
+
+ROWS, MOVED = rkhs.streams.blocks(X, Y, rows=1000), np.concatenate([X[:-1], [[3.0, 3.0]]])
+test_what_is_refused = refused(
+    (lambda: streamed(rkhs.streams.blocks(reading(X, [])()), rkhs.FourierGrid()).solve(), "box"),
+    (streamed(ROWS, make=robust).solve, "squared losses"),
+    (streamed(ROWS, make=pairs).solve, "several points"),
+    (streamed(rkhs.streams.blocks(MOVED, Y, rows=1000)).solve, "Block 2 .*outside of the box"),
+)

@@ -92,9 +92,9 @@ def test_rows_that_are_read_again(client):
 
 
 def _limit(value):
-    import rkhs._finite.features
+    import rkhs._finite.sums
 
-    rkhs._finite.features.KEPT_BYTES = value
+    rkhs._finite.sums.KEPT_BYTES = value
 
 
 @pytest.mark.slow

@@ -84,7 +84,7 @@ class Wrong(LandmarkSpace):
 
 BROKEN = {
     "shape": "has rows",
-    "linear": r"2 rows\(L\)",
+    "linear": r"rows\(2 L - M / 2\)",
     "derivatives": "rows of derivatives",
     "norm": r"tau'K tau = |f|\^2",
     "indefinite": "tau'K tau >= 0",

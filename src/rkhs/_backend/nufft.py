@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, Vector
-from rkhs._backend.threads import cores
+from rkhs._backend.memory import cores
 
 Grid = np.ndarray[Any, Any]
 MISSING = "Fourier grids need non-uniform Fourier transforms, of ducc0 or finufft: pip install 'rkhs[maps]'."

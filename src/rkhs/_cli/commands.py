@@ -14,8 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import rkhs
-from rkhs._cli.options import Format, Request, check_is_file
-from rkhs._cli.outputs import check_outputs
+from rkhs._cli.options import Format, Request, check_is_file, check_outputs
 from rkhs._cli.terminal import CommandError, Problems, finite, show
 
 app = typer.Typer(
@@ -73,29 +72,13 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a model to a table; write it with a picture and a report that compares it with a plain SVM."""
+    options = {name: value for name, value in locals().items() if name in Request.__dataclass_fields__}
+    columns = {name: tuple(options[name] or ()) for name in ("increasing", "decreasing", "ignore", "text", "ids")}
 
     def work() -> Facts:
         if monotone:
             raise CommandError("--monotone is gone since rkhs 0.3.0: use --increasing COLUMN or --decreasing COLUMN.")
-        request = Request(
-            data=data,
-            target=target,
-            out=out,
-            invariance=invariance,
-            cv=cv,
-            C=C,
-            nu=nu,
-            increasing=tuple(increasing or ()),
-            decreasing=tuple(decreasing or ()),
-            regression=regression,
-            ignore=tuple(ignore or ()),
-            as_text=tuple(text or ()),
-            ids=tuple(ids or ()),
-            form=Format.from_options(missing, separator, decimal),
-            picture=picture,
-            report=report,
-            force=force,
-        )
+        request = Request(**options | columns, form=Format.from_options(missing, separator, decimal))
         problems = request.problems()
         if not data.is_file():
             problems.check()
@@ -103,12 +86,7 @@ def fit(
 
         return run(request, problems)
 
-    def print_facts(facts: Facts) -> None:
-        from rkhs._cli.report import print_report
-
-        print_report(facts)
-
-    _answer(work, as_json, print_facts)
+    _answer(work, as_json, is_report=True)
 
 
 @app.command()
@@ -242,7 +220,7 @@ def reproduce(
     _answer(work, as_json)
 
 
-def _answer(work: Callable[[], Facts], as_json: bool, print_facts: Callable[[Facts], None] = show) -> None:
+def _answer(work: Callable[[], Facts], as_json: bool, is_report: bool = False) -> None:
     """Do the work and print its facts; exit with 1 if it fails."""
     try:
         facts = work()
@@ -263,5 +241,9 @@ def _answer(work: Callable[[], Facts], as_json: bool, print_facts: Callable[[Fac
         sys.exit(1)
     if as_json:
         print(json.dumps(finite(facts), indent=2))
+    elif is_report:
+        from rkhs._cli.report import print_report
+
+        print_report(facts)
     else:
-        print_facts(facts)
+        show(facts)

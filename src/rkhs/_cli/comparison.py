@@ -23,6 +23,7 @@ from rkhs._backend.arrays import Vector
 from rkhs._cli.learning import Examples, Fit
 from rkhs._cli.options import AUTO, NONE, Request
 from rkhs._estimators.regressor import likely_spread
+from rkhs._estimators.search import OF_ALL_POINTS
 
 LABELED, OTHERS = 200, 600  # rows that are compared at most, drawn at random: seconds for each fold
 PLAIN_SCALES, PLAIN_CS = (0.25, 0.5, 1.0, 2.0, 4.0), np.logspace(-1, 3, 5)  # of the SVM; scales in median distances
@@ -156,9 +157,14 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
         rows = known[train] if len(known) == len(X) else np.arange(len(X))
         part, points = examples.hidden(known[test]).take(rows), X[rows]
         again = Fit.of(request, points, part)
-        fewer = again.refit(points, part.hidden(_every_other(part)))
+        order = np.random.default_rng(0).permutation(np.flatnonzero(part.labeled))
+        every_other = order[np.argsort(part.y[order], kind="stable")][1::2]  # half of each class
+        fewer = again.refit(points, part.hidden(every_other))
         predicted[MODEL][test], predicted[HALF][test] = again.model.predict(held_out), fewer.model.predict(held_out)
-        second[test] = _uncertainty(again, held_out)
+        if not regression:
+            second[test] = again.model.predict_proba(held_out)
+        elif again.model.solution_.source is not None:  # otherwise the deviations are unknown
+            second[test] = likely_spread(again.model, held_out)
         for name, (other, kind) in without.items():
             kept = part.labeled if kind == LABELED_ROWS else np.ones(len(points), dtype=bool)
             predicted[name][test] = Fit.of(other, points[kept], part.take(kept)).model.predict(held_out)
@@ -177,7 +183,7 @@ def _ablations(fit: Fit, unlabeled: bool) -> dict[str, tuple[Request, str]]:
     found: dict[str, tuple[Request, str]] = {}
     request = fit.request
     if request.invariance == AUTO:
-        if fit.uses_unlabeled and unlabeled:
+        if unlabeled and fit.prior in OF_ALL_POINTS:  # the kernel is computed from the unlabeled rows
             found["one without the unlabeled rows"] = request, LABELED_ROWS
     elif fit.prior != NONE:
         found[f"one without the prior {fit.prior!r}"] = replace(request, invariance=NONE), ALL_ROWS
@@ -186,19 +192,6 @@ def _ablations(fit: Fit, unlabeled: bool) -> dict[str, tuple[Request, str]]:
         named += [f"--decreasing {name!r}" for name in request.decreasing]
         found[f"one without {' '.join(named)}"] = replace(request, signs={}), ALL_ROWS
     return found
-
-
-def _uncertainty(fit: Fit, X: Vector) -> Vector | float:
-    """Return the probabilities of classes, or the standard deviations of numbers, NaN where they are unknown."""
-    if not fit.request.regression:
-        return fit.model.predict_proba(X)
-    return likely_spread(fit.model, X) if fit.model.solution_.source is not None else np.nan
-
-
-def _every_other(examples: Examples) -> Vector:
-    """Return half of the labeled rows, half of each class."""
-    order = np.random.default_rng(0).permutation(np.flatnonzero(examples.labeled))
-    return order[np.argsort(examples.y[order], kind="stable")][1::2]
 
 
 def plain_svm(X: Vector, y: Vector, regression: bool, folds: Sequence[Vector]) -> Vector:

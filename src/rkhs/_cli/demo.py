@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs._cli.outputs import check_outputs, write_figure
+from rkhs._cli.options import check_outputs, write_figure
 from rkhs._cli.terminal import step
 from rkhs.invariances import ImageTangents, Invariance
 from rkhs.plotting import TangentsDisplay

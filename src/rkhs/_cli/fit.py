@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
 
@@ -12,29 +13,15 @@ from sklearn.pipeline import Pipeline
 
 import rkhs
 from rkhs._backend.arrays import Vector
-from rkhs._backend.threads import single_blas
+from rkhs._backend.memory import single_blas
 from rkhs._cli import comparison
-from rkhs._cli.advice import advise
-from rkhs._cli.charts import charts
-from rkhs._cli.columns import TableColumn
 from rkhs._cli.comparison import Comparison, compare
-from rkhs._cli.effects import effects
-from rkhs._cli.learning import (
-    LABELED,
-    MOST,
-    OTHERS,
-    PRIORS,
-    UNLABELED,
-    Examples,
-    Fit,
-    fit_large,
-)
-from rkhs._cli.options import AUTO, Request
-from rkhs._cli.outputs import check_picture
-from rkhs._cli.picture import draw
-from rkhs._cli.report import write_report
-from rkhs._cli.tables import NOTES, Kinds, classify, describe, features_of, read
-from rkhs._cli.terminal import CommandError, Problems, finite, step
+from rkhs._cli.effects import advise, effects
+from rkhs._cli.learning import LABELED, LANDMARKS, MOST, OTHERS, PRIORS, UNLABELED, Examples, Fit
+from rkhs._cli.options import AUTO, Request, check_picture
+from rkhs._cli.report import charts, draw, write_report
+from rkhs._cli.tables import NOTES, Kinds, TableColumn, classify, describe, features_of, read
+from rkhs._cli.terminal import CommandError, Problems, finite, step, suggest
 
 
 def run(request: Request, problems: Problems) -> dict[str, Any]:
@@ -47,7 +34,7 @@ def run(request: Request, problems: Problems) -> dict[str, Any]:
         check_picture(request.outputs["--picture"])
     with step("reading"), problems.gathered():
         examples, kinds, found = examples_of(request, folds=True)
-        request = request.with_signs(kinds, len(found["classes"] or ()))
+        request = with_signs(request, kinds, len(found["classes"] or ()))
     problems.check()
     with warnings.catch_warnings(action="ignore", category=UserWarning):  # the report has the status of the solution
         facts = _fit_and_write(request, examples, kinds, found)
@@ -64,7 +51,9 @@ def _fit_and_write(request: Request, examples: Examples, kinds: Kinds, found: di
         fit, learned_from = Fit.of(request, X, few), few
         if len(few.y) < len(examples.y):
             learned_from = examples.sample(MOST, OTHERS)
-            fit = fit_large(fit, columns.transform(learned_from.features), learned_from)
+            # in the span of landmarks, with the settings that the sample has chosen
+            points, landmarks = columns.transform(learned_from.features), rkhs.Landmarks(LANDMARKS)
+            fit = fit.refit(points, learned_from, approximation=landmarks, tol=1e-2)
     # The matrices of the folds are small: BLAS threads gain nothing there, and wait for each other on a busy computer.
     with step("comparing with a plain SVM") as update, single_blas():
         compared_on = few.sample(comparison.LABELED, comparison.OTHERS)
@@ -92,7 +81,7 @@ def examples_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds,
     """Return rows, kinds of columns and facts; report all problems at once, with `folds` those of folds too."""
     table, problems = read(request.data, request.form), Problems()
     with problems.gathered():
-        kinds = classify(table, (request.target, *request.ignore), request.as_text, request.ids)
+        kinds = classify(table, (request.target, *request.ignore), request.text, request.ids)
         features = features_of(table, kinds)
     with problems.gathered():
         y = _targets(table.column(request.target), request.regression)
@@ -113,6 +102,27 @@ def examples_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds,
         "classes": None if request.regression else examples.counts(),
     }
     return examples, kinds, found
+
+
+def with_signs(request: Request, kinds: Kinds, classes: int) -> Request:
+    """Return the request with its monotone columns resolved; refuse those that cannot be monotone, all at once."""
+    problems, signs = Problems(), {}
+    for option, names, sign in (("--increasing", request.increasing, 1), ("--decreasing", request.decreasing, -1)):
+        for name in names:
+            why = "has neither numbers nor dates" if name in kinds.features else "is not a column to learn from"
+            problems.refuse(
+                name not in kinds.amounts,
+                f"{option} {name}: {name!r} {why}; columns that do are {', '.join(kinds.amounts) or 'none'}."
+                + suggest(name, kinds.amounts),
+            )
+            signs[name] = sign
+        problems.refuse(
+            bool(names) and not request.regression and classes > 2,
+            f"{option} needs two classes or numbers to predict, and column {request.target!r} has {classes} classes: "
+            "leave it out, or predict numbers with --regression.",
+        )
+    problems.check()
+    return replace(request, signs={kinds.amounts.index(name): sign for name, sign in signs.items()})
 
 
 def _targets(column: TableColumn, regression: bool) -> Vector:
@@ -137,7 +147,7 @@ def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examp
         "target": request.target,
         "regression": request.regression,
         "measure": "root mean squared error" if request.regression else "error",
-        **request.form.notes(),
+        **asdict(request.form),
         "rows learned from": len(learned_from.y),
         "rows compared": len(compared.ours.truth),
         "kernel": repr(model.function_.kernel),

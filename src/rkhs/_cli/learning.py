@@ -15,18 +15,18 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import rkhs
 from rkhs._backend.arrays import Vector
 from rkhs._cli.options import AUTO, NONE, NU, Request
-from rkhs._cli.terminal import CommandError
-from rkhs._estimators import scoring
+from rkhs._cli.terminal import CommandError, listed
+from rkhs._estimators import search
 from rkhs.invariances import Monotone, RandomSubset
 from rkhs.invariances._base import Invariance, as_invariances
 
 PRIORS = {  # what the automatic choice tries, by the names of the library
-    scoring.NONE: NONE,
-    scoring.FEATURES: "distances from the covariance of all rows",
-    scoring.TREND: "a linear trend",
-    scoring.SCALES: "a length scale for each column",
-    scoring.GRAPH: "neighboring rows have similar targets",
-    scoring.SUM: "neighboring rows, and rows with similar columns, have similar targets",
+    search.NONE: NONE,
+    search.FEATURES: "distances from the covariance of all rows",
+    search.TREND: "a linear trend",
+    search.SCALES: "a length scale for each column",
+    search.GRAPH: "neighboring rows have similar targets",
+    search.SUM: "neighboring rows, and rows with similar columns, have similar targets",
 }
 FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[+-]?[0-9]+)?")  # in the name of a kernel
 UNLABELED = ""  # the label of a row that has none
@@ -68,8 +68,8 @@ class Examples:
         if len(counts) == 1:
             raise CommandError(f"Column {target!r} has one class only, {min(counts)!r}: add rows of another class.")
         if rare:
-            listed = ", ".join(map(repr, rare[:3])) + (", .." if len(rare) > 3 else "")
-            which = f"Class {listed} of column {target!r} has" if len(rare) == 1 else f"Classes {listed} have"
+            names = listed(list(map(repr, rare)), 3)
+            which = f"Class {names} of column {target!r} has" if len(rare) == 1 else f"Classes {names} have"
             raise CommandError(f"{which} fewer than three rows: add rows, or leave the label of such rows empty.")
 
     def folds(self, seed: int = 0) -> Folds:
@@ -133,11 +133,6 @@ class Fit:
         if hasattr(self.search, "selection_report_"):
             return str(self.search.selection_report_["chosen"]["prior"])
         return self.request.invariance if self.params["nu"] > 0 else NONE
-
-    @property
-    def uses_unlabeled(self) -> bool:
-        """Whether an automatic choice has taken a kernel that is computed from the unlabeled rows, if there are any."""
-        return self.request.invariance == AUTO and self.prior in scoring.OF_ALL_POINTS
 
     def refit(self, X: Vector, examples: Examples, **options: Any) -> Fit:
         """Return the same settings, with monotone features, fitted to other examples."""
@@ -209,6 +204,9 @@ def _search(request: Request, folds: Folds, X: Vector) -> Search:
     return rkhs.InvariantClassifierCV(unlabeled=UNLABELED, **options)
 
 
-def fit_large(fit: Fit, X: Vector, examples: Examples) -> Fit:
-    """Fit the settings that a sample has chosen to a large table, in the span of landmarks."""
-    return fit.refit(X, examples, approximation=rkhs.Landmarks(LANDMARKS), tol=1e-2)
+def lead(decided: Vector) -> Vector:
+    """Return by how much decisions lead: |f| of two classes, the best over the second of several."""
+    if decided.ndim == 1:
+        return np.abs(decided)
+    best = np.sort(decided, axis=1)
+    return np.asarray(best[:, -1] - best[:, -2])

@@ -13,11 +13,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from rkhs._backend.arrays import Vector
-from rkhs._cli.learning import UNLABELED
-from rkhs._cli.options import Format
-from rkhs._cli.outputs import write_table
+from rkhs._cli.learning import Examples, lead
+from rkhs._cli.options import Format, write_table
 from rkhs._cli.tables import NOTES, Kinds, features_of, read
-from rkhs._cli.terminal import CommandError, Problems, step
+from rkhs._cli.terminal import CommandError, Problems, listed, step
 from rkhs._estimators.regressor import likely_spread
 from rkhs._io import load, notes_of
 
@@ -32,7 +31,7 @@ def run(model: Path, data: Path, out: Path, stated: Format) -> dict[str, Any]:
         if any(not isinstance(notes.get(name), kind) for name, kind in REQUIRED.items()):
             raise CommandError(f"{model} was not written by `rkhs fit`: open it in Python with rkhs.load.")
         kinds = Kinds(**{kind: notes[note] for note, kind in NOTES.items() if note in notes})
-        kept = Format.from_notes(notes)
+        kept = Format(tuple(notes.get("missing", ())), notes.get("separator"), notes.get("decimal"))
         form = kept.with_options(stated, model)
         _check_new_marks([mark for mark in form.missing if mark not in kept.missing], pipeline[0], kinds, notes, model)
         table = read(data, form)
@@ -50,7 +49,7 @@ def run(model: Path, data: Path, out: Path, stated: Format) -> dict[str, Any]:
     facts: dict[str, Any] = {"predictions": str(out), "rows": table.rows, "target": target}
     facts["texts that the model has not seen"] = new_texts(pipeline[0], features, kinds)
     if truth is not None:
-        known = ~np.isnan(truth) if regression else truth != UNLABELED
+        known = Examples(features, truth, regression).labeled
         error = None
         if known.any() and regression:
             error = float(np.sqrt(np.mean((predicted[known] - truth[known]) ** 2)))
@@ -66,14 +65,11 @@ def _certainty(
 ) -> list[tuple[str, Vector]]:
     """Return columns with the decision and the probability of each class, or with the ends of an interval."""
     if not notes["regression"]:
-        decided = pipeline.decision_function(features)
-        if decided.ndim == 1:
-            lead = np.abs(decided)
-        else:  # of the best class over the second
-            best = np.sort(decided, axis=1)
-            lead = best[:, -1] - best[:, -2]
         names = [f"P({name})" for name in pipeline.classes_]
-        return [("decision", lead), *zip(names, pipeline.predict_proba(features).T, strict=True)]
+        return [
+            ("decision", lead(pipeline.decision_function(features))),
+            *zip(names, pipeline.predict_proba(features).T, strict=True),
+        ]
     interval = notes.get("interval")
     if not interval:
         return []
@@ -107,6 +103,5 @@ def new_texts(columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) 
         new = features[name][~features[name].isin(columns.named_transformers_["categories"].categories_[k])]
         if len(new):
             some = [text or "(empty)" for text in dict.fromkeys(new)]
-            listed = ", ".join(some[:3]) + (", .." if len(some) > 3 else "")
-            found[name] = f"{len(new)} {'row' if len(new) == 1 else 'rows'} ({listed})"
+            found[name] = f"{len(new)} {'row' if len(new) == 1 else 'rows'} ({listed(some, 3)})"
     return found or None

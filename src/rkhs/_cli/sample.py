@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rkhs._cli.outputs import check_outputs, write_table
+from rkhs._cli.options import check_outputs, write_table
 
 ROWS, LABELED, NEW = 500, 60, 100  # customers in the table, those whose answer is known, and later ones to predict
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

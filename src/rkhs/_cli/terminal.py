@@ -107,6 +107,11 @@ def show_section(title: str, sentences: Sequence[str], headings: Sequence[str], 
         console.print(Padding(table, (0, 0, 0, 2)))
 
 
+def listed(texts: Sequence[str], most: int) -> str:
+    """Return texts with commas between them, and two points in place of those beyond `most`."""
+    return ", ".join(texts[:most]) + (", .." if len(texts) > most else "")
+
+
 def _console() -> Console:
     """Return a console that takes no text for markup: a column may be called "rate [/h]"."""
     return Console(highlight=False, emoji=False, markup=False)
@@ -117,5 +122,5 @@ def as_text(value: Any) -> str:
     if isinstance(value, float):
         return str(value) if type(value) is not float else f"{value:.4g}"
     if isinstance(value, list | tuple):
-        return ", ".join(map(as_text, value[:12])) + (", .." if len(value) > 12 else "")
+        return listed(list(map(as_text, value)), 12)
     return "" if value is None else str(value)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -33,8 +34,8 @@ from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
 from rkhs._estimators.calibration import Calibration
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
-from rkhs._estimators.options import ModelConfig, SolverOptions, check_number
-from rkhs._estimators.problem import depends_on_row_order
+from rkhs._estimators.formulation import ModelConfig, depends_on_row_order
+from rkhs._estimators.options import SolverOptions, check_number
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
@@ -49,7 +50,35 @@ from rkhs.streams._blocks import Blocks
 
 SPARSE = 0.1  # share of nonzero entries above which sparse X is stored as a dense array, whose products are faster
 
+ENTRY = re.compile(r"^    (?P<names>\w+(?:, \w+)*) : (?P<type>.*)\n(?P<text>(?: {8}.*\n)+)", re.M)  # of numpydoc
 Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def documented_by(*sources: Any) -> Callable[[Any], Any]:
+    """Return a class decorator that fills in what a docstring leaves to those of other classes.
+
+    The text "As in `Source`." is replaced by that of the class.  If the type is "object", so are the type and default.
+    So a parameter is described in one place, and `help` shows all of them.
+    """
+
+    def decorate(cls: Any) -> Any:
+        for source in (one for one in sources if cls.__doc__ and one.__doc__):  # python -OO has no docstrings
+            entries = {name: one for one in ENTRY.finditer(source.__doc__) for name in one["names"].split(", ")}
+
+            def filled(
+                found: re.Match[str], marker: str = f"As in `{source.__name__}`.", entries: Any = entries
+            ) -> str:
+                names = found["names"].split(", ")
+                if found["text"].strip() != marker:
+                    return found[0]
+                if found["type"] != "object":
+                    return found[0].replace(found["text"], entries[names[0]]["text"])
+                return "".join(dict.fromkeys(entries[name][0] for name in names))
+
+            cls.__doc__ = ENTRY.sub(filled, cls.__doc__)
+        return cls
+
+    return decorate
 
 
 def transactional(fit: Method) -> Method:
@@ -111,8 +140,6 @@ class BaseKernelEstimator(BaseEstimator):
     _calibration: Calibration  # only classifiers have one
     _sums: Any  # the sums over all rows that `partial_fit` has seen
     _training: Any  # the rows of the last fit without an approximation, a `Training`
-    _rows: Callable[..., Sample]  # validates X and y, and returns a point for each row
-    _learn: Callable[..., None]  # solves the problem of a sample
 
     def __new__(cls, *_: Any, **given: Any) -> Any:
         check_parameters(given, cls._get_param_names(), cls.__name__)
@@ -137,16 +164,31 @@ class BaseKernelEstimator(BaseEstimator):
         return isinstance(kernel, str) and kernel == "precomputed"
 
     def _config(self, **changes: Any) -> ModelConfig:
-        config = ModelConfig.of(self, **changes)
-        return replace(config, kernel=self._matrix) if self._is_precomputed else config
+        """Return the parameters that determine the problem, with `changes` in place of some of them."""
+        names = {field.name for field in fields(ModelConfig)}
+        values = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        if values.get("C", 1.0) is None:
+            values |= {"C": 1.0, "learns_noise": True}
+        if self._is_precomputed:
+            changes["kernel"] = getattr(self, "_matrix", self.kernel)
+        classes, names_of_columns = getattr(self, "classes_", None), getattr(self, "feature_names_in_", None)
+        return ModelConfig(**{**values, "classes": classes, "feature_names": names_of_columns, **changes})
+
+    def _rows(self, X: Any, y: Any, sample_weight: Any, *more: Any, **options: Any) -> Sample:
+        """Validate X and y, with sample weights and perhaps slopes or classes; return a point for each row."""
+        raise NotImplementedError
 
     def _sample(self, *data: Any) -> Sample:
-        """Validate X and y, with sample weights and perhaps slopes; return the merged training points."""
-        return self._distinct(self._rows(*data))
+        """Validate the data as `_rows` does; return the merged training points."""
+        return self._merged(self._rows(*data))
 
-    def _distinct(self, rows: Sample) -> Sample:
+    def _merged(self, rows: Sample) -> Sample:
         """Merge equal rows, unless an invariance refers to rows by index."""
-        return rows.distinct(merge=not depends_on_row_order(getattr(self, "invariance", None)))
+        return rows.merged(merge=not depends_on_row_order(getattr(self, "invariance", None)))
+
+    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, solution: Solution | None = None) -> None:
+        """Solve the problem of a sample, whose first term holds the labels, and prepare held-out predictions."""
+        raise NotImplementedError
 
     def _validated(
         self, X: Any, y: Any, own: bool = True, sparse: bool = True, earlier: Sample | None = None, least: int = 2

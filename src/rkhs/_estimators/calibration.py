@@ -41,9 +41,9 @@ from scipy.special import log_softmax
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
-from rkhs._estimators.cross_validation import fold_values, rows_per_fold, smallest_class
-from rkhs._estimators.options import ModelConfig
-from rkhs._estimators.problem import formulate
+from rkhs._estimators.folds import fold_values, rows_per_fold, smallest_class
+from rkhs._estimators.formulation import ModelConfig
+from rkhs._estimators.length_scales import formulate
 from rkhs._finite.function import Function
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
@@ -118,11 +118,12 @@ class HeldOutByFolds:
 
     estimator: str
     loss: Any
-    unfitted: Any = None  # an estimator with the kernel of the model
+    unfitted: Any = None  # an estimator that validates the rows
+    config: ModelConfig | None = None  # with the kernel of the model
     rows: tuple[Any, Any, Any] | None = None  # X, y and sample weights of the user, which are not saved
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "unfitted": None, "rows": None}
+        return {**vars(self), "unfitted": None, "config": None, "rows": None}
 
     @cached_property
     def labels(self) -> HeldOutPredictions:
@@ -132,13 +133,10 @@ class HeldOutByFolds:
                 "rows in memory to leave out: use squared losses, which need only sums, or fit arrays and call "
                 "predict_interval or predict_set once before saving."
             )
-        return self.held_out().labels
-
-    def held_out(self) -> HeldOutLabels:
-        """Formulate one problem with all rows, and return its held-out labels."""
-        sample = self.unfitted._sample(*(self.rows or ()))
-        problem = formulate(ModelConfig.of(self.unfitted), sample).problem
-        return HeldOutLabels(self.estimator, problem, sample.count[sample.labeled])
+        assert self.config is not None
+        sample = self.unfitted._sample(*self.rows)
+        problem, _ = formulate(self.config, sample).problem(sample)
+        return HeldOutLabels(self.estimator, problem, sample.count[sample.labeled]).labels
 
 
 @dataclass(eq=False)
@@ -202,7 +200,7 @@ def bound(scores: Vector, coverage: float, times: Vector) -> float:
     """
     if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
-    rank = ceil((np.sum(times) + 1) * float(coverage))
+    rank = ceil((np.sum(times) + 1) * float(coverage))  # of l + 1 exchangeable scores
     order = np.argsort(scores)
     index = int(np.searchsorted(np.cumsum(times[order]), rank))
     return float(scores[order][index]) if index < len(scores) else inf

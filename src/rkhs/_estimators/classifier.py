@@ -1,25 +1,30 @@
-"""Classifiers: several classes one against the rest, and the SVM with invariances of Zhang et al. 2013."""
+"""Classifiers: several classes one against the rest, the SVM with invariances (Zhang et al. 2013), virtual samples."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_column, like, to_numpy
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, limited, transactional
+from rkhs._backend.arrays import Array, Matrix, Vector, as_column, as_points, like, namespace, to_numpy
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, limited, transactional
 from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
-from rkhs._estimators.cross_validation import user_marks
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
-from rkhs._estimators.scoring import Discriminant
-from rkhs._estimators.streamed import InvariantEstimator
-from rkhs._estimators.updates import updatable
+from rkhs._estimators.folds import user_marks
+from rkhs._estimators.formulation import WeightNormalization
+from rkhs._estimators.invariant_estimator import InvariantEstimator, updatable
+from rkhs._estimators.length_scales import as_kernel
+from rkhs._estimators.search import Discriminant
+from rkhs._estimators.streaming import fit_block, fit_stream, is_streamed
 from rkhs._finite.solution import Solution
+from rkhs._learning.robustness import scores_of_outputs
 from rkhs._problem import Problem
+from rkhs.functionals import Evaluation, Functional
 
 
 class Classifier(ClassifierMixin, BaseKernelEstimator):
@@ -40,7 +45,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         if self.discriminant_ is not None:
             return self.function_, points, self.discriminant_.matrix, self.discriminant_.offset
         count = len(self.classes_)
-        return self.function_, points, np.eye(count)[:, -1:] if count == 2 else np.eye(count), np.zeros(count)
+        return self.function_, points, *scores_of_outputs(1 if count == 2 else count)
 
     def _rows(
         self, X: Any, y: Any, sample_weight: Any, classes: Any = None, earlier: Sample | None = None, least: int = 2
@@ -78,8 +83,8 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         problem: Problem,
         sample: Sample,
         variance: float = 1.0,
-        copies: int = 1,
         solution: Solution | None = None,
+        copies: int = 1,
     ) -> None:
         """Solve the problem, whose first term holds the labels, and prepare probabilities and prediction sets."""
         self._solve(problem, variance, solution)
@@ -322,8 +327,9 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         InvariantClassifier
             The fitted estimator.
         """
-        if self._is_streamed(X):
-            self._fit_blocks(X, y, sample_weight)
+        config = self._config()
+        if is_streamed(self, config, X, y):
+            fit_stream(self, config, X, y, sample_weight)
         else:
             self._fit_rows(self._rows(X, y, sample_weight))
         return self
@@ -372,5 +378,118 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         if self.approximation is None:
             self._add_rows((X, y, sample_weight), classes)
         else:
-            self._fit_more(X, y, sample_weight, classes)
+            fit_block(self, self._config(), X, y, sample_weight, classes)
         return self
+
+
+@documented_by(InvariantClassifier)
+@dataclass(eq=False, repr=False)
+class VirtualSampleSVC(Classifier):
+    """SVM trained on transformed copies of the labeled points (VirSVM).
+
+    It minimizes
+
+        1/2 |f|^2 + C sum_i sum_k loss(f(T_k x_i); y_i)
+
+    over the points and their transformed copies T_k x_i.  With `features`, f is a function of features that are
+    computed from the points and copies, such as the edges of shifted images.
+
+    Parameters
+    ----------
+    transforms : sequence of callables, default=()
+        Maps from X to a transformed X of the same shape, each of which adds a copy of every point, such as those of
+        `rkhs.invariances.transformed_copies` and `rkhs.invariances.RandomImageTransform`.
+    features : transformer, optional
+        A scikit-learn transformer of points and copies, such as `rkhs.preprocessing.EdgeDirections`; without one the
+        kernel acts on the points themselves.
+    kernel, scale, loss, C, fit_intercept, class_weight, solver, tol, verbose : object
+        As in `InvariantClassifier`.
+
+    Attributes
+    ----------
+    features_ : transformer or None
+        The fitted transformer.
+    function_, solution_, problem_, classes_, labeled_, n_features_in_, feature_names_in_ : object
+        As in `InvariantClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X, y = np.array([[1.0, 1.0], [2.0, -1.0]]), [0, 1]
+    >>> model = rkhs.VirtualSampleSVC([np.negative], scale=1.0, C=10.0).fit(X, y)  # x and -x have the same class
+    >>> model.predict([[-1.0, -1.0], [-2.0, 1.0]])
+    array([0, 1])
+    """
+
+    transforms: Sequence[Callable[[Array], Array]] = ()
+    _: KW_ONLY
+    features: Any = None
+    kernel: Any = "gaussian"
+    scale: Any = "median"
+    loss: Any = "hinge"
+    C: float = 1.0
+    fit_intercept: bool = True
+    class_weight: Any = None
+    solver: Any = "auto"
+    tol: float = 1e-4
+    verbose: bool = False
+
+    @transactional
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VirtualSampleSVC:
+        """Learn f from points, their classes, and transformed copies of the points.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The classes.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses; integers are numbers of rows.
+
+        Returns
+        -------
+        VirtualSampleSVC
+            The fitted estimator.
+        """
+        sample = self._sample(X, y, sample_weight)
+        copies = [sample.X]
+        for transform in self.transforms:
+            copy = like(as_points(transform(sample.X), "a transformed X"), sample.X)
+            if copy.shape != sample.X.shape:
+                raise ValueError(
+                    f"{transform!r} made points of shape {tuple(copy.shape)} from {tuple(sample.X.shape)}: transforms "
+                    "must keep the shape of X."
+                )
+            copies.append(copy)
+        arrays = (sample.weight, sample.y, sample.labeled, sample.marks, sample.count)
+        tiled = (np.tile(array, (len(copies), *[1] * (array.ndim - 1))) for array in arrays)
+        augmented = Sample(namespace(sample.X).concat(copies), *tiled)  # the points, followed by their copies
+        self.features_ = None if self.features is None else clone(self.features).fit(to_numpy(augmented.X))
+        augmented = replace(augmented, X=self._features_of(augmented.X))
+        config = self._config()
+        kernel = as_kernel(self.kernel, self.scale, augmented.X[: sample.size])
+        norms = WeightNormalization.at(kernel, augmented.X, augmented.weight)
+        terms = [norms.observed(config.label_term(augmented))]
+        options = config.options
+        problem = Problem(kernel, terms, config.basis, device=options.device, precision=options.precision)
+        self._learn(problem, augmented, norms.variance, copies=len(copies))
+        return self
+
+    def _features_of(self, points: Array) -> Array:
+        if self.features_ is None:
+            return points
+        features = as_points(self.features_.transform(to_numpy(points)), "features")
+        if len(features) != len(points):
+            raise ValueError(
+                f"{self.features_!r} made {len(features)} rows of {len(points)} points: it must make one row per point."
+            )
+        return like(features, points)
+
+    def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
+        return super()._values(X, method, lambda points: family(self._features_of(points)))
+
+    def _compared_scores(self, X: Any, method: str) -> tuple[Any, Array, Matrix, Vector]:
+        if self.features_ is not None:
+            raise ValueError(f"{method} needs a function of X, but this one is a function of {self.features_!r} of X.")
+        return super()._compared_scores(X, method)

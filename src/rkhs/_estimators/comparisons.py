@@ -1,29 +1,40 @@
-"""Learning from comparisons: preferences, rankings and survival times.
+"""Learning from order: preferences, rankings, survival times and ordered classes.
 
 A comparison of two points is a functional f(x_i) - f(x_j).  Targets that can be ordered, and survival times that may be
 censored, are comparisons of all pairs of rows whose order is known.  Their number grows with the square of the number
 of rows; sorting counts them, and a random subset of them is drawn without listing them (`Order`).
+
+Ordered classes have one function and a threshold between neighboring classes.  A point has one more coordinate for each
+threshold, which the kernel ignores and which multiplies the threshold: the functional f(x) - b_k is the value of
+F(x, e) = f(x) + sum_k e_k b_k at e = -e_k, and the thresholds are an unpenalized basis.
 """
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from scipy.special import log_expit
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from rkhs._backend.arrays import Array, Matrix, Vector, unique_rows
-from rkhs._estimators.base import as_input_type, transactional
-from rkhs._estimators.data import as_numpy
-from rkhs._estimators.observation_estimator import ObservationEstimator, ObservationSet
+from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy, unique_rows
+from rkhs._estimators.base import as_input_type, dense, documented_by, transactional
+from rkhs._estimators.data import Sample, as_numpy, category_order, check_classes, class_codes
+from rkhs._estimators.observations import KernelPoissonRegressor, ObservationEstimator, ObservationSet
 from rkhs._estimators.options import as_loss
-from rkhs.functionals import Difference
+from rkhs._estimators.quantile_regressor import Offsets
+from rkhs._finite.function import Function
+from rkhs.functionals import Difference, Evaluation
+from rkhs.kernels import LinearTransform
+from rkhs.losses import Logistic
 
 BLOCK = 1000  # rows that are compared with each other at a time
 LOSSES = ("logistic", "hinge", "squared_hinge")
+HALVINGS = 100  # of an interval that contains all boundaries, so that neighboring floats are left
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,11 +98,11 @@ class Order:
         Positions are split into blocks.  The values of all whole blocks below a row are sorted, so that bisection
         counts the smaller ones; those of the last block are compared one by one.
         """
-        values, whole = values[self.rows], self.below // BLOCK
+        values, full = values[self.rows], self.below // BLOCK
         prefix, found = np.zeros(0), 0.0
-        for block in range(int(whole.max(initial=0)) + 1):
+        for block in range(int(full.max(initial=0)) + 1):
             start = block * BLOCK
-            members = np.flatnonzero((whole == block) & (self.below > 0))
+            members = np.flatnonzero((full == block) & (self.below > 0))
             for part in np.split(members, range(BLOCK, len(members), BLOCK)):
                 row, last = values[part], values[start : start + BLOCK]
                 found += float(sum(np.searchsorted(prefix, row, side).sum() for side in ("left", "right"))) / 2
@@ -101,16 +112,28 @@ class Order:
         return found / self.count if self.count else float("nan")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ComparisonEstimator(ObservationEstimator):
     """The base of estimators that learn from pairs of rows, the first of which has the larger value of f."""
 
-    loss: Any
-    pairs_per_row: int
+    loss: Any = "logistic"
+    pairs_per_row: int = 10
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.array_api_support = False
-        return tags
+    def predict(self, X: Any) -> Array:
+        """Predict f at the rows of X: utilities, or risks, which are larger for earlier events.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The values of f, which are known up to a constant.
+        """
+        values, validated = self._utilities(X, "predict")
+        return as_input_type(values, validated)
 
     def _fit_order(self, X: Matrix, order: Order) -> None:
         """Fit to the pairs of an order; together they have the weight C for each row."""
@@ -141,7 +164,7 @@ class ComparisonEstimator(ObservationEstimator):
         return ObservationSet(X, X, functional, as_loss(self.loss, LOSSES, "loss"), ones, weight * ones, pairs, None)
 
 
-@dataclass(eq=False, repr=False)
+@documented_by(KernelPoissonRegressor)
 class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
     """Learns utilities from comparisons: pairs of rows of which the first is preferred, or targets to rank by.
 
@@ -156,12 +179,8 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
 
     Parameters
     ----------
-    kernel : str or Kernel, default="gaussian"
-        As in `InvariantRegressor`.
-    scale : float, array-like of shape (n,) or str, default="median"
-        The length scale of a kernel given by name: a number, or one per feature; "median", the median distance of the
-        training points; "cv", the best of some multiples of the median, of raw or standardized features, by the loss
-        of held-out points in five folds.
+    kernel, scale : object
+        As in `KernelPoissonRegressor`.
     loss : str or Loss, default="logistic"
         "logistic", "hinge", "squared_hinge", or a loss object of classification.
     C : float or "cv", default=1.0
@@ -173,23 +192,19 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
     approximation : Landmarks or None, default=None
         With `rkhs.Landmarks(p)` f is a combination of the kernel at p rows.  Up to 1,000 rows all are used by default,
         which is exact, and 1,000 of more, with a warning.
-    tol : float, default=1e-4
-        The relative duality gap to reach.
-    verbose : bool, default=False
-        Whether to print progress to standard error.
+    tol, verbose : object
+        As in `KernelPoissonRegressor`.
 
     Attributes
     ----------
     function_ : Function
         The utility.
-    C_ : float
-        C as given, or as chosen.
+    C_ : object
+        As in `KernelPoissonRegressor`.
     n_pairs_ : int
         The number of pairs that f was learned from.
-    solution_, problem_ : Solution, Problem
-        The solution with its certificate, and the problem.
-    n_features_in_, feature_names_in_ : int, ndarray
-        As in scikit-learn.
+    solution_, problem_, n_features_in_, feature_names_in_ : object
+        As in `KernelPoissonRegressor`.
 
     Examples
     --------
@@ -204,16 +219,6 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
     >>> bool(model.score(X, utility) > 0.95)
     True
     """
-
-    kernel: Any = "gaussian"
-    _: KW_ONLY
-    scale: Any = "median"
-    loss: Any = "logistic"
-    C: Any = 1.0
-    pairs_per_row: int = 10
-    approximation: Any = None
-    tol: float = 1e-4
-    verbose: bool = False
 
     @transactional
     def fit(self, X: Any, y: Any = None, pairs: Any = None) -> PreferenceRegressor:
@@ -251,22 +256,6 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
         self.n_pairs_ = self.problem_.terms[0].size
         return self
 
-    def predict(self, X: Any) -> Array:
-        """Predict the utilities of the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The points.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            The utilities, up to a constant.
-        """
-        values, validated = self._utilities(X, "predict")
-        return as_input_type(values, validated)
-
     def score(self, X: Any, y: Any = None, pairs: Any = None) -> float:
         """Return the share of pairs that the utilities put in the right order.
 
@@ -296,7 +285,7 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
         return float(np.mean((np.sign(values[rows[:, 0]] - values[rows[:, 1]]) + 1) / 2))
 
 
-@dataclass(eq=False, repr=False)
+@documented_by(PreferenceRegressor)
 class SurvivalRanker(ComparisonEstimator):
     """Learns risks from survival times with right censoring, by comparisons as in the survival SVM.
 
@@ -310,7 +299,7 @@ class SurvivalRanker(ComparisonEstimator):
     Parameters
     ----------
     kernel, scale, loss, C, pairs_per_row, approximation, tol, verbose : object
-        As in `PreferenceRegressor` with targets.
+        As in `PreferenceRegressor`.
 
     Attributes
     ----------
@@ -330,16 +319,6 @@ class SurvivalRanker(ComparisonEstimator):
     >>> bool(model.score(X, y) > 0.75)
     True
     """
-
-    kernel: Any = "gaussian"
-    _: KW_ONLY
-    scale: Any = "median"
-    loss: Any = "logistic"
-    C: Any = 1.0
-    pairs_per_row: int = 10
-    approximation: Any = None
-    tol: float = 1e-4
-    verbose: bool = False
 
     @transactional
     def fit(self, X: Any, y: Any) -> SurvivalRanker:
@@ -367,22 +346,6 @@ class SurvivalRanker(ComparisonEstimator):
         self._fit_order(points, order)
         self.n_pairs_ = self.problem_.terms[0].size
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Predict the risks of the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The points.
-
-        Returns
-        -------
-        ndarray of shape (t,)
-            The risks, up to a constant: larger for earlier events.
-        """
-        values, validated = self._utilities(X, "predict")
-        return as_input_type(values, validated)
 
     def score(self, X: Any, y: Any) -> float:
         """Return the concordance index: the share of comparable pairs that the risks put in the right order.
@@ -446,3 +409,214 @@ def checked_survival(y: Any) -> tuple[Vector, Vector]:
     if not np.all(np.isfinite(time)):
         raise ValueError("The times in y must be finite.")
     return np.asarray(event, dtype=bool), time
+
+
+def _has_probabilities(model: OrdinalClassifier) -> bool:
+    if model.loss != "logistic" and not isinstance(model.loss, Logistic):
+        raise AttributeError(f'predict_proba needs loss="logistic", got {model.loss!r}.')
+    return True
+
+
+@documented_by(PreferenceRegressor)
+@dataclass(eq=False, repr=False, kw_only=True)
+class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
+    """Classifier for ordered classes, such as grades: one function and a threshold between neighboring classes.
+
+    It minimizes
+
+        1/2 |f|^2 + C sum_i sum_k loss(f(x_i) - b_k; +1 if y_i is above the k-th class, else -1)
+
+    over f and unpenalized thresholds b_1 <= b_2 <= .. (all-threshold loss, Rennie and Srebro 2005).  The predicted
+    class is the most probable one with the logistic loss, otherwise the one whose thresholds enclose f(x).  A class
+    that is two thresholds away costs two losses, so the classifier aims at a small absolute difference of classes.
+
+    Parameters
+    ----------
+    kernel, scale, loss : object
+        As in `PreferenceRegressor`.
+    C : float or "cv", default=1.0
+        Weight of the losses of each point; "cv" chooses a power of ten between 0.001 and 1000 by the loss of held-out
+        points in five folds.
+    approximation : Landmarks or None, default=None
+        With `rkhs.Landmarks(p)` f is a combination of the kernel at p points.  Up to 1,000 points all are used by
+        default, which is exact, and 1,000 of more, with a warning.
+    tol, verbose : object
+        As in `PreferenceRegressor`.
+
+    Attributes
+    ----------
+    function_ : Function
+        The learned function, without the thresholds.
+    thresholds_ : ndarray of shape (classes - 1,)
+        The thresholds, in increasing order.
+    classes_ : ndarray
+        The classes that y has, in the order of its categories or of `numpy.unique`.
+    C_ : object
+        As in `PreferenceRegressor`.
+    solution_, problem_ : Solution, Problem
+        The solution with its certificate, and the problem, in which a point has one more coordinate for each threshold.
+    n_features_in_, feature_names_in_ : object
+        As in `PreferenceRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (200, 2))
+    >>> y = np.digitize(np.sum(X**2, axis=1), [1.0, 2.0, 4.0])  # classes 0 to 3
+    >>> model = rkhs.OrdinalClassifier(C=100.0).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [1.0, 0.7], [2.0, 2.0]])
+    array([0, 1, 3])
+    >>> bool(np.all(np.diff(model.thresholds_) > 0))
+    True
+    """
+
+    loss: Any = "logistic"
+
+    @transactional
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrdinalClassifier:
+        """Learn the function and the thresholds from points and their classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The classes: numbers, an ordered pandas Categorical or a polars Enum, which state their order, or names
+            whose alphabetical order is that of the classes.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses.
+
+        Returns
+        -------
+        OrdinalClassifier
+            The fitted estimator.
+        """
+        order = category_order(y)
+        points, y = self._checked_points(X, y)
+        classes = np.unique(y) if order is None else order
+        sample = Sample.of(points, sample_weight, class_codes(y, classes), np.ones(len(y), dtype=bool))
+        present, index = np.unique(sample.y, return_inverse=True)
+        check_classes(classes[present], np.bincount(index, sample.weight), 0.0, None, type(self).__name__)
+        classes, codes, count = classes[present], index.reshape(-1), len(present) - 1
+        loss = as_loss(self.loss, LOSSES, "loss")
+        n = points.shape[1]
+        basis = Offsets(n, count)
+
+        def observe(rows: Vector) -> ObservationSet:
+            some, of_rows = sample.take(rows), codes[rows]
+            row, threshold = np.repeat(np.arange(some.size), count), np.tile(np.arange(count), some.size)
+            lifted = np.hstack([some.X, np.zeros((some.size, count))])
+            return ObservationSet(
+                X=some.X,
+                points=lifted,
+                functional=Evaluation(np.hstack([some.X[row], -np.eye(count)[threshold]])),
+                loss=loss,
+                target=np.where(of_rows[row] > threshold, 1.0, -1.0),
+                weight=some.weight[row],
+                rows=row[:, None],
+                basis=basis,
+                classes=of_rows,
+            )
+
+        self._fit_observations(observe, sample.size)
+        lifted = self.solution_.function
+        assert isinstance(lifted, Function)
+        assert isinstance(lifted.kernel, LinearTransform)
+        landmarks = np.concatenate([to_numpy(part.atoms.points) for part in lifted.functionals.parts])[:, :n]
+        self.function_ = Function(lifted.kernel.kernel, Evaluation(landmarks), to_numpy(lifted.coefficients))
+        self.thresholds_ = np.maximum.accumulate(to_numpy(lifted.basis_coefficients))  # ordered up to `tol`
+        self.classes_ = classes
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f minus the threshold for two classes, and scores of the classes for more.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,) or (t, classes)
+            For two classes f minus the threshold.  For more the logarithms of the probabilities with the logistic loss,
+            and otherwise how far f is inside of the thresholds of each class, negative outside.
+        """
+        values, validated = self._utilities(X, "decision_function")
+        scores = values - self.thresholds_[0] if len(self.classes_) == 2 else self._scores(values)
+        return as_input_type(scores, validated)
+
+    def _scores(self, values: Vector) -> Matrix:
+        """Return scores (t, classes), the largest of which is that of the predicted class."""
+        ends = np.concatenate([[-np.inf], self.thresholds_, [np.inf]])
+        above, below = values[:, None] - ends[:-1], ends[1:] - values[:, None]
+        if not isinstance(as_loss(self.loss, LOSSES, "loss"), Logistic):
+            return np.minimum(above, below)
+        with np.errstate(divide="ignore"):  # a class between equal thresholds has the probability 0
+            gaps = np.log(-np.expm1(-np.diff(ends)))
+        return np.asarray(log_expit(above) + log_expit(below) + gaps)  # log of the difference of two sigmoids
+
+    def _boundaries(self) -> Vector:
+        """Return the values of f (classes - 1,), in increasing order, between which each class is predicted.
+
+        They are the thresholds, except with the logistic loss.  There the ratio of the probabilities of a class and of
+        a lower one increases with f, so the most probable class never decreases, and bisection finds where it changes.
+        """
+        if not isinstance(as_loss(self.loss, LOSSES, "loss"), Logistic):
+            return self.thresholds_
+        count = len(self.thresholds_)
+        below, above = np.full(count, self.thresholds_[0] - 1), np.full(count, self.thresholds_[-1] + 1)
+        while np.argmax(self._scores(below[:1]), axis=1)[0] > 0:
+            below = below - 2 * (above - below)
+        while np.argmax(self._scores(above[:1]), axis=1)[0] < count:
+            above = above + 2 * (above - below)
+        for _ in range(HALVINGS):
+            middle = (below + above) / 2
+            higher = np.argmax(self._scores(middle), axis=1) > np.arange(count)
+            below, above = np.where(higher, below, middle), np.where(higher, middle, above)
+        return np.maximum.accumulate(below)
+
+    def _compared_scores(self, X: Any, method: str) -> tuple[Any, Array, Matrix, Vector]:
+        """Return f, the validated points, and A and a of the scores A f + a, whose largest one is predicted.
+
+        The scores c f - sum of the first c boundaries are those of predictions by intervals: two neighbors differ by f
+        minus the boundary between them.
+        """
+        points = double(dense(self._validated_input(X, method)))
+        offset = -np.cumsum(np.concatenate([[0.0], self._boundaries()]))
+        return self.function_, points, np.arange(len(offset), dtype=np.float64)[:, None], offset
+
+    def predict(self, X: Any) -> Array:
+        """Predict the classes of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The predicted classes.
+        """
+        values, validated = self._utilities(X, "predict")
+        predicted = self.classes_[np.searchsorted(self._boundaries(), values)]
+        return predicted if predicted.dtype.kind in "OUS" else as_input_type(predicted, validated)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Predict the probabilities of the classes: differences of the logistic function of f minus the thresholds.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t, classes)
+            The probabilities, in the order of `classes_`.
+        """
+        values, validated = self._utilities(X, "predict_proba")
+        return as_input_type(np.exp(self._scores(values)), validated)

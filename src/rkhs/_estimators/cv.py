@@ -1,10 +1,9 @@
-"""Estimators that choose their settings from the data, by leave-one-out errors or by folds."""
+"""Estimators that choose their settings from the data, by leave-one-out errors, by folds or by evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
+from itertools import product
 from math import inf
 from time import perf_counter
 from typing import Any
@@ -12,42 +11,37 @@ from typing import Any
 import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
-from rkhs._estimators.base import BaseKernelEstimator, transactional
+from rkhs._estimators import options, selection
+from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
-from rkhs._estimators.cross_validation import FOLD_TOL, CompactResults, Folds, folds_of, search
-from rkhs._estimators.data import ClassPrior, Sample, class_weights, drawn_rows, predicted_codes
-from rkhs._estimators.evidence import DIMENSIONS, EvidenceChoice, can_map
+from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
+from rkhs._estimators.folds import FOLD_TOL, folds_of
+from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, warn_of_unreached
-from rkhs._estimators.landmark_count import landmark_count, solves_exactly
-from rkhs._estimators.length_scales import SCALED, as_kernel
-from rkhs._estimators.normalization import WeightNormalization
-from rkhs._estimators.options import (
-    C_RANGE,
-    GRAPH_RANGE,
-    NU_RANGE,
-    REGRESSION,
-    WIDE_C_RANGE,
-    ModelConfig,
-    SolverOptions,
-    as_grid,
-    as_list,
-    as_loss,
-    check_in_span,
+from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel, formulate
+from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
+from rkhs._estimators.search import (
+    SCALES,
+    C_for_loss,
+    Candidate,
+    CompactResults,
+    FoldScorer,
+    LeaveOneOutScorer,
+    ScoringTargets,
+    best_of,
+    cv_results,
+    search,
 )
-from rkhs._estimators.problem import FormulatedProblem, formulate
-from rkhs._estimators.regressor import InvariantRegressor, SeveralOutputs
-from rkhs._estimators.scoring import SCALES, C_for_loss, Labeled
-from rkhs._estimators.selection import Choice, ModelSelection, SelectionMonitor
-from rkhs._finite.solution import CONVERGED, TIME_LIMIT
+from rkhs._estimators.streaming import fit_stream, is_streamed
+from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
 from rkhs._graphs.neighbors import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
-from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
+from rkhs._shapes.fitting import shape_of
 from rkhs._spaces import FourierFeatures, FourierGrid, Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
@@ -60,7 +54,7 @@ CLASS_KERNELS, VALUE_KERNELS = ("gaussian", "laplace"), ("gaussian", "laplace", 
 KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measured slopes
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
-MOST_EXACT = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
+MOST_EXACT_LABELS = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
 MAPS = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
@@ -77,6 +71,7 @@ class CrossValidated(BaseKernelEstimator):
     scales: Any = "auto"
     loss: Any = "squared"
     invariance: Any = "auto"
+    shape: Any = None
     approximation: Any = None
     cv: Any = 5
     solver: Any = "auto"
@@ -90,8 +85,8 @@ class CrossValidated(BaseKernelEstimator):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         results = state.get("cv_results_")
-        whole = {"cv_results_": results.whole()} if isinstance(results, CompactResults) else {}
-        super().__setstate__({**state, **whole})
+        expanded = {"cv_results_": results.expanded()} if isinstance(results, CompactResults) else {}
+        super().__setstate__({**state, **expanded})
 
     @property
     def feature_importances_(self) -> Vector:
@@ -116,17 +111,8 @@ class CrossValidated(BaseKernelEstimator):
         rounded = total <= (1e-9 * size) ** 2  # then slopes are rounding
         return np.zeros(n) if rounded else np.asarray(squares / total)
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        plain: type[Any],
-        splitter: Callable[..., Any],
-        score: Callable[[Vector, Sample], float],
-        *gradients: Any,
-    ) -> None:
-        """Choose the settings and learn f with them, by the estimator `plain` if there is an approximation."""
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *gradients: Any) -> None:
+        """Choose the settings, and learn f with them."""
         if in_blocks(X):
             X, y, sample_weight = collected(X, y, sample_weight)
         sample = self._sample(X, y, sample_weight, *gradients)
@@ -139,117 +125,131 @@ class CrossValidated(BaseKernelEstimator):
                 f"{type(self).__name__} with gradients chooses its settings by evidence, which needs "
                 f'invariance="auto", got {self.invariance!r}: use rkhs.InvariantRegressor for both.'
             )
-        by_evidence = sample.slopes is not None or (automatic and self._is_map(sample))
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
-            evident = self._choose_by_evidence(sample) if by_evidence else None
-            by_evidence = evident is not None
-            if evident is not None:
-                formulated: FormulatedProblem | None = formulate(evident, sample)
-            else:
-                config = self._choose(sample) if automatic else self._choose_by_folds(sample, splitter, score)
-                formulated = None if self.approximation is not None and not automatic else formulate(config, sample)
-        if automatic and not by_evidence and formulated is not None:
-            formulated = replace(formulated, problem=self._affordable(formulated.problem, sample))
+            config = None
+            if sample.slopes is not None or (automatic and self._is_map(sample)):
+                config = self._choose_by_evidence(sample)
+            by_errors = automatic and config is None
+            if config is None:
+                config = self._choose_by_leave_one_out(sample) if automatic else self._choose_by_folds(sample)
+        streamed = not automatic and is_streamed(self, config, X, y)
+        formulation = None if streamed else formulate(config, sample)
+        problem = None if formulation is None else formulation.problem(sample)[0]
+        if by_errors and problem is not None:
+            problem = self._affordable(problem, sample)
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
-            if formulated is not None:
-                self._learn(formulated.problem, sample, formulated.variance)
-                if automatic and not by_evidence:
-                    self._report_graphs(sample)
+            if formulation is None or problem is None:
+                fit_stream(self, config, X, y, sample_weight)
                 return
-            model = plain()
-            settings = set(model.get_params(deep=False))
-            names = {"C", "nu", "scale", "loss", *self.get_params(deep=False)} & settings
-            model.set_params(**{name: getattr(config, name, getattr(self, name, None)) for name in names})
-            fitted = vars(model.fit(X, y, sample_weight))
-            self.__dict__.update({name: fitted[name] for name in set(fitted) - settings})  # the fitted attributes
+            self._learn(problem, sample, formulation.norms.variance)
+            if formulation.metric is not None:
+                self.metric_ = formulation.metric
+            if by_errors:
+                self._report_graphs(sample)
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
-        return super()._config(**{"kernel": kernel, "loss": as_list(self.loss)[0], **changes})
+        return super()._config(**{"kernel": kernel, "loss": options.as_list(self.loss)[0], **changes})
 
-    @property
-    def _search_tol(self) -> float:
-        """The relative duality gap of the models of a grid, which need less accuracy than the final model."""
-        return min(FOLD_TOL, 100 * self.tol)
+    def _keep_choice(
+        self,
+        found: list[Candidate],
+        best: Candidate,
+        params: dict[str, Any],
+        status: str,
+        start: float,
+        report: dict[str, Any] | None = None,
+    ) -> None:
+        """Store the results of a search that began at the time `start`; `params` are the chosen settings."""
+        self.C_, self.nu_, self.scale_ = params["C"], params["nu"], params.get("scale", best.params["scale"])
+        self.loss_ = best.params.get("loss", self.loss)
+        self.best_params_, self.best_score_ = params, float(best.scores.mean())
+        self.best_index_, self.search_status_ = found.index(best), status
+        self.cv_results_ = cv_results(found, perf_counter() - start, best.params if report is not None else params)
+        if report is not None:
+            self.selection_report_ = report
 
-    def _choose(self, sample: Sample) -> ModelConfig:
+    def _choose_by_leave_one_out(self, sample: Sample) -> ModelConfig:
         """Return the settings with the smallest leave-one-out errors."""
+        start = perf_counter()
         if isinstance(self.loss, list | tuple):
             raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
-        Cs = as_grid(10 if self.Cs is None else self.Cs, "Cs", WIDE_C_RANGE)
-        nus = as_grid(2 if self.nus is None else self.nus, "nus", GRAPH_RANGE, with_zero=True)
-        labeled, mean = self._scored_by(sample)
-        named = isinstance(self.kernel, str)
+        Cs = options.as_grid(10 if self.Cs is None else self.Cs, "Cs", options.WIDE_C_RANGE)
+        nus = options.as_grid(2 if self.nus is None else self.nus, "nus", options.GRAPH_RANGE, with_zero=True)
+        targets, mean = self._scored_by(sample)
+        named, shaped = isinstance(self.kernel, str), shape_of(self) is not None
         kernels: list[Any] = [self._config().kernel]
-        if named and self.kernel == "auto":
+        if named and self.kernel == "auto" and not shaped:  # f of the other kernels is too rough for proofs
             kernels = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
             if isinstance(self.approximation, FourierFeatures):  # there are none of the second
                 kernels = kernels[:1]
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
-        scales = None if by_name and scaled else [1.0] if by_name else as_list(self.scales)
-        device = SolverOptions.of(self.solver).device
-        graphs = named and scaled and any(nus) and self.approximation is None and not np.all(sample.labeled)
+        scales = None if by_name and scaled else [1.0] if by_name else options.as_list(self.scales)
+        device = options.SolverOptions.of(self.solver).device
+        unlabeled = not np.all(sample.labeled)
+        graphs = named and scaled and any(nus) and self.approximation is None and unlabeled and not shaped
         graphs = graphs and int(sample.labeled.sum()) * sample.size <= LARGEST
         if graphs and not can_search(sample.size, device):
             warn(f"{type(self).__name__} tries no graph: graphs of more than {EXACT} rows need {INDEX}")
             graphs = False
-        start = perf_counter()
-        selection = ModelSelection(
-            to_numpy(sample.X).astype(np.float64, copy=False),
+        points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
+        candidates = selection.AutomaticCandidates(
+            LeaveOneOutScorer(points, targets, normalized, Cs),
             sample.count,
-            labeled,
             kernels,
-            partial(self._kernel_of, sample),
             scales,
-            Cs,
-            unlabeled=not np.all(sample.labeled),
+            unlabeled=unlabeled,
             graphs=graphs,
             learns_scales=scales is None and self.scales == "auto",
             trends=kernels == list(VALUE_KERNELS),
+            rotations=not shaped,
             device=device,
-            monitor=SelectionMonitor(0.0, verbose=self.verbose),
+            monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),
         )
-        self.search_status_ = selection.run()
-        count = len(selection.found)
-        if self.search_status_ != CONVERGED:
+        found, status = search(candidates, candidates.scorer, candidates.monitor)
+        if status != CONVERGED:
             warn(
-                f"{type(self).__name__} stopped its search after {count} candidates ({self.search_status_}).",
+                f"{type(self).__name__} stopped its search after {len(found)} candidates ({status}).",
                 ConvergenceWarning,
             )
-        choice = Choice(selection.found, selection.labeled, selection.unlabeled, selection.assumed)
+        choice = selection.Choice(found, targets, unlabeled, candidates.assumed)
         best = choice.best
         if not np.isfinite(best.loss):
             raise RuntimeError(
-                f"{type(self).__name__}: the errors of all {count} candidates overflow float64. Rescale the features, "
-                "or pass other scales."
+                f"{type(self).__name__}: the errors of all {len(found)} candidates overflow float64. Rescale the "
+                "features, or pass other scales."
             )
-        self.selection_report_ = choice.report()
         if is_classifier(self):
             self.discriminant_ = choice.discriminant[0]
-        self.C_, self.nu_, self.scale_, self.loss_ = best.C / mean, 0.0, best.scale, self.loss
-        loss = self._config().label_loss
+        C, loss = best.params["C"], self._config().label_loss
         if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
-            K = self._kernel_of(sample, best.kernel, best.scale)(selection.X[labeled.rows])
-            self.C_ = C_for_loss(loss, best.C, K, labeled) / mean
-        self.best_index_, self.best_score_ = selection.found.index(best), self.selection_report_["score"]
-        self.best_params_ = {**best.params, "C": self.C_}
-        self.cv_results_ = choice.results(perf_counter() - start)
+            K = normalized(best.params["kernel"], best.params["scale"])(points[targets.rows])
+            C = C_for_loss(loss, C, K, targets)
+        self._keep_choice(found, best, {**best.params, "C": C / mean}, status, start, choice.report())
+        self.cv_results_["mean_test_loss"] = np.array([candidate.loss for candidate in found])
         self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == SCALES else 1)
         return self._config(**self.best_params_)
 
     def _is_map(self, sample: Sample) -> bool:
         """Return whether f is a map: values at points of the line, the plane or space, with default settings."""
         regression = not is_classifier(self) and not isinstance(self.loss, list | tuple) and sample.slopes is None
-        stated = {"kernel": "auto", "scales": "auto", "solver": "auto", "approximation": None, "Cs": None}
+        stated = {
+            "kernel": "auto",
+            "scales": "auto",
+            "solver": "auto",
+            "approximation": None,
+            "Cs": None,
+            "shape": None,
+        }
         defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
-        if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= DIMENSIONS):
+        if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= selection.DIMENSIONS):
             return False
         if not all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y)):
             return False  # a constant has no length scale
-        if sample.size > MOST_EXACT:
-            return self.loss == "squared" and can_map(int(sample.X.shape[1]))
+        if sample.size > MOST_EXACT_LABELS:
+            return self.loss == "squared" and selection.can_map(int(sample.X.shape[1]))
         return sample.size >= FEWEST_OF_MAP
 
     def _choose_by_evidence(self, sample: Sample) -> ModelConfig | None:
@@ -257,95 +257,79 @@ class CrossValidated(BaseKernelEstimator):
 
         None is returned if a Fourier grid cannot represent the map.
         """
-        grid = sample.slopes is None and sample.size > MOST_EXACT
+        grid = sample.slopes is None and sample.size > MOST_EXACT_LABELS
         approximation, start = FourierGrid() if grid else self.approximation, perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
         if sample.slopes is None:
-            choice = EvidenceChoice.of_map(config, sample)
+            found, best, status = selection.by_evidence_of_map(config, sample)
         else:
-            choice = EvidenceChoice.of_slopes(config, sample, self._kernels_of_slopes(sample))
-        if choice is None:
+            is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
+            scales = [Tunable(each=True)] if is_open else options.as_list(self.scales)
+            automatic = isinstance(self.kernel, str) and self.kernel == "auto"
+            names = KERNELS_OF_SLOPES if automatic else (config.kernel,)
+            kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
+            found, best, status = selection.by_evidence_of_slopes(config, sample, kernels)
+        if not found:
             return None
-        self.selection_report_, self.search_status_ = choice.report(), choice.status
-        self.best_params_ = choice.params(choice.best)
-        loss = config.label_loss
+        params, loss = dict(best.params), config.label_loss
         if sample.slopes is None and not isinstance(loss, Squared):
-            labeled, mean = self._scored_by(sample)
-            K = self._kernel_of(sample, choice.best.kernel, 1.0)(to_numpy(sample.X)[labeled.rows])
-            self.best_params_["C"] = C_for_loss(loss, mean * self.best_params_["C"], K, labeled) / mean
-        self.C_, self.nu_, self.scale_, self.loss_ = self.best_params_["C"], 0.0, self.best_params_["scale"], self.loss
-        self.best_index_, self.best_score_ = 0, self.selection_report_["score"]
-        self.cv_results_ = choice.results(perf_counter() - start)
+            targets, mean = self._scored_by(sample)
+            K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])
+            params["C"] = C_for_loss(loss, mean * params["C"], K, targets) / mean
+        self._keep_choice(found, found[0], params, status, start, selection.evidence_report(found, best, sample))
         self._settings = 1 + int(sample.X.shape[1])
-        return replace(config, **self.best_params_)
+        return replace(config, **params)
 
-    def _kernels_of_slopes(self, sample: Sample) -> list[Kernel]:
-        """Return the kernels to compare for measured slopes, with length scales to learn unless they are given."""
-        automatic = isinstance(self.kernel, str) and self.kernel == "auto"
-        is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
-        scales = [Tunable(each=True)] if is_open else as_list(self.scales)
-        kernels = KERNELS_OF_SLOPES if automatic else (self._config().kernel,)
-        return [as_kernel(kernel, scale, sample.X) for kernel in kernels for scale in scales]
-
-    def _choose_by_folds(
-        self, sample: Sample, splitter: Callable[..., Any], score: Callable[[Vector, Sample], float]
-    ) -> ModelConfig:
+    def _choose_by_folds(self, sample: Sample) -> ModelConfig:
         """Return the settings with the best held-out score."""
+        start = perf_counter()
         if self.approximation is not None:
-            check_in_span(self.approximation, self.solver)
+            options.check_in_span(self.approximation, self.solver)
         invariances = as_invariances(self.invariance)
         graphs_only = bool(invariances) and all(invariance.once for invariance in invariances)
-        nu_range = GRAPH_RANGE if graphs_only else NU_RANGE
+        by_name = isinstance(self.scales, str) and self.scales == "auto"
+        nu_range = options.GRAPH_RANGE if graphs_only else options.NU_RANGE
         grids = {
-            "C": as_grid(4 if self.Cs is None else self.Cs, "Cs", C_RANGE),
-            "nu": as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
-            "scale": as_list("median" if isinstance(self.scales, str) and self.scales == "auto" else self.scales),
-            "loss": as_list(self.loss),
+            "C": options.as_grid(4 if self.Cs is None else self.Cs, "Cs", options.C_RANGE),
+            "nu": options.as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
+            "scale": options.as_list("median" if by_name else self.scales),
+            "loss": options.as_list(self.loss),
         }
+        folds = folds_of(self.cv, sample, self._config())
+        tol = min(FOLD_TOL, 100 * self.tol)  # models of a grid need less accuracy than the final model
+        scorer = FoldScorer(sample, folds, grids["C"], grids["nu"], self._fold_error(), tol, self.verbose)
 
-        def problem_of(scale: Any, loss: Any) -> Problem:
-            return formulate(self._config(C=1.0, nu=1.0, scale=scale, loss=loss), sample).problem
+        def score(settings: tuple[Any, Any]) -> list[Candidate]:
+            params = dict(zip(("scale", "loss"), settings, strict=True))
+            late = seconds_left() <= 0
+            problem = None if late else formulate(self._config(C=1.0, nu=1.0, **params), sample).problem(sample)[0]
+            return scorer(problem, **params)
 
-        splitter = partial(splitter, shuffle=True, random_state=0)
-        folds = self._weighted(folds_of(self.cv, sample, splitter), sample)
-        result = search(problem_of, grids, sample, folds, score, self._search_tol, self.verbose)
-        count, solved = len(result.candidates), int(result.solved.sum())
+        found, status = search(product(grids["scale"], grids["loss"]), score)
+        count, solved = len(found), sum(np.isfinite(candidate.loss) for candidate in found)
         if solved == 0:
-            late = result.status == TIME_LIMIT
-            remedy = "a longer time_limit" if late else "a larger tol, smaller Cs, or another scale"
+            remedy = "a longer time_limit" if status == TIME_LIMIT else "a larger tol, smaller Cs, or another scale"
             raise RuntimeError(
                 f"{type(self).__name__}: none of the {count} candidates was solved to a relative gap of "
-                f"{self._search_tol:g} ({result.status}). Give it {remedy}."
+                f"{tol:g} ({status}). Give it {remedy}."
             )
         if solved < count:
             warn(
                 f"{type(self).__name__} chose among {solved} of {count} candidates: the others were not solved to "
-                f"a relative gap of {self._search_tol:g} ({result.status}), and their scores are NaN.",
+                f"a relative gap of {tol:g} ({status}), and their scores are NaN.",
                 ConvergenceWarning,
             )
-        best = result.candidates[result.best]
+        best = best_of(found)
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
-        self.C_, self.nu_, self.scale_, self.loss_ = (best[name] for name in grids)
-        self.best_index_, self.best_score_ = result.best, float(result.scores[result.best].mean())
-        self.best_params_ = {name: best[name] for name in shown}
-        self.cv_results_, self.search_status_ = result.results(shown), result.status
+        self._keep_choice(found, best, {name: best.params[name] for name in shown}, status, start)
         self._settings = sum(len(values) > 1 for values in grids.values())
-        return self._config(**best)
+        return self._config(**best.params)
 
-    def _weighted(self, folds: Folds, sample: Sample) -> Folds:
-        """Return the folds with class weights that are computed from the labels of each fold."""
-        config = self._config()
-        balanced = isinstance(config.class_weight, str) and config.class_weight == "balanced"
-        if not balanced and not isinstance(config.class_weight, ClassPrior):
-            return folds
-        labeled, classes = sample.take(sample.labeled), np.asarray(config.classes)
+    def _fold_error(self) -> Loss | None:
+        """Return the loss by which held-out targets are scored; None for classes."""
+        return None
 
-        def weights(rows: Vector, share: Vector) -> Vector:
-            return class_weights(config.class_weight, classes, labeled.y[rows], share * labeled.weight[rows])
-
-        return folds.weighted(weights)
-
-    def _scored_by(self, sample: Sample) -> tuple[Labeled, float]:
+    def _scored_by(self, sample: Sample) -> tuple[ScoringTargets, float]:
         """Return the labels by which candidates are scored, and the mean weight of all labels.
 
         Merged rows are separate labels here: one is left out while equal ones stay.  At most `MOST_LABELS` are drawn,
@@ -357,13 +341,13 @@ class CrossValidated(BaseKernelEstimator):
         most = min(MOST_LABELS, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
         drawn = drawn_rows(count, most, 0)
         rows = np.flatnonzero(sample.labeled)[drawn]
-        labeled = Labeled(
+        targets = ScoringTargets(
             rows,
             target.reshape(len(target), -1)[drawn].astype(np.float64),
             weight[drawn] / float(weight[drawn].mean()),
             sample.y[rows] if is_classifier(self) else None,
         )
-        return labeled, float(np.average(weight, weights=count))
+        return targets, float(np.average(weight, weights=count))
 
     def _report_graphs(self, sample: Sample) -> None:
         """Add to the report how well new points agree with nodes, and how many points no label can reach."""
@@ -380,41 +364,26 @@ class CrossValidated(BaseKernelEstimator):
         count = warn_of_unreached(graphs[0], sample.X, sample.labeled)
         self.selection_report_ |= {"agreement": agreement, "unreached": count}
 
-    @property
-    def _free(self) -> bool:
-        """Whether the user has chosen neither an approximation nor a solver."""
-        return self.approximation is None and SolverOptions.of(self.solver).method == "auto"
-
-    def _kernel_of(self, sample: Sample, name: Any, scale: Any) -> Kernel:
-        """Return a positive definite kernel, given as a name or an object, normalized to the mean k(x, x) = 1."""
-        kernel = as_kernel(name, scale, sample.X)
-        if kernel.order:
-            raise ValueError(
-                f'{type(self).__name__} with invariance="auto" needs a positive definite kernel, and {kernel!r} is '
-                f"conditionally positive definite of order {kernel.order}: use another kernel, such as Gaussian(), or "
-                'state an invariance, such as invariance="gradient".'
-            )
-        if isinstance(name, str) and name in SCALED:  # k(x, x) = 1 for these
-            return kernel
-        return kernel * (1 / WeightNormalization.at(kernel, sample.X, sample.weight).variance)
-
     def _affordable(self, problem: Problem, sample: Sample) -> Problem:
         """Return the problem, with landmarks and a warning if there are too many labels or too little time."""
         labels, left = problem.terms[0].size, seconds_left()
-        if not self._free or (labels <= MOST_EXACT and (left == inf or solves_exactly(labels))):
+        few, free = labels <= MOST_EXACT_LABELS, options.SolverOptions.of(self.solver).method == "auto"
+        if self.approximation is not None or not free or (few and (left == inf or selection.solves_exactly(labels))):
             return problem
-        count = landmark_count(problem, self.verbose)
+        count = selection.landmark_count(problem, self.verbose)
         if count >= labels:
             return problem
-        reason = "the time limit" if labels <= MOST_EXACT else f"more than {MOST_EXACT} labels"
+        plane = not is_classifier(self) and int(sample.X.shape[1]) <= selection.DIMENSIONS
+        more = MAPS if plane and not selection.can_map(1) else ""
+        reason = "the time limit" if few else f"more than {MOST_EXACT_LABELS} labels"
         warn(
             f"{type(self).__name__} approximates f by {count} landmarks for {labels} labels, because of {reason}. "
-            "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
-            + (MAPS if not is_classifier(self) and int(sample.X.shape[1]) <= DIMENSIONS and not can_map(1) else "")
+            "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation." + more
         )
         return replace(problem, approximation=Landmarks(count))
 
 
+@documented_by(InvariantClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
 class InvariantClassifierCV(Classifier, CrossValidated):
     """`InvariantClassifier` that chooses its settings, and the use of unlabeled points, from the data.
@@ -453,6 +422,9 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         learns with this one.
     invariance : object, default="auto"
         "auto", or as in `InvariantClassifier`.
+    shape : Shape or dict, optional
+        As in `InvariantClassifier`.  The settings are chosen without it; for "auto" the candidates are then Gaussian
+        kernels of the features themselves, whose f can be proved to have it.
     approximation : Landmarks, FourierFeatures, FourierGrid or None, default=None
         As in `InvariantClassifier`, for rows in memory.
     cv : int, splitter or iterable, default=5
@@ -488,7 +460,7 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         "unreached", in components of the graph that have no label.
     search_status_ : str
         "converged" if all candidates were solved, otherwise the reason why not.
-    function_, solution_, problem_, classes_, labeled_ : object
+    function_, solution_, problem_, classes_, labeled_, shape_certificate_ : object
         Of the model with the chosen values, trained on all labels, as in `InvariantClassifier`.
 
     Examples
@@ -533,17 +505,14 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         InvariantClassifierCV
             The fitted estimator.
         """
-
-        def accuracy(values: Vector, sample: Sample) -> float:
-            return float(np.average(predicted_codes(values) == sample.y, weights=sample.weight))
-
         self.discriminant_ = None
-        self._fit(X, y, sample_weight, InvariantClassifier, StratifiedKFold, accuracy)
+        self._fit(X, y, sample_weight)
         return self
 
 
+@documented_by(InvariantClassifierCV, InvariantRegressor)
 @dataclass(eq=False, repr=False, kw_only=True)
-class InvariantRegressorCV(SeveralOutputs, CrossValidated):
+class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     """`InvariantRegressor` that chooses its settings, and the use of unlabeled points, from the data.
 
     By default (`invariance="auto"`) the settings are chosen as in `InvariantClassifierCV`. With any other
@@ -572,6 +541,8 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
         determines C of another loss from the size of left-out residuals.
     invariance : object, default="auto"
         "auto", or as in `InvariantRegressor`.
+    shape : Shape or dict, optional
+        As in `InvariantClassifierCV`.
     approximation, solver, tol, verbose : object
         As in `InvariantClassifierCV`.
     unlabeled : float or None, default=None
@@ -583,7 +554,7 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
         As in `InvariantClassifierCV`.
     search_status_, selection_report_, feature_importances_ : object
         As in `InvariantClassifierCV`.
-    function_, solution_, problem_, labeled_ : object
+    function_, solution_, problem_, labeled_, shape_certificate_ : object
         Of the model with the chosen values, trained on all targets, as in `InvariantRegressor`.
 
     Notes
@@ -628,20 +599,16 @@ class InvariantRegressorCV(SeveralOutputs, CrossValidated):
         InvariantRegressorCV
             The fitted estimator.
         """
-        losses = [as_loss(loss, REGRESSION, "loss") for loss in as_list(self.loss)]
-        error: Loss = Absolute()  # scores held-out targets; unlike the loss it has no width that the grid may change
-        if all(isinstance(loss, Quantile) and loss == losses[0] for loss in losses):
-            error = losses[0]
-        elif all(isinstance(loss, Squared | SquaredEpsilonInsensitive) for loss in losses):
-            error = Squared()
-
-        def score(values: Vector, sample: Sample) -> float:
-            losses = error.value(values, sample.y).reshape(len(sample.y), -1).mean(axis=1)
-            return -float(np.average(losses, weights=sample.weight))
-
-        y = self._marked(X, y, gradients)
-        self._fit(X, y, sample_weight, InvariantRegressor, KFold, score, gradients)
+        self._fit(X, self._marked(X, y, gradients), sample_weight, gradients)
         return self
+
+    def _fold_error(self) -> Loss:
+        losses = [options.as_loss(loss, options.REGRESSION, "loss") for loss in options.as_list(self.loss)]
+        if all(isinstance(loss, Quantile) and loss == losses[0] for loss in losses):
+            return losses[0]
+        if all(isinstance(loss, Squared | SquaredEpsilonInsensitive) for loss in losses):
+            return Squared()
+        return Absolute()  # unlike the loss it has no width that the grid may change
 
     def _posterior(self) -> Posterior:
         """Return the posterior with the amplitude that fits left-out targets, since these chose the settings."""

@@ -57,7 +57,7 @@ class Sample:
     @classmethod
     def of(cls, *rows: Any, **options: Any) -> Sample:
         """Validate the weights, drop rows of weight zero and merge equal rows, from the arguments of `of_rows`."""
-        return cls.of_rows(*rows, **options).distinct()
+        return cls.of_rows(*rows, **options).merged()
 
     @classmethod
     def of_rows(
@@ -76,13 +76,13 @@ class Sample:
         weight = as_weights(sample_weight, X)
         return cls(X, weight, targets, labeled, marks, np.ones(len(weight), dtype=np.int64), slopes)
 
-    def distinct(self, merge: bool = True) -> Sample:
+    def merged(self, merge: bool = True) -> Sample:
         """Drop rows of weight zero and, with `merge`, merge equal rows."""
         countable = float(self.weight.sum()) <= LARGEST_EXACT  # integers that float64 represents exactly
         integers = countable and bool(np.all(self.weight == np.round(self.weight)))
         counted = replace(self, count=self.weight.astype(np.int64)) if integers else self
         sample = counted.take(self.weight > 0)
-        return sample._merged(integers) if merge else sample
+        return sample._merge(integers) if merge else sample
 
     def followed_by(self, other: Sample) -> Sample:
         """Return the rows of two samples, one after the other; slopes that the second lacks are missing."""
@@ -121,7 +121,7 @@ class Sample:
         arrays = ("weight", "y", "labeled", "marks", "count", *(() if self.slopes is None else ("slopes",)))
         return replace(self, X=take_rows(self.X, index), **{name: getattr(self, name)[index] for name in arrays})
 
-    def apart(self, most: int = 100_000) -> Sample:
+    def unmerged(self, most: int = 100_000) -> Sample:
         """Undo merging: return every row as a separate point, or `most` rows drawn at random if there are more."""
         rows = drawn_rows(self.count, most, 0)
         if np.array_equal(rows, np.arange(self.size)):
@@ -129,7 +129,7 @@ class Sample:
         single = replace(self, weight=self.weight / self.count, count=np.ones_like(self.count))
         return single.take(rows)
 
-    def _merged(self, integers: bool) -> Sample:
+    def _merge(self, integers: bool) -> Sample:
         """Merge equal rows, and add their weights; `integers` if these are numbers of rows.
 
         The points keep their order if none repeats and all weights are one.  Otherwise their order depends only on the
@@ -320,8 +320,10 @@ def columns_of(y: Any) -> int:
     return int(shape[1]) if len(shape) == 2 else 1
 
 
-def fill_missing_rows(y: Any, marker: Any) -> tuple[Vector, Vector]:
-    """Fill missing targets of y (t, outputs) with zeros; return y and the mask of rows that have no target."""
+def fill_missing_targets(y: Any, marker: Any) -> tuple[Vector, Vector]:
+    """Fill missing targets of y (t,) or (t, outputs); return y and the mask of rows that have no target."""
+    if columns_of(y) == 1:
+        return fill_missing(y, marker)
     check_unmasked(y, "y")
     columns = [fill_missing(column, marker) for column in np.asarray(as_numpy(y)).T]
     missing = np.stack([mask for _, mask in columns], axis=1)

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from rkhs._backend.arrays import Matrix, Vector, as_array, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
-from rkhs._estimators.scoring import falls_significantly
+from rkhs._estimators.search import Candidate, best_of, paired_test, search
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._gram import gram
@@ -145,18 +145,19 @@ class ForceFieldRegressor(BaseEstimator):
         kernels = [self.kernel] if isinstance(self.kernel, Kernel) else list(_kernels(X))
         molecule.warn_of_energies(kernels[0], rows[:CHECKED], held_out)
         molecule.warn_of_symmetries(kernels[0], self.symmetries, rows[:CHECKED], held_out)
-        results: list[dict[str, Any]] = []
-        for kernel in kernels:
-            results += molecule.scores(kernel, ((),), NOISES, rows[:LEARNED], held_out)
-        best = min(results, key=lambda result: result["error"])
-        parts = molecule.parts()
-        if parts and self.kernel == "auto":
-            results += molecule.scores(best["kernel"], parts, NOISES, rows[:LEARNED], held_out)
-            best = min(results, key=lambda result: result["error"])
+        parts = molecule.parts() if isinstance(self.kernel, str) else ()
+
+        def candidates(found: list[Candidate]) -> Iterator[list[tuple[Kernel, Any]]]:
+            yield from ([(kernel, ((),))] for kernel in kernels)
+            if parts:
+                yield [(best_of(found).params["kernel"], parts)]
+
+        found, _ = search(candidates, lambda pair: molecule.scored(pair[0], pair[1], NOISES, rows[:LEARNED], held_out))
+        best = best_of(found).params
         noises = [factor * best["noise"] for factor in REFINED]
-        refined = molecule.scores(best["kernel"], best["left_out"], noises, rows[:REFINED_LEARNED], held_out)
-        best = min(refined, key=lambda result: result["error"])
-        self.cv_results_ = {key: [result[key] for result in results + refined] for key in best}
+        refined = molecule.scored(best["kernel"], best["left_out"], noises, rows[:REFINED_LEARNED], held_out)
+        best, tried = best_of(refined).params, [{**one.params, "error": one.loss} for one in found + refined]
+        self.cv_results_ = {key: [one[key] for one in tried] for key in tried[0]}
         self.best_params_ = {key: best[key] for key in ("kernel", "left_out", "noise")}
         problem = molecule.problem(best["kernel"], best["left_out"], best["noise"], order)
         self.solution_ = problem.solve(Direct(), tol=self.tol, verbose=self.verbose)
@@ -232,16 +233,22 @@ class _Molecule:
         farthest = max(combinations(sorted(orbits), 2), key=separation, default=None)
         return () if farthest is None else ((), *farthest)
 
-    def scores(
+    def scored(
         self, kernel: Kernel, left_out: Any, noises: Sequence[float], rows: Any, held_out: Any
-    ) -> list[dict[str, Any]]:
+    ) -> list[Candidate]:
         """Return the candidate of each noise, with the mean absolute error of held-out forces."""
         problem = self.problem(kernel, left_out, 1.0, rows)
         terms = tuple(range(len(problem.terms)))
         solutions = problem.grid({terms: [1 / noise for noise in noises]}, tol=1e-3, verbose=self.verbose)
-        new, known = Gradient(self.X[held_out]), {"kernel": kernel, "left_out": left_out, "learned": len(rows)}
-        errors = [float(np.abs(to_numpy(new(one.function)) + self.F[held_out]).mean()) for one in solutions]
-        return [{**known, "noise": noise, "error": error} for noise, error in zip(noises, errors, strict=True)]
+        found, params = [], {"kernel": kernel, "left_out": left_out, "learned": len(rows)}
+        for noise, solution in zip(noises, solutions, strict=True):
+            error = float(self.errors(solution.function, held_out).mean())
+            found.append(Candidate({**params, "noise": noise}, error, np.array([-error])))
+        return found
+
+    def errors(self, f: Any, rows: Any) -> Vector:
+        """Return the mean absolute error (t,) of the forces of some geometries."""
+        return np.abs(to_numpy(Gradient(self.X[rows])(f)) + self.F[rows]).mean(axis=1)
 
     def warn_of_energies(self, kernel: Kernel, rows: Any, held_out: Any) -> None:
         """Warn if energies contradict the forces, with the factor on them, such as -1, that fits best.
@@ -251,7 +258,8 @@ class _Molecule:
         """
         if self.E is None or len(held_out) < 3:
             return
-        f = replace(self, E=None).problem(kernel, (), CHECKED_NOISE, rows).solve(Direct(), tol=1e-3).function
+        problem = replace(self, E=None).problem(kernel, (), CHECKED_NOISE, rows)
+        f = problem.solve(Direct(), tol=1e-3, verbose=self.verbose).function
         predicted, given = to_numpy(f(self.X[held_out])), self.E[held_out]
         predicted, given = predicted - predicted.mean(), given - given.mean()
         energy = float(given @ given)
@@ -259,10 +267,11 @@ class _Molecule:
         left, unchanged = (float(np.sum((predicted - b * given) ** 2)) for b in (factor, 1.0))
         explained = 2 * left < float(predicted @ predicted)
         if explained and abs(factor - 1) > CONTRADICTION and 4 * left < unchanged:
-            what = "have the wrong sign" if abs(factor + 1) < CONTRADICTION else "are in other units or of another sign"
+            wrong = ["have the wrong sign"] if factor < 0 else []
+            wrong += ["are in other units"] if abs(abs(factor) - 1) > CONTRADICTION else []
             warn(
-                f"The energies contradict the forces, which are minus their slopes: the energies {what}. Multiply them "
-                f"by {factor:.3g}, or leave them out."
+                "The energies contradict the forces, which are minus their slopes: the energies "
+                f"{' and '.join(wrong)}. Multiply them by {factor:.3g}, or leave them out."
             )
 
     def warn_of_symmetries(self, kernel: Kernel, symmetries: Any, rows: Any, held_out: Any) -> None:
@@ -272,16 +281,16 @@ class _Molecule:
 
         def errors(group: Matrix) -> Vector:
             problem = replace(self, E=None, group=group).problem(kernel, (), CHECKED_NOISE, rows)
-            predicted = to_numpy(Gradient(self.X[held_out])(problem.solve(Direct(), tol=1e-3).function))
-            return np.abs(predicted + self.F[held_out]).mean(axis=1)
+            f = problem.solve(Direct(), tol=1e-3, verbose=self.verbose).function
+            return self.errors(f, held_out)
 
         without, together = errors(self.group[:1]), errors(self.group)
         weight = np.ones(len(without))
-        if not falls_significantly(together, without, weight, sure=3.0):
+        if not paired_test(together, without, weight, sure=3.0):
             return
         given = np.atleast_2d(np.asarray(symmetries))
         alone = [errors(generated(exchange[None])) for exchange in given]
-        wrong = [falls_significantly(error, without, weight) for error in alone]
+        wrong = [paired_test(error, without, weight) for error in alone]
         named = given[wrong] if any(wrong) else given
         warn(
             f"With the given symmetries the errors of held-out forces are {together.mean():.3g}, and without them "

@@ -15,10 +15,9 @@ from rkhs._backend.arrays import Array, as_array, as_real, double, immutable_cop
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import limited, transactional
 from rkhs._estimators.length_scales import as_kernel
-from rkhs._finite.solution import CONVERGED
+from rkhs._finite.solution import CONVERGED, Posterior
 from rkhs._finite.term import Term
 from rkhs._gram import gram
-from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, placed, take_rows, to_numpy
-from rkhs._estimators.length_scales import FeatureTransform, KernelOf, deviations, feature_maps
+from rkhs._estimators.length_scales import FeatureTransform, NormalizedKernels, deviations, feature_maps
 from rkhs._finite.function import Function
 from rkhs._graphs.filters import COUNTED
 from rkhs._graphs.neighbor_graph import NeighborGraph
@@ -68,18 +68,19 @@ def numbers_of_components(X: Matrix, device: str | None) -> list[int | None]:
 
 
 def assumed_kernel(
-    X: Matrix, classes: int, labels: int, rows: Matrix, kernel: Any, kernel_of: KernelOf, device: str | None
+    X: Matrix, classes: int, labels: int, rows: Matrix, kernel: Any, kernels: NormalizedKernels, device: str | None
 ) -> Kernel:
     """Return the sum of kernels for very few labels; `rows` is a sample of X, for covariances and medians."""
     spread = deviations(rows)
     equal = np.ptp(spread) <= 1e-6 * spread.max()
     maps = [FeatureTransform(spread)]
-    if kernel_of(kernel, 1.0).distance == "euclidean":
+    named: Any = kernels(kernel, 1.0)
+    if named.distance == "euclidean":
         maps += [f for f in feature_maps(rows) if f.components == 3 and (np.ndim(f.unit) or equal)]
     summands: list[Kernel] = []
     for features in maps:
-        median = median_scale(features.points(rows), distance=kernel_of(kernel, 1.0).distance)
-        summands.append(kernel_of(*features.kernel(kernel, median, kernel_of)))
+        median = median_scale(features.points(rows), distance=named.distance)
+        summands.append(kernels(*features.kernel(kernel, median, kernels)))
     for unit in (1.0,) if equal else (1.0, spread):
         most = numbers_of_components(X, device)[-1]
         graph = NeighborGraph.of(X, min(NEIGHBORS, len(X) - 1), unit, most, device=device)

@@ -34,20 +34,26 @@ from sklearn.model_selection import KFold
 
 from rkhs import kernels
 from rkhs._backend.arrays import Array, Matrix, Vector, double, like, row_keys, take_rows, to_numpy, unique_rows
+from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._backend.sparse import SparseVectors
-from rkhs._backend.threads import map_in_threads, single_blas
 from rkhs._calculus.function_spaces import Constant
-from rkhs._estimators.cross_validation import fold_values, rows_per_fold
 from rkhs._estimators.data import Sample
-from rkhs._estimators.options import ModelConfig, quoted
-from rkhs._estimators.scoring import (
+from rkhs._estimators.folds import fold_values, rows_per_fold
+from rkhs._estimators.formulation import Formulation, ModelConfig, WeightNormalization
+from rkhs._estimators.options import quoted
+from rkhs._estimators.search import (
     SCALES,
     Candidate,
-    Labeled,
-    falls_significantly,
+    LeaveOneOutScorer,
+    Trial,
+    best_of,
     leave_group_out,
     leave_one_out,
-    mean_fall,
+    paired_test,
+    row_losses,
+    search,
+    settings_of,
+    with_tunable_parameters,
 )
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbors import principal_directions
@@ -74,9 +80,6 @@ COMPONENTS = (3, 10, 30)  # numbers of principal components to try
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
 FEW = 300  # labels by whose evidence kernels with learned scales are compared
 MANY = 400  # labels from which length scales are learned
-
-KernelOf = Callable[[Any, Any], Any]  # maps a kernel or its name, and a scale, to the kernel
-ProblemOf = Callable[[Sample, Kernel], Problem]
 
 
 def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
@@ -116,29 +119,59 @@ def is_learned(config: ModelConfig) -> bool:
     return isinstance(config.scale, str) and config.scale in LEARNED
 
 
-def resolve_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> tuple[Kernel, Matrix | None]:
-    """Return the kernel with its scale and metric, and the metric (n, n), or None if it was not learned.
+@dataclass(frozen=True, eq=False)
+class NormalizedKernels:
+    """Makes positive definite kernels with the mean k(x, x) = 1 at training points."""
 
-    `problem_of(sample, kernel)` formulates the problems that have to be solved to learn them.
-    """
+    estimator: str  # the name of its class, for messages
+    sample: Sample
+
+    def __call__(self, kernel: Any, scale: Any) -> Kernel:
+        """Return the kernel, given as a name or an object, with a scale."""
+        made = as_kernel(kernel, scale, self.sample.X)
+        if made.order:
+            raise ValueError(
+                f'{self.estimator} with invariance="auto" needs a positive definite kernel, and {made!r} is '
+                f"conditionally positive definite of order {made.order}: use another kernel, such as Gaussian(), or "
+                'state an invariance, such as invariance="gradient".'
+            )
+        if isinstance(kernel, str) and kernel in SCALED:  # k(x, x) = 1 for these
+            return made
+        return made * (1 / WeightNormalization.at(made, self.sample.X, self.sample.weight).variance)
+
+
+def formulate(config: ModelConfig, sample: Sample) -> Formulation:
+    """Determine the kernel, and everything else that a problem needs, from training points and their labels."""
+    if config.learns_noise and sample.slopes is not None:
+        config = with_learned_noise(config, sample)
     if not is_learned(config):
-        return as_kernel(config.kernel, config.scale, sample.X), None
+        return Formulation.at(config, sample, as_kernel(config.kernel, config.scale, sample.X))
     if config.scale in AGOP:
-        T = learn_metric(config, sample, problem_of)
-        return _kernel_in_metric(config, sample.apart(), T), T.T @ T
+        T = learn_metric(config, sample)
+        return Formulation.at(config, sample, _kernel_in_metric(config, sample.unmerged(), T), T.T @ T)
     if config.kernel not in SCALED:
         raise ValueError(
             f"scale={config.scale!r} can be learned for the named kernels {', '.join(SCALED)}, got "
             f"kernel={config.kernel!r}: use Problem.tune, or a number."
         )
     if config.scale == "cv":
-        return _cross_validated_kernel(config, sample, problem_of), None
-    terms = [
-        Term(term.functional, Squared(), term.observed_target, weight=Tunable() * to_numpy(term.weights())[:, 0])
-        for term, _ in config.observed_terms(sample.apart())
-    ]
-    problem = Problem(KERNELS[config.kernel](Tunable(each=True)), terms, config.basis)
-    return problem.tune(config.scale, verbose=config.verbose).kernel, None
+        return Formulation.at(config, sample, _cross_validated_kernel(config, sample))
+    open_kernel = KERNELS[config.kernel](Tunable(each=True))
+    problem = with_tunable_parameters(replace(config, approximation=None), sample, open_kernel, slopes=True)
+    return Formulation.at(config, sample, problem.tune(config.scale, verbose=config.verbose).kernel)
+
+
+def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
+    """Return the configuration with C, the weights of slopes and the length scales of maximum evidence.
+
+    Length scales given as numbers, and a given weight of slopes, are kept.
+    """
+    if is_learned(config) and config.scale != "evidence":  # another rule, which needs C
+        return config
+    is_open = isinstance(config.scale, str) and config.scale in ("median", "evidence")
+    kernel = as_kernel(config.kernel, Tunable(each=True) if is_open else config.scale, sample.X)
+    tuned = with_tunable_parameters(replace(config, approximation=None), sample, kernel).tune(verbose=config.verbose)
+    return replace(config, learns_noise=False, **settings_of(config, sample, tuned))
 
 
 def deviations(X: Matrix) -> Vector:
@@ -147,35 +180,40 @@ def deviations(X: Matrix) -> Vector:
     return np.where(spread > 0, spread, 1.0)
 
 
-def _cross_validated_kernel(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> Kernel:
+def scaled_kernels(name: str, X: Matrix) -> Iterator[tuple[float, Kernel]]:
+    """Yield each of `WIDTHS` and the named kernel of that width, in median distances of raw and standardized points."""
+    make: Callable[[Any], Any] = KERNELS[name]
+    units: list[Any] = [1.0, deviations(X)] if X.shape[1] > 1 else [1.0]
+    for features in map(FeatureTransform, units):
+        median = median_scale(features.points(X), distance=make(1.0).distance)
+        yield from ((width, make(features.scale(width * median))) for width in WIDTHS)
+
+
+def _cross_validated_kernel(config: ModelConfig, sample: Sample) -> Kernel:
     """Return the named kernel with the scale of the smallest mean held-out loss, by five folds."""
     if sample.slopes is not None:
         raise ValueError(
             'scale="cv" leaves out labels, which slopes measured at the same points would reveal: use scale="loo", '
             "which leaves out whole points."
         )
-    sample = sample.apart()  # folds leave out single rows
+    sample = sample.unmerged()  # folds leave out single rows
     random, most = np.random.default_rng(0), 1000  # labeled rows, and as many unlabeled ones
     kinds = [np.flatnonzero(sample.labeled), np.flatnonzero(~sample.labeled)]
     subsets = [rows if len(rows) <= most else random.choice(rows, most, replace=False) for rows in kinds]
     sample = sample.take(np.sort(np.concatenate(subsets)))
-    X = double(sample.X)
-    make: Callable[[Any], Any] = KERNELS[config.kernel]
-    candidates: list[Kernel] = []
-    units: list[Any] = [1.0, deviations(X)] if X.shape[1] > 1 else [1.0]
-    for features in map(FeatureTransform, units):
-        median = median_scale(features.points(X), distance=make(1.0).distance)
-        candidates += [make(features.scale(width * median)) for width in WIDTHS]
-    losses = []
-    for problem in (problem_of(sample, kernel) for kernel in candidates):
+
+    def score(kernel: Kernel) -> list[Candidate]:
+        problem = Formulation.at(config, sample, kernel).problem(sample)[0]
         term = problem.terms[0]
         count = np.ones(term.size, dtype=int)
         left_out = rows_per_fold(KFold(min(5, term.size), shuffle=True, random_state=0), count)
         values, rows, _ = fold_values(problem, left_out, count, 'Scales by "cv"')
-        target, weight = to_numpy(term.target)[rows], to_numpy(term.weights())[rows, 0]
-        row_losses = to_numpy(term.loss.value(values, target)).reshape(len(rows), -1).sum(axis=1)
-        losses.append(np.nan_to_num(np.average(row_losses, weights=weight), nan=np.inf))
-    return candidates[int(np.argmin(losses))]
+        losses = row_losses(term.loss, values, to_numpy(term.target)[rows])
+        loss = float(np.nan_to_num(np.average(losses, weights=to_numpy(term.weights())[rows, 0]), nan=np.inf))
+        return [Candidate({"kernel": kernel}, loss, np.array([-loss]))]
+
+    found, _ = search([kernel for _, kernel in scaled_kernels(config.kernel, double(sample.X))], score)
+    return best_of(found).params["kernel"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,10 +234,10 @@ class FeatureTransform:
         scales = np.asarray(width * self.unit)
         return float(scales) if scales.ndim == 0 else tuple(scales.tolist())
 
-    def kernel(self, kernel: Any, width: float, kernel_of: KernelOf) -> tuple[Any, Any]:
+    def kernel(self, kernel: Any, width: float, kernels: NormalizedKernels) -> tuple[Any, Any]:
         """Return the parameters `kernel` and `scale` of an estimator that are equivalent to `width` after the map."""
         if self.linear is not None:
-            return kernel_of(kernel, width) @ (self.linear / self.unit), width
+            return kernels(kernel, width) @ (self.linear / self.unit), width
         return kernel, self.scale(width)
 
 
@@ -240,17 +278,15 @@ class ScaleLearner:
     each fold are predicted with scales learned from the other two, and the errors are compared label by label with
     those of the best candidate without learned scales.  Of several kernels for values only the one with the largest
     evidence is scored; classes are no values with noise, and the evidence of their labels would not compare kernels.
-    The points X (l, n) are all labeled.
+    The points X (l, n) are those of the labels.
     """
 
+    scorer: LeaveOneOutScorer
     X: Matrix
-    labeled: Labeled
-    kernel_of: KernelOf
-    Cs: Sequence[float]
 
     def candidate(self, starts: Sequence[Candidate], base: Candidate) -> Candidate | None:
         """Return the best candidate with scales learned from one of the starts, if it beats `base`; else None."""
-        every, regression = np.arange(len(self.X)), self.labeled.classes is None
+        every, regression = np.arange(len(self.X)), self.scorer.targets.classes is None
         learned = map_in_threads(lambda first: self.learned(first, every, FEW if regression else MANY), starts)
         found = list(zip(learned, starts, strict=True))
         if regression:
@@ -261,14 +297,15 @@ class ScaleLearner:
 
     def _scored(self, first: Candidate, scale: tuple[float, ...], base: Candidate) -> Candidate | None:
         """Return the candidate with these scales, learned from a start, if it beats `base`; else None."""
-        C, values = self._best(first.kernel, scale, np.arange(len(self.X)))
+        targets, kernels, name = self.scorer.targets, self.scorer.kernels, first.params["kernel"]
+        C, values = self._best(name, scale, np.arange(len(self.X)))
         folds = list(self.folds())
-        baseline = np.zeros_like(self.labeled.target)
-        K = self.kernel_of(base.kernel, base.scale)(self.X)
+        baseline = np.zeros_like(targets.target)
+        K = kernels(base.params["kernel"], base.params["scale"])(self.X)
         for group, _ in folds:
-            baseline[group] = leave_group_out(K, self.labeled, base.C, group)
-        before, weight = self.labeled.squares(baseline), self.labeled.weight
-        if not falls_significantly(before, self.labeled.squares(values), weight):
+            baseline[group] = leave_group_out(K, targets, base.params["C"], group)
+        before = targets.squares(baseline)
+        if not paired_test(before, targets.squares(values), targets.weight):
             return None  # not even with scales that have seen the labels
 
         def predicted(fold: tuple[Vector, Vector]) -> Matrix | None:
@@ -276,34 +313,33 @@ class ScaleLearner:
             evidence, scale = self.learned(first, fold[1])
             if evidence == -inf:
                 return None
-            C = self._best(first.kernel, scale, fold[1])[0]
-            return leave_group_out(self.kernel_of(first.kernel, scale)(self.X), self.labeled, C, fold[0])
+            return leave_group_out(kernels(name, scale)(self.X), targets, self._best(name, scale, fold[1])[0], fold[0])
 
         predictions = baseline.copy()
         for (group, _), values_of_fold in zip(folds, map_in_threads(predicted, folds), strict=True):
             if values_of_fold is None:
                 return None
             predictions[group] = values_of_fold
-            if self.labeled.loss(predictions) > self.labeled.loss(baseline):  # already worse after these folds
+            if targets.loss(predictions) > targets.loss(baseline):  # already worse after these folds
                 return None
-        if not falls_significantly(before, self.labeled.squares(predictions), weight):
+        if not paired_test(before, targets.squares(predictions), targets.weight):
             return None
-        return Candidate(SCALES, first.kernel, scale, C, *self.labeled.scored(predictions))
+        return self.scorer.scored(Trial(name, scale, SCALES), C, predictions)
 
     def learned(self, first: Candidate, rows: Vector, most: int = MANY) -> tuple[float, tuple[float, ...]]:
         """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
 
         It is minus infinity if the labels determine no scales.  At most `most` labels are used.
         """
-        subset, X = self.labeled.take(rows), self.X[rows]
+        subset, X = self.scorer.targets.take(rows), self.X[rows]
         if len(unique_rows(X)[0]) < 2:
             return -inf, ()
         spread = deviations(X)
-        start = float(np.exp(np.mean(np.log(np.asarray(first.scale) / spread))))
-        kernel = self.kernel_of(first.kernel, Tunable(start=start, each=True))
-        term = Term(Evaluation(X / spread), Squared(), subset.target, weight=Tunable(start=first.C) * subset.weight)
-        problem = Problem(kernel, [term], Constant())
-        iterations = 100 if self.labeled.classes is None else 30  # targets without noise need more than classes do
+        start = float(np.exp(np.mean(np.log(np.asarray(first.params["scale"]) / spread))))
+        kernel = self.scorer.kernels(first.params["kernel"], Tunable(start=start, each=True))
+        weight = Tunable(start=first.params["C"]) * subset.weight
+        problem = Problem(kernel, [Term(Evaluation(X / spread), Squared(), subset.target, weight)], Constant())
+        iterations = 100 if subset.classes is None else 30  # targets without noise need more than classes do
         most = min(most, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
         with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
             tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
@@ -315,10 +351,10 @@ class ScaleLearner:
 
         The folds are stratified: each has its share of every class.
         """
-        order = np.lexsort(self.X.T)
-        classes = np.zeros(len(order), int) if self.labeled.classes is None else self.labeled.classes[order]
+        order, classes = np.lexsort(self.X.T), self.scorer.targets.classes
+        codes = np.zeros(len(order), int) if classes is None else classes[order]
         shuffled = np.random.default_rng(0).permutation(len(order))
-        shuffled = shuffled[np.argsort(classes[shuffled], kind="stable")]
+        shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
         fold = np.empty(len(order), int)
         fold[order[shuffled]] = np.arange(len(order)) % 3
         for k in range(3):
@@ -326,23 +362,23 @@ class ScaleLearner:
 
     def _best(self, kernel: Any, scale: Any, rows: Vector) -> tuple[float, Matrix]:
         """Return the C with the smallest leave-one-out error on these rows, and its predictions."""
-        subset = self.labeled.take(rows)
-        K = self.kernel_of(kernel, scale)(self.X[rows])
-        predictions = list(leave_one_out(K, subset.target, subset.weight, self.Cs))
+        subset, Cs = self.scorer.targets.take(rows), self.scorer.Cs
+        K = self.scorer.kernels(kernel, scale)(self.X[rows])
+        predictions = list(leave_one_out(K, subset.target, subset.weight, Cs))
         best = int(np.argmin([subset.loss(values) for values in predictions]))
-        return self.Cs[best], predictions[best]
+        return Cs[best], predictions[best]
 
 
-def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> Matrix:
+def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:
     """Return the matrix T (n, n) of a kernel k(Tx, Ty), learned from the gradients of f.
 
     With the average gradient outer product (AGOP) G = mean over points of (grad f)(grad f)', the next kernel is
     k(Tx, Ty) with T = G^(1/2), and f is learned again: the recursive feature machine of Radhakrishnan, Beaglehole,
     Pandit and Belkin (Science, 2024).  Features are standardized and T is normalized, so that units do not matter.
     Gradients of a poor f may mislead.  A fifth of the labels is therefore held out, and a round is accepted only if
-    their losses fall significantly (`improves`).
+    their losses fall significantly (`paired_test`).
     """
-    sample = sample.apart()
+    sample = sample.unmerged()
     rows = np.flatnonzero(sample.labeled)
     if len(rows) < 20:
         raise ValueError(
@@ -360,27 +396,27 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
 
     def fitted(T: Matrix) -> tuple[Any, Vector]:
         """Return f, learned with the metric T, and the losses of the held-out labels."""
-        problem = problem_of(training, _kernel_in_metric(config, training, T))
+        problem, _ = Formulation.at(config, training, _kernel_in_metric(config, training, T)).problem(training)
         f = problem.solve(config.options.method, tol=config.tol, verbose=config.verbose).function
         values = to_numpy(f(held_out.X)).reshape(target.shape)
-        return f, weight * np.sum(to_numpy(term.loss.value(values, target)), axis=1)
+        return f, weight * row_losses(term.loss, values, target)
 
     best = np.diag(1 / spread)
     f, before = fitted(best)
     for _ in range(6):
         slopes = double(Gradient(points)(f))  # (t, n), or (t, n, outputs)
         along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
-        G = along.T @ along / len(slopes)
+        G = along.T @ along / len(slopes)  # mean of (grad f)(grad f)', in units of `spread`
         size = np.mean(np.diag(G))  # normalizes the diagonal of T'T, in units of `spread`, to the mean one
         if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, however small its slopes are
             T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
         else:
             values, axes = np.linalg.eigh(G)
-            T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread
+            T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread  # G^(1/2)
         if not np.all(np.isfinite(T)):
             break
         f, after = fitted(T)
-        if not improves(before, after):
+        if not paired_test(before, after, least=0.0, signs=True):
             break
         best, before = T, after
     return best
@@ -388,14 +424,3 @@ def learn_metric(config: ModelConfig, sample: Sample, problem_of: ProblemOf) -> 
 
 def _kernel_in_metric(config: ModelConfig, sample: Sample, T: Matrix) -> Kernel:
     return as_kernel(config.kernel, "median", sample.X @ like(T.T, sample.X)) @ T
-
-
-def improves(before: Vector, after: Vector) -> bool:
-    """Return whether losses (l,) fall significantly, by the mean or by a sign test.
-
-    Either the mean falls by more than its standard error, or it falls and the number of losses that fall exceeds the
-    number that rise by two standard deviations of a fair coin.  The sign test matters if few labels dominate the mean.
-    """
-    mean, error = mean_fall(before, after, np.ones(len(before)))
-    sign_test = float(np.mean(np.sign(before - after))) * len(before) ** 0.5 > 2.0
-    return mean > error or (sign_test and mean > 0)

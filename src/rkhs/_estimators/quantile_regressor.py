@@ -17,19 +17,19 @@ from sklearn.exceptions import ConvergenceWarning
 from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, documented_by, transactional
 from rkhs._estimators.data import Sample, drawn_rows
-from rkhs._estimators.evidence import with_learned_noise
-from rkhs._estimators.length_scales import as_kernel
-from rkhs._estimators.normalization import WeightNormalization
-from rkhs._estimators.options import ModelConfig, check_number
-from rkhs._estimators.scoring import C_for_loss, Labeled
+from rkhs._estimators.formulation import WeightNormalization
+from rkhs._estimators.length_scales import as_kernel, with_learned_noise
+from rkhs._estimators.options import check_number
+from rkhs._estimators.regressor import InvariantRegressor
+from rkhs._estimators.search import C_for_loss, ScoringTargets
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
-from rkhs._shapes.claims import Claim, check_provable
-from rkhs._shapes.constraints import FIRST, MARGIN, space_filling_points
-from rkhs._shapes.fitting import ROUNDS, ShapeCertificate
+from rkhs._shapes.bounds import check_provable
+from rkhs._shapes.claims import Claim
+from rkhs._shapes.fitting import FIRST, MARGIN, ROUNDS, ShapeCertificate, space_filling_points
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
@@ -55,6 +55,7 @@ class Offsets(FunctionSpace):
         return linear.on(atoms)[:, 1:]
 
 
+@documented_by(InvariantRegressor)
 @dataclass(eq=False, repr=False)
 class QuantileRegressor(BaseKernelEstimator):
     """Quantile regressor whose quantiles are learned together and do not cross.
@@ -188,9 +189,9 @@ class QuantileRegressor(BaseKernelEstimator):
         if self.C is not None:
             return as_kernel(self.kernel, self.scale, X), [check_number(self.C, "C")] * len(levels)
         every = np.ones(len(y))
-        config = with_learned_noise(ModelConfig.of(self), Sample.of(X, None, y, every > 0))
+        config = with_learned_noise(self._config(), Sample.of(X, None, y, every > 0))
         kernel, drawn = as_kernel(config.kernel, config.scale, X), drawn_rows(every.astype(int), MOST, 0)
-        labeled = Labeled(drawn, y[drawn, None], every[drawn], None)
+        labeled = ScoringTargets(drawn, y[drawn, None], every[drawn], None)
         variance = WeightNormalization.at(kernel, X, every).variance
         K = kernel(X[drawn]) / variance
         return kernel, [C_for_loss(Quantile(level), config.C, K, labeled) for level in levels]

@@ -12,15 +12,15 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Vector, double, to_numpy
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, limited, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, documented_by, limited, transactional
 from rkhs._estimators.calibration import HeldOutLabels, bound
-from rkhs._estimators.cross_validation import user_marks
-from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, columns_of, fill_missing, fill_missing_rows
-from rkhs._estimators.streamed import InvariantEstimator
-from rkhs._estimators.updates import updatable
-from rkhs._finite.solution import Solution
+from rkhs._estimators.classifier import InvariantClassifier
+from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, fill_missing_targets
+from rkhs._estimators.folds import user_marks
+from rkhs._estimators.invariant_estimator import InvariantEstimator, updatable
+from rkhs._estimators.streaming import fit_block, fit_stream, is_streamed
+from rkhs._finite.solution import Posterior, Solution
 from rkhs._finite.term import Term
-from rkhs._learning.posterior import Posterior
 from rkhs._problem import Problem
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
@@ -219,7 +219,7 @@ def likely_spread(model: Regressor, X: Vector) -> Vector:
     return to_numpy(model.solution_.posterior.std(Evaluation(X), weight=model._weight))
 
 
-class SeveralOutputs(Regressor):
+class MultiOutputMixin(Regressor):
     """A regressor whose y may have several columns."""
 
     unlabeled: Any
@@ -240,12 +240,12 @@ class SeveralOutputs(Regressor):
         return np.full(X.shape[0] if issparse(X) else len(X), self._marker) if y is None else y
 
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
-        marker = getattr(self, "_marker", self.unlabeled)
-        return fill_missing_rows(y, marker) if columns_of(y) > 1 else fill_missing(y, marker)
+        return fill_missing_targets(y, getattr(self, "_marker", self.unlabeled))
 
 
+@documented_by(InvariantClassifier)
 @dataclass(eq=False, repr=False, kw_only=True)
-class InvariantRegressor(SeveralOutputs, InvariantEstimator):
+class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
     """Kernel regressor that learns from values, measured slopes, and priors on f at all points.
 
     It minimizes
@@ -341,8 +341,9 @@ class InvariantRegressor(SeveralOutputs, InvariantEstimator):
             The fitted estimator.
         """
         y = self._marked(X, y, gradients)
-        if gradients is None and self._is_streamed(X) and (y is None or columns_of(y) == 1):
-            self._fit_blocks(X, y, sample_weight)
+        config = self._config()
+        if gradients is None and is_streamed(self, config, X, y):
+            fit_stream(self, config, X, y, sample_weight)
             return self
         problem = self._fit_rows(self._rows(X, y, sample_weight, gradients))
         if gradients is not None and self.C is not None and self.approximation is None:
@@ -392,7 +393,7 @@ class InvariantRegressor(SeveralOutputs, InvariantEstimator):
                 "leave the approximation out."
             )
         else:
-            self._fit_more(X, y, sample_weight, None)
+            fit_block(self, self._config(), X, y, sample_weight, None)
         return self
 
 

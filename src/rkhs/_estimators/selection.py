@@ -1,12 +1,20 @@
-"""Model selection by exact leave-one-out errors of the squared loss: which settings, and do unlabeled points help?
+"""The candidates of the automatic search, and the choice among them: which settings, and do unlabeled points help?
 
-A candidate is a kernel, its length scales, and C.  One eigendecomposition gives the leave-one-out errors for all C and
-all classes (`leave_one_out`).  Unlabeled points enter through the kernel: distances of principal components and of
-decorrelated features, and the kernels of graphs of all points (`graph_kernels`).  A point whose label is left out stays
-in as an unlabeled point.  The candidate with the smallest error is chosen.
+*Leave-one-out.*  A candidate is a kernel, its length scales, and C.  One eigendecomposition gives the leave-one-out
+errors for all C and all classes (`LeaveOneOutScorer`).  Unlabeled points enter through the kernel: distances of
+principal components and of decorrelated features, and the kernels of graphs of all points (`graph_kernels`).  A point
+whose label is left out stays in as an unlabeled point.  The candidate with the smallest error is chosen.  If a class
+has fewer than `FEWEST` labels, leaving one out says little, and with unlabeled points a fixed sum of kernels is chosen
+instead (`assumed_kernel`).
 
-If a class has fewer than `FEWEST` labels, leaving one out says little, and with unlabeled points a fixed sum of kernels
-is chosen instead (`assumed_kernel`).
+*Evidence.*  Maps, which are regressions with many points in at most three dimensions, and models with measured slopes
+compare kernels of different smoothness by the evidence of their targets.  Leave-one-out errors of a sample of the rows
+of a map favor kernels that are too smooth for all of them, because points of the sample are far apart.  The evidence is
+that of a spatial sample, part of which lies in a few neighborhoods.
+
+*Landmarks.*  For more labels than an exact fit can afford, the squared errors of held-out rows are compared for 1,000
+and 2,000 landmarks, learned from a part of the rows.  If the errors fall, f has more detail than these can show, and as
+many landmarks are used as a minute affords.
 """
 
 from __future__ import annotations
@@ -15,35 +23,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import nsmallest
+from importlib.util import find_spec
 from itertools import product
 from math import inf
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, Vector
-from rkhs._backend.threads import map_in_threads
-from rkhs._estimators.cross_validation import cv_results, masked_objects
-from rkhs._estimators.data import drawn_rows, predicted_codes
-from rkhs._estimators.graph_kernels import (
-    ASSUMED_C,
-    CUTOFFS,
-    FEWEST,
-    SMALL,
-    assumed_kernel,
-    graph_candidates,
-)
+from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._backend.memory import map_in_threads
+from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
+from rkhs._estimators.formulation import ModelConfig
+from rkhs._estimators.graph_kernels import ASSUMED_C, CUTOFFS, FEWEST, SMALL, assumed_kernel, graph_candidates
 from rkhs._estimators.length_scales import (
     FEW,
     FEWEST_LABELS,
     WIDTHS,
     FeatureTransform,
-    KernelOf,
     ScaleLearner,
     deviations,
     feature_maps,
 )
-from rkhs._estimators.scoring import (
+from rkhs._estimators.search import (
     FEATURES,
     GRAPH,
     KINDS,
@@ -54,21 +56,43 @@ from rkhs._estimators.scoring import (
     TREND,
     Candidate,
     Discriminant,
-    Labeled,
-    falls_significantly,
+    EvidenceScorer,
+    LeaveOneOutScorer,
+    ScoringTargets,
+    Trial,
+    best_of,
     leave_one_out,
+    paired_test,
+    row_losses,
+    search,
+    tuning_of,
 )
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Record
+from rkhs._finite.solution import TIME_LIMIT, Record
+from rkhs._finite.sums import KEPT_BYTES
+from rkhs._finite.term import Term
 from rkhs._gram import gram
+from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_progress_callback
+from rkhs._spaces import Landmarks
 from rkhs.functionals import Evaluation
-from rkhs.kernels import Linear, Standardized, median_scale
+from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Multiple, Standardized, Sum, Tunable, median_scale
 from rkhs.kernels._scaled import LEAST
+from rkhs.losses import Squared
 
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
 SHARES = (0.1, 1.0, 10.0)  # factors on the best other kernel in a sum with the best graph kernel
+
+# Maps.
+DIMENSIONS = 3
+COMPARED, TUNED = 600, 1500  # functionals of an evaluation of the evidence, to compare kernels and for the chosen one
+
+# Landmarks.
+FIRST_COUNT, MOST_COUNT = 1000, 3000
+WORK = 4e12  # rows times squared landmarks: about a minute on two cores
+ROWS, HELD_OUT = 20_000, 2000  # rows that are learned, and held out, to compare numbers of landmarks
+LEAST_FALL = 0.01  # a smaller fall of the error is not worth the time
 
 
 @dataclass
@@ -85,202 +109,147 @@ class SelectionMonitor(Monitor):
         )
 
 
-@dataclass(frozen=True, eq=False)
-class KernelCandidate:
-    """A kernel to try: a feature map and the equivalent parameters (kernel, scale) of an estimator."""
-
-    features: FeatureTransform
-    settings: tuple[Any, Any]  # kernel, scale
-
-
 @dataclass(eq=False)
-class ModelSelection:
-    """Scores candidates by the leave-one-out errors of labeled points, with the other points unlabeled."""
+class AutomaticCandidates:
+    """The kernels that are compared by leave-one-out errors of labeled points, with the other points unlabeled."""
 
-    X: Matrix  # (t, n)
+    scorer: LeaveOneOutScorer
     count: Vector  # (t,) the number of equal rows that each point stands for
-    labeled: Labeled
-    kernels: Sequence[Any]
-    kernel_of: KernelOf
+    names: Sequence[Any]  # the kernels to compare
     scales: Sequence[Any] | None  # None for multiples of the median distance after each of the `feature_maps`
-    Cs: Sequence[float]
     unlabeled: bool  # whether there are points without labels
     graphs: bool = True  # whether graphs of all points are tried
     learns_scales: bool = False  # whether scales are also learned, one per feature
     trends: bool = False  # whether sums with a linear kernel are tried
+    rotations: bool = True  # whether maps of the features that mix them are tried
     device: str | None = None  # where graphs are computed
     monitor: SelectionMonitor = field(default_factory=lambda: SelectionMonitor(0.0))
-    found: list[Candidate] = field(default_factory=list)
     assumed: Candidate | None = None  # what is chosen because a class has too few labels to compare errors
 
-    def run(self) -> str:
-        """Score all candidates until the time limit, and return the status."""
-        largest = float(np.max(np.abs(self.X), initial=0.0))
+    def __call__(self, found: list[Candidate]) -> Iterator[Sequence[Any]]:
+        """Yield the batches of a search: without priors, with trends, learned scales, graphs."""
+        X, targets, kernels = self.scorer.X, self.scorer.targets, self.scorer.kernels
+        largest = float(np.max(np.abs(X), initial=0.0))
         if largest > 0 and not LEAST <= largest <= 1 / LEAST:
             raise ValueError(
                 f"Squared distances of features of size {largest:.1e} overflow or underflow float64: rescale the "
                 f"features to values between {LEAST:.1e} and {1 / LEAST:.1e}."
             )
-        status = CONVERGED
-        try:
-            for candidates in self._candidates():
-                self.found += candidates
-                self.monitor.report(None, min(candidate.loss for candidate in self.found), inf)
-        except Stopped as stop:
-            status = str(stop)
-        finally:
-            self.monitor.close()
-        return status
-
-    @property
-    def too_few(self) -> bool:
-        """Whether a class has too few labels for leave-one-out errors to compare candidates."""
-        classes = self.labeled.classes
-        return classes is not None and int(np.bincount(classes).min(initial=FEWEST)) < FEWEST
-
-    def _candidates(self) -> Iterator[list[Candidate]]:
-        """Yield the candidates of one kernel matrix at a time: without priors, with trends, learned scales, graphs."""
-        labeled, kernels = self.X[self.labeled.rows], self._promising(list(self._kernel_candidates()))
-        smallest = dict[FeatureTransform, float]()  # loss without a graph
-        learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and self.X.shape[1] > 1
-        graphs = self.unlabeled and self.graphs and len(self.X) > 1
-        self.monitor.kernels = len(kernels) + 20 * learns * len(self.kernels)  # learning takes as long as 20 kernels
+        labeled, trials = X[targets.rows], self._promising(list(self._trials()))
+        learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and X.shape[1] > 1
+        graphs = self.unlabeled and self.graphs and len(X) > 1
+        self.monitor.kernels = len(trials) + 20 * learns * len(self.names)  # learning takes as long as 20 kernels
         if graphs:
-            self.monitor.kernels += (2 * MAPS if len(self.X) <= SMALL else 1) * len(CUTOFFS) + len(SHARES)
-
-        def score(trial: KernelCandidate) -> list[Candidate]:
-            return self._scored(trial, self.kernel_of(*trial.settings)(labeled))
-
-        for trial, scored in zip(kernels, map_in_threads(score, kernels), strict=True):
-            smallest[trial.features] = min(smallest.get(trial.features, inf), *(c.loss for c in scored))
-            yield scored
+            self.monitor.kernels += (2 * MAPS if len(X) <= SMALL else 1) * len(CUTOFFS) + len(SHARES)
+        yield [trial for _, trial in trials]
+        least = np.reshape([candidate.loss for candidate in found], (len(trials), -1)).min(axis=1)
+        plain = [[c for c in found if c.params["kernel"] == name] for name in self.names]  # without priors
+        starts = [min(candidates, key=lambda candidate: candidate.loss) for candidates in plain if candidates]
         if self.trends and self.scales is None and len(labeled) >= FEWEST_LABELS:
-            yield from self._with_trends(labeled)
+            unit = deviations(labeled) * X.shape[1] ** 0.5  # so that the mean of k(x, x) is one, as for other kernels
+            trend = Linear() @ Standardized(tuple(labeled.mean(axis=0).tolist()), tuple(unit.tolist()))
+            sums = [
+                kernels(start.params["kernel"], start.params["scale"]) + share * trend
+                for start, share in product(starts, TRENDS)
+            ]
+            yield [Trial(kernels(total, 1.0), 1.0, TREND) for total in sums]
         if learns:
-            learner = ScaleLearner(labeled, self.labeled, self.kernel_of, self.Cs)
-            base = Choice(self.found, self.labeled, self.unlabeled).best
-            learned = learner.candidate(self._best_of_kernels(), base)
+            base = Choice(found, targets, self.unlabeled).best
+            learned = ScaleLearner(self.scorer, labeled).candidate(starts, base)
             yield [] if learned is None else [learned]
-        if graphs and self.too_few:
-            with with_progress_callback(self._check_time):
+        classes = targets.classes
+        if graphs and classes is not None and int(np.bincount(classes).min(initial=FEWEST)) < FEWEST:
+            with with_progress_callback(_check_time):
                 yield [self._assumed()]
         elif graphs:
-            maps = (f for f in smallest if f.linear is None or (f.components is not None and len(self.X) <= SMALL))
-            yield from self._with_graphs(nsmallest(MAPS, maps, key=lambda features: smallest[features]))
+            smallest: dict[FeatureTransform, float] = {}  # loss without a graph
+            for (features, _), loss in zip(trials, least, strict=True):
+                smallest[features] = min(smallest.get(features, inf), loss)
+            maps = (f for f in smallest if f.linear is None or (f.components is not None and len(X) <= SMALL))
+            yield from self._with_graphs(nsmallest(MAPS, maps, key=lambda features: smallest[features]), found)
 
-    def _promising(self, trials: list[KernelCandidate]) -> list[KernelCandidate]:
+    def _trials(self) -> Iterator[tuple[FeatureTransform, Trial]]:
+        """Yield the kernels and scales to try, with their feature maps."""
+        if self.scales is not None:
+            features = FeatureTransform(1.0)
+            yield from ((features, Trial(kernel, scale)) for kernel, scale in product(self.names, self.scales))
+            return
+        rows, subset = self._samples
+        for features in (f for f in feature_maps(rows) if self.rotations or f.linear is None):
+            kind = NONE if features.linear is None else FEATURES
+            for kernel in self.names:
+                distance = self.scorer.kernels(kernel, 1.0).distance
+                if features.linear is not None and (kernel is not self.names[0] or distance != "euclidean"):
+                    continue  # one kernel suffices, and other distances depend on the axes, which the map would change
+                median = median_scale(features.points(subset), distance=distance)
+                for width in WIDTHS:
+                    yield features, Trial(*features.kernel(kernel, median * width, self.scorer.kernels), kind)
+
+    def _promising(self, trials: list[tuple[FeatureTransform, Trial]]) -> list[tuple[FeatureTransform, Trial]]:
         """Return the sixth of the trials with the smallest errors of a sample of the labels, if these are many.
 
         The best one of each kernel without priors is kept in any case.
         """
-        count = len(self.labeled.rows)
+        targets = self.scorer.targets
+        count = len(targets.rows)
         if count <= 2 * FEW or self.scales is not None:
             return trials
-        sample = self.labeled.take(np.sort(np.random.default_rng(0).choice(count, FEW, replace=False)))
-        X = self.X[sample.rows]
-
-        def error(trial: KernelCandidate) -> float:
-            predictions = leave_one_out(self.kernel_of(*trial.settings)(X), sample.target, sample.weight, self.Cs)
-            return min(map(sample.loss, predictions))
-
-        errors = dict(zip(trials, map_in_threads(error, trials), strict=True))
-        kept = set(nsmallest(-(-len(trials) // 6), trials, key=errors.__getitem__))
-        for kernel in self.kernels:
-            kept.add(min((trial for trial in trials if trial.settings[0] is kernel), key=errors.__getitem__))
-        return [trial for trial in trials if trial in kept]
-
-    def _best_of_kernels(self) -> list[Candidate]:
-        """Return the best candidate of each kernel, without priors."""
-        found = [[c for c in self.found if c.kernel == kernel] for kernel in self.kernels]
-        return [min(candidates, key=lambda candidate: candidate.loss) for candidates in found]
-
-    def _with_trends(self, X: Matrix) -> Iterator[list[Candidate]]:
-        """Yield sums of the best candidate of each kernel and a linear function of the standardized features."""
-        unit = deviations(X) * X.shape[1] ** 0.5  # so that the mean of k(x, x) is one, as for other kernels
-        trend = Linear() @ Standardized(tuple(X.mean(axis=0).tolist()), tuple(unit.tolist()))
-
-        def score(pair: tuple[Candidate, float]) -> list[Candidate]:
-            best, share = pair
-            total = self.kernel_of(self.kernel_of(best.kernel, best.scale) + share * trend, 1.0)
-            return self._scored(KernelCandidate(FeatureTransform(1.0), (total, 1.0)), total(X), TREND)
-
-        yield from map_in_threads(score, product(self._best_of_kernels(), TRENDS))
-
-    def _check_time(self, fraction: float) -> None:
-        if seconds_left() <= 0:
-            raise Stopped(TIME_LIMIT)
-
-    def _kernel_candidates(self) -> Iterator[KernelCandidate]:
-        """Yield the kernels and scales to try."""
-        if self.scales is not None:
-            features = FeatureTransform(1.0)
-            for kernel in self.kernels:
-                yield from (KernelCandidate(features, (kernel, scale)) for scale in self.scales)
-            return
-        rows, subset = self._samples
-        for features in feature_maps(rows):
-            for kernel in self.kernels:
-                distance = self.kernel_of(kernel, 1.0).distance
-                if features.linear is not None and (kernel is not self.kernels[0] or distance != "euclidean"):
-                    continue  # one kernel suffices, and other distances depend on the axes, which the map would change
-                median = median_scale(features.points(subset), distance=distance)
-                for width in WIDTHS:
-                    yield KernelCandidate(features, features.kernel(kernel, median * width, self.kernel_of))
+        sample = targets.take(np.sort(np.random.default_rng(0).choice(count, FEW, replace=False)))
+        scorer = LeaveOneOutScorer(self.scorer.X, sample, self.scorer.kernels, self.scorer.Cs)
+        scored = map_in_threads(scorer, [trial for _, trial in trials])
+        errors = [min(candidate.loss for candidate in candidates) for candidates in scored]
+        kept = set(nsmallest(-(-len(trials) // 6), range(len(trials)), key=errors.__getitem__))
+        for name in self.names:
+            kept.add(min((k for k, (_, one) in enumerate(trials) if one.kernel is name), key=errors.__getitem__))
+        return [trial for k, trial in enumerate(trials) if k in kept]
 
     @cached_property
     def _samples(self) -> tuple[Matrix, Matrix]:
         """Up to 4,000 rows for covariances, and up to 1,000 of these for medians."""
-        rows = self.X[drawn_rows(self.count, 4000, 0)]
+        rows = self.scorer.X[drawn_rows(self.count, 4000, 0)]
         return rows, rows if len(rows) <= 1000 else np.random.default_rng(0).choice(rows, 1000, replace=False)
 
-    def _with_graphs(self, maps: list[FeatureTransform]) -> Iterator[list[Candidate]]:
-        """Yield candidates with graphs after some feature maps, and sums of the best graph kernel with the best other.
+    def _with_graphs(self, maps: list[FeatureTransform], found: list[Candidate]) -> Iterator[list[Trial]]:
+        """Yield graphs after some feature maps, and sums of the best graph kernel with the best other.
 
         There is one graph if the points are many, since its neighbors take long to find.
         """
+        X, rows, kernels = self.scorer.X, self.scorer.targets.rows, self.scorer.kernels
         best: tuple[float, Any, Matrix] | None = None
-        unseen = (c for c in self.found if c.kind != SCALES)  # learned scales have seen the labels that are left out
+        unseen = (c for c in found if c.kind != SCALES)  # learned scales have seen the labels that are left out
         plain = min(unseen, key=lambda candidate: candidate.loss)
-        for features in maps if len(self.X) <= SMALL else maps[:1]:
-            with with_progress_callback(self._check_time):
-                for kernel, K in graph_candidates(self.X, self.labeled.rows, features, self.device):
-                    scored = self._scored(KernelCandidate(features, (kernel, 1.0)), K, GRAPH)
-                    loss = min(candidate.loss for candidate in scored)
+        for features in maps if len(X) <= SMALL else maps[:1]:
+            with with_progress_callback(_check_time):
+                for kernel, K in graph_candidates(X, rows, features, self.device):
+                    yield [Trial(kernel, 1.0, GRAPH, K)]
+                    loss = min(candidate.loss for candidate in found[-len(self.scorer.Cs) :])
                     if best is None or loss < best[0]:
                         best = loss, kernel, K
-                    yield scored
         if best is None or not np.isfinite(plain.loss):
             return
         _, graph_kernel, K = best
-        other = self.kernel_of(plain.kernel, plain.scale)
-        K_other = other(self.X[self.labeled.rows])
+        other = kernels(plain.params["kernel"], plain.params["scale"])
+        K_other = other(X[rows])
         for share in SHARES:
-            total = self.kernel_of(graph_kernel + share * other, 1.0)
-            trial = KernelCandidate(FeatureTransform(1.0), (total, 1.0))
-            yield self._scored(trial, (K + share * K_other) / (1 + share), SUM)
+            total = kernels(graph_kernel + share * other, 1.0)
+            yield [Trial(total, 1.0, SUM, (K + share * K_other) / (1 + share))]
 
     def _assumed(self) -> Candidate:
         """Return the candidate for too few labels, whose C is fixed."""
-        assert self.labeled.classes is not None
-        rows, labels = self._samples[1], len(self.labeled.rows)
-        classes = self.labeled.target.shape[1] if self.labeled.target.shape[1] > 1 else 2
-        total = assumed_kernel(self.X, classes, labels, rows, self.kernels[0], self.kernel_of, self.device)
-        kernel = self.kernel_of(total, 1.0)
-        K = np.asarray(gram(kernel, Evaluation(self.X[self.labeled.rows])).dense())
-        [values] = leave_one_out(K, self.labeled.target, self.labeled.weight, [ASSUMED_C])
-        self.assumed = Candidate(SUM, kernel, 1.0, ASSUMED_C, *self.labeled.scored(values))
+        X, targets, kernels = self.scorer.X, self.scorer.targets, self.scorer.kernels
+        classes = targets.target.shape[1] if targets.target.shape[1] > 1 else 2
+        rows = self._samples[1]
+        total = assumed_kernel(X, classes, len(targets.rows), rows, self.names[0], kernels, self.device)
+        kernel = kernels(total, 1.0)
+        K = np.asarray(gram(kernel, Evaluation(X[targets.rows])).dense())
+        [values] = leave_one_out(K, targets.target, targets.weight, [ASSUMED_C])
+        self.assumed = self.scorer.scored(Trial(kernel, 1.0, SUM), ASSUMED_C, values)
         return self.assumed
 
-    def _scored(self, trial: KernelCandidate, K: Matrix, kind: str | None = None) -> list[Candidate]:
-        """Return the candidates with the kernel matrix K (l, l) of the labeled points, one for each C."""
-        labeled, (kernel, scale) = self.labeled, trial.settings
-        if kind is None:
-            kind = NONE if trial.features.linear is None else FEATURES
-        predictions = leave_one_out(K, labeled.target, labeled.weight, self.Cs)
-        return [
-            Candidate(kind, kernel, scale, C, *labeled.scored(values))
-            for C, values in zip(self.Cs, predictions, strict=True)
-        ]
+
+def _check_time(fraction: float) -> None:
+    if seconds_left() <= 0:
+        raise Stopped(TIME_LIMIT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,7 +257,7 @@ class Choice:
     """The choice among scored candidates, and the report about it."""
 
     found: Sequence[Candidate]
-    labeled: Labeled
+    targets: ScoringTargets
     unlabeled: bool  # whether there are points without labels
     assumed: Candidate | None = None  # what is chosen in any case
 
@@ -300,7 +269,7 @@ class Choice:
             return None
         settings = {**best.params, "C": None}
         near = [c for c in candidates if {**c.params, "C": None} == settings and c.loss <= 1.001 * best.loss]
-        return min(near, key=lambda candidate: candidate.C)
+        return min(near, key=lambda candidate: candidate.params["C"])
 
     def least(self, kinds: Sequence[str]) -> Candidate | None:
         """Return the candidate of some kinds with the smallest loss; of equal ones that of the first kind."""
@@ -318,11 +287,11 @@ class Choice:
     @cached_property
     def discriminant(self) -> tuple[Discriminant | None, float]:
         """The discriminant of the scores, None unless it lowers the errors significantly, and the share of errors."""
-        values, codes, weight = self.best.values, self.labeled.classes, self.labeled.weight
+        values, codes, weight = self.best.values, self.targets.classes, self.targets.weight
         if codes is None or np.any(weight != weight[0]) or not Discriminant.applies(values, codes):
             return None, self.best.error
         before, after = predicted_codes(values) != codes, Discriminant.cross_validated(values, codes) != codes
-        if not falls_significantly(1.0 * before, 1.0 * after, weight):
+        if not paired_test(1.0 * before, 1.0 * after, weight):
             return None, self.best.error
         return Discriminant.of(values, codes), float(np.mean(after))
 
@@ -331,7 +300,7 @@ class Choice:
         """A sentence about the gain by unlabeled points, and about the discriminant if there is one."""
         best, using = self.best, self.least(OF_ALL_POINTS)
         without = self.least([kind for kind in KINDS if kind not in OF_ALL_POINTS])
-        regression = self.labeled.classes is None
+        regression = self.targets.classes is None
         what = "root mean squared error" if regression else "errors"
 
         def shown(candidate: Candidate) -> str:
@@ -364,18 +333,139 @@ class Choice:
             "sentence": self.sentence,
             "candidates": [{"prior": c.kind, "error": c.error, "loss": c.loss, **c.params} for c in best],
             "chosen": {"prior": self.best.kind, **self.best.params},
-            "score": float(self.scores[self.found.index(self.best)]),
+            "score": float(self.best.scores[0]),
         }
 
-    def results(self, seconds: float) -> dict[str, Any]:
-        """Return `cv_results_` in the form of scikit-learn's searches; its single split is leave-one-out."""
-        params = [candidate.params for candidate in self.found]
-        columns = {name: masked_objects([values[name] for values in params]) for name in params[0]}
-        losses = np.array([candidate.loss for candidate in self.found])
-        return cv_results(params, columns, self.scores[:, None], losses, seconds) | {"mean_test_loss": losses}
 
-    @cached_property
-    def scores(self) -> Vector:
-        """The accuracies of all candidates, or minus their mean squared errors."""
-        errors = np.array([candidate.error for candidate in self.found])
-        return -(errors**2) if self.labeled.classes is None else 1 - errors
+def can_map(dimension: int) -> bool:
+    """Return whether points of a dimension can be mapped with the installed packages."""
+    return dimension <= DIMENSIONS and any(find_spec(name) is not None for name in ("ducc0", "finufft"))
+
+
+def is_representable(problem: Any) -> bool:
+    """Return whether the kernel fits on the Fourier grid of a problem, if it has one.
+
+    The grid of a sum of kernels has the spacing of the longest length scale and the limits of the shortest one.
+    """
+    if problem.approximation is not None and problem.approximation.local:
+        try:
+            problem.approximation.choose(problem.kernel, [term.functional for term in problem.terms], None)
+        except MemoryError:
+            return False
+    return True
+
+
+def by_evidence_of_map(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], Candidate, str]:
+    """Compare kernels by the evidence of the values, or of a sample on a Fourier grid.
+
+    Returns the candidates, the best one, and the status of the search.  The last kernel is a sum of two kernels of the
+    best order with different length scales, as in the nested variograms of geostatistics.  Kernels that need too many
+    frequencies for a grid are no candidates.  The best one is tuned again, with a larger sample.
+    """
+    scale = Tunable(each=True)
+    kernels: list[Kernel] = [*(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5)), Gaussian(scale=scale)]
+    limit = None if seconds_left() == inf else 0.5 * max(seconds_left(), 0.0) / (2 + len(kernels))
+    options: dict[str, Any] = {"starts": 1, "time_limit": limit, "verbose": config.verbose}
+    scorer = EvidenceScorer(config, sample, {**options, "functionals": COMPARED})
+
+    def candidates(found: list[Candidate]) -> Iterator[list[Kernel]]:
+        yield kernels
+        single = kernels[found.index(best_of(found))]
+        kernels.append(Sum((Multiple(Tunable(), single), single)))
+        yield kernels[-1:]
+
+    found, status = search(candidates, scorer)
+    pairs = [pair for pair in zip(found, kernels, strict=True) if is_representable(pair[0].problem)]
+    if not pairs:
+        return [], found[0], status
+    pairs.sort(key=lambda pair: pair[0].loss)
+    [best] = EvidenceScorer(config, sample, {**options, "functionals": TUNED})(pairs[0][1])
+    best = best if is_representable(best.problem) else pairs[0][0]
+    return [candidate for candidate, _ in pairs], best, status
+
+
+def by_evidence_of_slopes(
+    config: ModelConfig, sample: Sample, kernels: Sequence[Kernel]
+) -> tuple[list[Candidate], Candidate, str]:
+    """Compare kernels by the evidence of values and slopes; return the candidates, the best one, and the status."""
+    limit = None if seconds_left() == inf else max(seconds_left(), 0.0) / len(kernels)
+    scorer = EvidenceScorer(config, sample, {"time_limit": limit, "verbose": config.verbose})
+    found, status = search(lambda _: iter([kernels]), scorer)
+    found.sort(key=lambda candidate: candidate.loss)
+    return found, found[0], status
+
+
+def evidence_report(found: Sequence[Candidate], best: Candidate, sample: Sample) -> dict[str, Any]:
+    """Return `selection_report_` of a search by evidence."""
+    tunings = [tuning_of(candidate.problem) for candidate in found]
+    used, total = tunings[0].functionals
+    what = "targets" if sample.slopes is None else "values and slopes"
+    each = sample.X.shape[1] > 1 and any("scale" in name for name in tuning_of(best.problem).parameters)
+    return {
+        "sentence": (
+            f"Of {len(found)} kernels, {best.params['kernel']!r} has the largest logarithm of the evidence "
+            f"minus the number of learned settings, by {used} of {total} {what}."
+        ),
+        "candidates": [
+            {"evidence": tuning.value, "score": -candidate.loss, **candidate.params}
+            for tuning, candidate in zip(tunings, found, strict=True)
+        ],
+        "chosen": {"prior": SCALES if each else NONE, **best.params},
+        "score": -found[0].loss,
+    }
+
+
+def landmark_count(problem: Problem, verbose: bool = False) -> int:
+    """Return the number of landmarks for a problem whose first term has the labels.
+
+    With a time limit it is the number that the remaining time affords, without a comparison.
+    """
+    term = problem.terms[0]
+    most = _affordable(term)
+    if seconds_left() < inf:
+        return min(most, max(50, int((_speed() * max(seconds_left(), 0.0) / (2 * term.size)) ** 0.5)))
+    if most <= 2 * FIRST_COUNT:
+        return most
+    rows = np.random.default_rng(0).permutation(term.size)[: ROWS + HELD_OUT]
+    held_out, learned = _squared(term, rows[:HELD_OUT]), _squared(term, rows[HELD_OUT:])
+    before, after = (_errors(problem, learned, held_out, count, verbose) for count in (FIRST_COUNT, 2 * FIRST_COUNT))
+    falls = paired_test(before, after, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
+    return most if falls else FIRST_COUNT
+
+
+def solves_exactly(labels: int) -> bool:
+    """Return whether an exact fit of some labels takes less than the time that is left."""
+    return labels**3 / (3 * _speed()) < seconds_left()
+
+
+def _affordable(term: Term) -> int:
+    """Return the number of landmarks that a minute affords, or memory if the rows have to be stored."""
+    most = int((WORK / term.size) ** 0.5)
+    if not term.loss.quadratic:
+        most = min(most, KEPT_BYTES // (8 * term.size))
+    return min(max(most, 50), MOST_COUNT)
+
+
+def _speed() -> float:
+    """Return operations per second of a fit, a tenth of those of products.
+
+    It is measured now, because other processes slow down the fit as well.
+    """
+    A = np.ones((768, 768))
+    A @ A[:, :8]  # the first product of a process starts the BLAS threads
+    start = perf_counter()
+    A @ A
+    return 0.2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)
+
+
+def _squared(term: Term, rows: Vector) -> Term:
+    """Return some rows of a term with squared losses."""
+    weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
+    return Term(term.functional.take(rows), Squared(), to_numpy(term.target)[rows], weight)
+
+
+def _errors(problem: Problem, learned: Term, held_out: Term, count: int, verbose: bool) -> Vector:
+    """Return the squared errors (t,) of held-out rows."""
+    small = Problem(problem.kernel, [learned], problem.basis, approximation=Landmarks(count))
+    values = to_numpy(held_out.functional(small.solve(verbose=verbose).function))
+    return row_losses(held_out.loss, values, to_numpy(held_out.target)) / (held_out.outputs or 1)

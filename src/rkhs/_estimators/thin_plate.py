@@ -11,10 +11,10 @@ from scipy.optimize import linprog
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
 from rkhs._calculus.function_spaces import Constant
-from rkhs._estimators.base import transactional
-from rkhs._estimators.classifier import Classifier
+from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
+from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.options import check_in_span
-from rkhs._estimators.regressor import Regressor
+from rkhs._estimators.regressor import InvariantRegressor, Regressor
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate
@@ -49,7 +49,37 @@ def linearly_separable(X: Matrix, target: Vector) -> bool:
 
 
 @dataclass(eq=False, repr=False)
-class ThinPlateClassifier(Classifier):
+class ThinPlateEstimator(BaseKernelEstimator):
+    """The base of both thin-plate models, which document its parameters."""
+
+    C: float | None = 1.0
+    _: KW_ONLY
+    loss: Any = "squared"
+    null_space: str = "auto"
+    power: float | None = None
+    approximation: Any = None
+    solver: Any = "auto"
+    tol: float = 1e-4
+    verbose: bool = False
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Learn f; "auto" drops linear functions if these alone explain the labels."""
+        if self.approximation is not None:
+            check_in_span(self.approximation, self.solver)
+        sample = self._sample(X, y, sample_weight)
+        labels = self._config().label_term(sample)
+        explained = self.null_space == "auto" and self._is_explained(to_numpy(sample.X), to_numpy(labels.target))
+        problem = thin_plate_problem(labels, self.null_space, explained, self.power, self.approximation)
+        self._learn(problem, sample)
+
+    def _is_explained(self, X: Matrix, target: Matrix) -> bool:
+        """Return whether linear functions of points (t, n) explain the targets at no cost."""
+        raise NotImplementedError
+
+
+@documented_by(InvariantClassifier)
+@dataclass(eq=False, repr=False, kw_only=True)
+class ThinPlateClassifier(Classifier, ThinPlateEstimator):
     """Classifier without a length scale: a thin-plate spline fitted to the labels (Walder and Chapelle 2007).
 
     It minimizes
@@ -102,16 +132,8 @@ class ThinPlateClassifier(Classifier):
     (1.0, 'Landmarks: 30 functions of numerical rank 27')
     """
 
-    C: float = 1.0
-    _: KW_ONLY
     loss: Any = "squared_hinge"
-    null_space: str = "auto"
-    power: float | None = None
-    approximation: Any = None
     class_weight: Any = None
-    solver: Any = "auto"
-    tol: float = 1e-4
-    verbose: bool = False
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateClassifier:
@@ -131,20 +153,15 @@ class ThinPlateClassifier(Classifier):
         ThinPlateClassifier
             The fitted estimator.
         """
-        if self.approximation is not None:
-            check_in_span(self.approximation, self.solver)
-        sample = self._sample(X, y, sample_weight)
-        labels = self._config().label_term(sample)
-        points, target = to_numpy(sample.X), to_numpy(labels.target)
-        outputs = target.T if target.ndim == 2 else [target]
-        explained = self.null_space == "auto" and any(linearly_separable(points, signs) for signs in outputs)
-        problem = thin_plate_problem(labels, self.null_space, explained, self.power, self.approximation)
-        self._learn(problem, sample)
+        self._fit(X, y, sample_weight)
         return self
 
+    def _is_explained(self, X: Matrix, target: Matrix) -> bool:
+        return any(linearly_separable(X, signs) for signs in (target.T if target.ndim == 2 else [target]))
 
-@dataclass(eq=False, repr=False)
-class ThinPlateRegressor(Regressor):
+
+@documented_by(ThinPlateClassifier, InvariantRegressor)
+class ThinPlateRegressor(Regressor, ThinPlateEstimator):
     """Thin-plate smoothing spline in any dimension.
 
     It minimizes
@@ -183,16 +200,6 @@ class ThinPlateRegressor(Regressor):
     array([ 3.1, 13.5])
     """
 
-    C: float = 1.0
-    _: KW_ONLY
-    loss: Any = "squared"
-    null_space: str = "auto"
-    power: float | None = None
-    approximation: Any = None
-    solver: Any = "auto"
-    tol: float = 1e-4
-    verbose: bool = False
-
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateRegressor:
         """Learn f from points and their targets.
@@ -211,12 +218,8 @@ class ThinPlateRegressor(Regressor):
         ThinPlateRegressor
             The fitted estimator.
         """
-        if self.approximation is not None:
-            check_in_span(self.approximation, self.solver)
-        sample = self._sample(X, y, sample_weight)
-        labels = self._config().label_term(sample)
-        basis = np.column_stack([np.ones(sample.size), to_numpy(sample.X)])
-        explained = int(np.linalg.matrix_rank(basis)) == sample.size
-        problem = thin_plate_problem(labels, self.null_space, explained, self.power, self.approximation)
-        self._learn(problem, sample)
+        self._fit(X, y, sample_weight)
         return self
+
+    def _is_explained(self, X: Matrix, target: Matrix) -> bool:
+        return int(np.linalg.matrix_rank(np.column_stack([np.ones(len(X)), X]))) == len(X)

@@ -1,11 +1,16 @@
-"""What a fitted model computes at a point x, recorded in a `Graph`: values, probabilities, deviations, intervals."""
+"""What a fitted model computes at a point x, recorded in a `Graph`: values, probabilities, deviations, intervals.
+
+The graph is written to files in ONNX, and in JSON that `rkhs._export.reader` reads.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -18,25 +23,25 @@ from rkhs._backend.arrays import Array, Vector, apply_matrix, double, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._estimators.classifier import Classifier
-from rkhs._estimators.comparisons import LOSSES, PreferenceRegressor, SurvivalRanker
+from rkhs._estimators.comparisons import LOSSES, OrdinalClassifier, PreferenceRegressor, SurvivalRanker
 from rkhs._estimators.force_field import ForceFieldRegressor
 from rkhs._estimators.functional_regressor import FunctionalRegressor
+from rkhs._estimators.observations import KernelPoissonRegressor
 from rkhs._estimators.options import as_loss
-from rkhs._estimators.ordinal_classifier import OrdinalClassifier
-from rkhs._estimators.poisson_regressor import KernelPoissonRegressor
 from rkhs._estimators.quantile_regressor import QuantileRegressor
 from rkhs._estimators.regressor import Regressor
 from rkhs._export.tracing import Graph, PointPairs, Symbol
+from rkhs._files import replacing
+from rkhs._finite.features import FeatureCovariance
 from rkhs._finite.function import FeatureFunction, Function
 from rkhs._gram.blocks import blocks_of_parts
 from rkhs._linalg.saddle import Saddle
-from rkhs._spaces import LandmarkSpace
 from rkhs._spaces.fourier_features import FourierSpace
 from rkhs.exceptions import ExportError
 from rkhs.functionals._base import Functional, Part
 from rkhs.kernels._base import Kernel
 from rkhs.losses import Logistic
-from rkhs.solvers._conditioned import ConditionedGram, SubspaceCovariance
+from rkhs.solvers._conditioned import ConditionedGram
 
 CHECKED = 20  # points of each kind of functional at which the recorded formula is compared with f
 TOL = 1e-3  # largest difference there, relative to the largest value of f: formulas in float32 differ by their rounding
@@ -46,6 +51,8 @@ VALUED = (  # models whose only prediction is f(x), or its exponential
     *(Function, FeatureFunction, Regressor, FunctionalRegressor),
     *(PreferenceRegressor, SurvivalRanker, KernelPoissonRegressor),
 )
+OPSET, IR = 18, 8  # versions of operations and of the file format, of ONNX 1.13 (2022), which all later runtimes read
+ATTRIBUTES = {"ReduceSum": {"keepdims": 0}, "ReduceMax": {"keepdims": 0}, "ArgMax": {"keepdims": 0}, "Mod": {"fmod": 1}}
 BEYOND = 1e300  # a finite number in place of infinity, which JSON does not have
 
 
@@ -204,8 +211,8 @@ def _on_basis(space: FunctionSpace | None, x: Symbol) -> Array:
 
 def _features(space: Any, x: Symbol) -> Array:
     """Record the values (p,) at x of the functions of a finite-dimensional space."""
-    if isinstance(space, LandmarkSpace):
-        return _cross(space.kernel, space.functionals, x)
+    if space.representers is not None:
+        return _cross(space.kernel, space.representers, x)
     if not isinstance(space, FourierSpace):
         refuse(type(space).__name__, "there are too many functions in it", "use rkhs.Landmarks or rkhs.FourierFeatures")
     point = x[0] if space.center is None else x[0] - space.center
@@ -242,13 +249,13 @@ def _variance(spread: Any, x: Symbol) -> Array:
         root = c @ M.T - b @ (M @ A).T
         variance = _prior(problem.kernel, x) - graph.vecdot(root, root)
         return variance - graph.vecdot(c @ (2 * T) - b @ (T.T @ A), b) if T.shape[1] else variance
-    if not isinstance(spread, SubspaceCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
+    if not isinstance(spread, FeatureCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
         refuse("The standard deviation", "it is known for positive definite kernels only here", "leave return_std out")
     psi = _features(spread.space, x)
     inside = psi @ spread.R
     E = graph.concat([_on_basis(spread.basis, x), inside])
     variance = graph.vecdot(E @ spread.curvature.covariance(np.eye(E.shape[0])), E)
-    if isinstance(spread.space, LandmarkSpace):
+    if not spread.space.defines_kernel:
         variance = variance + graph.clip(_prior(spread.space.kernel, x) - graph.vecdot(inside, inside), 0.0)
     return variance
 
@@ -295,3 +302,117 @@ def _ordinal_outputs(model: OrdinalClassifier, values: Array) -> dict[str, Symbo
         gaps = np.maximum(np.log(-np.expm1(-np.diff(ends))), -BEYOND)
     scores = log_expit(above) + log_expit(below) + gaps
     return {"label": _label(scores, model.classes_), "probabilities": graph.exp(scores)}
+
+
+def to_json(
+    model: Any, path: str | Path | None = None, *, return_std: bool = False, coverage: float | None = None
+) -> str | None:
+    """Export a fitted model to JSON: arrays, and a list of operations that NumPy has.
+
+    The guide has a reader of 20 lines, which needs NumPy only.  Predictions agree with those of the model up to
+    rounding.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline or Function
+        The fitted model, as in `to_onnx`.
+    path : str or Path, optional
+        The file to write.
+    return_std, coverage : object
+        As in `to_onnx`.
+
+    Returns
+    -------
+    str or None
+        The JSON text if there is no path.
+
+    Examples
+    --------
+    >>> import json, rkhs
+    >>> f = rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation([[2.0]]), [1.0])
+    >>> exported = json.loads(rkhs.to_json(f))
+    >>> "Exp" in [operation for _, operation, *_ in exported["nodes"]], list(exported["outputs"])
+    (True, ['variable'])
+    """
+    graph, symbols = recorded(model, return_std, coverage)
+    outputs = {output: symbol.name for output, symbol in symbols.items()}
+    constants = {name: value.tolist() for name, value in graph.constants.items()}
+    text = json.dumps({"constants": constants, "nodes": graph.nodes, "outputs": outputs}, allow_nan=False)
+    if path is None:
+        return text
+    with replacing(path) as file:
+        file.write_text(text, encoding="utf-8")
+    return None
+
+
+def to_onnx(
+    model: Any, path: str | Path | None = None, *, return_std: bool = False, coverage: float | None = None
+) -> Any:
+    """Export a fitted model to ONNX in float64, for onnxruntime and other runtimes without Python.
+
+    The input is X, of shape (t, n).  Outputs have the names of sklearn-onnx and the shapes that the model returns:
+    `label` and `probabilities` of classifiers (`scores` if there are no probabilities), and `variable` of all others.
+    This needs onnx: ``pip install 'rkhs[onnx]'``.
+
+    Parameters
+    ----------
+    model : estimator, Pipeline or Function
+        The fitted model: an estimator of rkhs, a pipeline of `StandardScaler` and one, or an `rkhs.Function`.
+    path : str or Path, optional
+        The file to write.
+    return_std : bool, default=False
+        Whether to add the output `std`, the standard deviations that `predict` returns with `return_std=True`.
+    coverage : float, optional
+        The coverage of prediction intervals, which are added as the outputs `lower` and `upper`.
+
+    Returns
+    -------
+    onnx.ModelProto or None
+        The ONNX model if there is no path.
+
+    Raises
+    ------
+    ExportError
+        If a part of the model has no formula for new points that can be exported; the message names it.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> model = rkhs.InvariantRegressor(C=10.0).fit(X, np.sin(X[:, 0]))
+    >>> [output.name for output in rkhs.to_onnx(model, coverage=0.9).graph.output]
+    ['variable', 'lower', 'upper']
+    """
+    try:
+        import onnx
+    except ImportError:
+        raise ImportError("ONNX files need onnx: pip install 'rkhs[onnx]'.") from None
+    graph, symbols = recorded(model, return_std, coverage)
+    make, as_tensor = onnx.helper, onnx.numpy_helper.from_array
+    nodes, constants, results = [], dict(graph.constants), []
+    for name, operation, inputs, options in graph.nodes:
+        if operation in ("Reshape", "ReduceSum", "ReduceMax"):  # their options are inputs in ONNX
+            constants[f"{name}_option"] = np.array([*options.values()], dtype=np.int64).reshape(-1)
+            inputs, options = [*inputs, f"{name}_option"], {}
+        nodes.append(make.make_node(operation, inputs, [name], **options, **ATTRIBUTES.get(operation, {})))
+    for output, symbol in symbols.items():
+        nodes.append(make.make_node("Identity", [symbol.name], [output]))
+        kind = make.np_dtype_to_tensor_dtype(_onnx_dtype(symbol.dtype))
+        results.append(make.make_tensor_value_info(output, kind, [None, *symbol.shape]))
+    X = make.make_tensor_value_info("X", onnx.TensorProto.DOUBLE, [None, graph.dimension])
+    tensors = [as_tensor(value.astype(_onnx_dtype(value.dtype)), name) for name, value in constants.items()]
+    exported = make.make_model(
+        make.make_graph(nodes, "rkhs", [X], results, tensors),
+        opset_imports=[make.make_opsetid("", OPSET)],
+        ir_version=IR,
+        producer_name="rkhs",
+    )
+    if path is None:
+        return exported
+    with replacing(path) as file:
+        file.write_bytes(exported.SerializeToString())
+    return None
+
+
+def _onnx_dtype(dtype: Any) -> Any:
+    return np.dtype(object) if dtype.kind in "US" else dtype  # strings are objects for onnx

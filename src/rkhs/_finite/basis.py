@@ -21,6 +21,7 @@ from rkhs.functionals._points import centered
 
 UNITS = 32  # rounding error of entries of P in units of eps * magnitude, for sums of up to a thousand terms
 PRIME = 2**31 - 1  # the modulus of `exact_rank`; products of two residues fit int64
+UNDETERMINED = 1e-9  # basis functions of norm one on all rows count as zero on a subset below this norm
 LARGEST = 200_000  # largest number of entries of P for which the exact rank is computed, which takes about a second
 
 
@@ -223,3 +224,17 @@ def _rank(A: Matrix) -> int:
         A[rank + 1 :] = (A[rank + 1 :] - below[:, None] * row % PRIME) % PRIME
         rank += 1
     return rank
+
+
+def check_determined(undetermined: Matrix, M: Functional) -> None:
+    """Raise ValueError if some functionals depend on basis functions that nothing determines."""
+    if np.any(undetermined):
+        raise ValueError(
+            f"{M!r} depends on a basis function that no Squared term determines, so its variance is infinite: "
+            "add such a term, or omit the basis."
+        )
+
+
+def largest_entries(rows: Matrix) -> Matrix:
+    """Return the largest absolute entry of each row."""
+    return np.max(np.abs(rows), axis=1, initial=0.0)

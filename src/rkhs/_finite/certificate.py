@@ -1,37 +1,33 @@
-"""The certificate: an upper bound on the distance of an iterate from the minimum (the duality gap).
+"""The certificate: an upper bound on the distance of an iterate from the minimum (the duality gap), in any space.
 
-Any alpha with Q'alpha = 0 inside the box of the losses bounds the minimum from below, any iterate from above.  Their
+Any alpha with P'alpha = 0 inside the box of the losses bounds the minimum from below, any iterate from above.  Their
 difference is a sum of nonnegative terms (Fenchel-Young inequality), so that there is no cancellation:
 
-    gap = 1/2 |sum_i (a_i - alpha_i) z_i|^2 + sum_i w_i excess_i,    excess = loss(u) + loss*(s) - s u,  s = -alpha / w
+    gap = 1/2 |f - sum_i alpha_i z_i|^2 + sum_i w_i excess_i,    excess = loss(u) + loss*(s) - s u,  s = -alpha / w
 
-Every iterate provides two alphas: the negative gradients of the losses at its image, for which the second part vanishes
-if the losses are smooth, and its coefficients a, for which the first part vanishes.  A solver that has a better dual
-point stores it in the iterate.
+Every iterate provides an alpha, the negative gradients of the losses at its values u, for which the second part
+vanishes if the losses are smooth.  In the space of representers its coefficients are another one, for which the first
+part vanishes.  A solver that has a better dual point stores it in the iterate.
 
-Rounding errors are bounded too.  u is accurate up to e_i = UNITS eps (sqrt(sum_j (g_ij a_j)^2) + sum_k |q_ik c_k|), if
-the errors of different entries of G are independent, and the gap at the worst u within these errors is larger by
-`rounding`.  Here g_ij and q_ik are the magnitudes of the terms from which G_ij and Q_ik are computed, not of the
-entries (`Geometry.sizes`, `Basis.sizes`): the slope of a parabola is zero at its vertex, with the rounding error of the
-terms that cancel there.  An error of G changes J and its lower bound together, by `shift`, to first order.
+Rounding errors are bounded too.  The geometry of the space bounds the errors of u, of the first part, and of J (the
+`Point` of an iterate), and the gap at the worst u within these errors is larger by `rounding`.  An error of G or of
+sums changes J and its lower bound together, by `shift`, to first order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, double, inner, like, namespace, take_rows, to_numpy
-from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
+from rkhs._backend.arrays import Array, Vector, double, namespace
+from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, Point
 from rkhs._linalg.projection import project, project_convex
 
 CONVERGED = "converged"
-UNITS = 4  # rounding error of a product with G, in units of eps times the magnitudes of its terms
 FEASIBLE = 1e3  # tolerance of Q'alpha = 0, in units of eps |alpha|
-FEW = 0.6  # a product with a part of the columns of G is used below this fraction of columns, and of time
 PARTS = ("primal", "gaps", "rounding", "shift", "nothing")
 ALL = 8  # J is considered a rounding error if it is below this multiple of its rounding bound, and ..
 NOTHING = 1e3  # .. below this many units of rounding of J(0)
@@ -191,130 +187,66 @@ def relative_gap(primal: float, dual: float, rounding: float = 0.0) -> float:
 
 
 def certify(system: FiniteProblem, iterate: Iterate, tol: float = 0.0, quick: bool = False) -> Certificate:
-    """Compute the certificate of an iterate from scratch: one Gram product for f, and one for each dual point.
+    """Compute the certificate of an iterate from scratch: its values, and the distance of f from each dual point.
 
     Dual points are tried until the gap is within tol.  With `quick` only one is tried; for f = 0, where the gap is
     large anyway, it is the one that needs no product.
     """
-    return certificate_of(system, iterate, _image(system, iterate.a), tol, quick=quick)
-
-
-def _image(system: FiniteProblem, a: Array) -> Array:
-    """Return Ga, by the columns with nonzero coefficients if they are few, as for support vector machines."""
-    support = np.flatnonzero(to_numpy(namespace(a).any(a != 0, axis=1)))
-    if len(support) == 0:
-        return system.zeros(int(a.shape[1]))
-    if len(support) <= FEW * system.size and not system.exact.stored:
-        columns = system.exact.part(slice(None), support)
-        if columns.core_seconds <= FEW * system.exact.core_seconds:
-            return columns @ take_rows(a, support)
-    return system.exact @ a
-
-
-def certify_quickly(cells: Sequence[tuple[FiniteProblem, Iterate]]) -> list[Certificate]:
-    """Compute quick certificates for problems that share a Gram matrix, with two products for all of them together."""
-    if not cells:
-        return []
-    xp, exact = namespace(cells[0][1].a), cells[0][0].exact
-    ends = np.cumsum([iterate.a.shape[1] for _, iterate in cells])
-
-    def images(columns: list[Array]) -> list[Array]:
-        joined = xp.concat(columns, axis=1)
-        nonzero = xp.any(joined != 0, axis=0)
-        result = 0 * joined
-        if bool(xp.any(nonzero)):
-            result[:, nonzero] = exact @ joined[:, nonzero]
-        return [result[:, end - a.shape[1] : end] for a, end in zip(columns, ends.tolist(), strict=True)]
-
-    bounds, alphas = [], []
-    for (system, iterate), image in zip(cells, images([iterate.a for _, iterate in cells]), strict=True):
-        u = image + system.Q @ iterate.basis
-        bounds.append(_Bounds(system, iterate, image, u))
-        alphas.append(feasible(system, next(_candidates(iterate, system, u, quick=True))))
-    steps = [bound.a - alpha for bound, alpha in zip(bounds, alphas, strict=True)]
-    for bound, alpha, step, image in zip(bounds, alphas, steps, images(steps), strict=True):
-        bound.try_alpha(alpha, inner(step, image, axis=0))
-    return [bound.certificate for bound in bounds]
+    return certificate_of(system, iterate, None, tol, quick=quick)
 
 
 def certificate_of(
     system: FiniteProblem,
     iterate: Iterate,
-    image: Array,
+    image: Array | None,
     tol: float = 0.0,
     energy: Array | None = None,
     quick: bool = False,
 ) -> Certificate:
     """Compute the certificate of an iterate from its image Ga, and |a - alpha|^2 (c,) for its alpha if known."""
-    u = image + system.Q @ iterate.basis
-    bound = _Bounds(system, iterate, image, u)
-    for candidate in _candidates(iterate, system, u, quick):
+    return certificate_at(system, system.geometry.point(system, iterate, image), tol, energy, quick)
+
+
+def certificate_at(
+    system: FiniteProblem, point: Point, tol: float, energy: Array | None = None, quick: bool = False
+) -> Certificate:
+    """Compute the certificate of a point; `energy` is |f - sum_i alpha_i z_i|^2 (c,) for its own alpha if known."""
+    bounds = Bounds(system, point)
+    for candidate in point.candidates(quick):
         alpha = feasible(system, candidate)
-        bound.try_alpha(alpha, energy if alpha is iterate.alpha else None)
-        certificate = bound.certificate
+        bounds.try_alpha(alpha, energy if alpha is point.iterate.alpha else None)
+        certificate = bounds.certificate
         if certificate.within(tol) or quick or energy is not None:
             break
     return certificate
 
 
-def _candidates(iterate: Iterate, system: FiniteProblem, u: Array, quick: bool) -> Iterator[Array]:
-    """Yield dual points, possibly slightly infeasible, the most promising one first."""
-    if iterate.alpha is not None:
-        yield iterate.alpha
-    if quick and not bool(namespace(iterate.a).any(iterate.a != 0)):
-        yield iterate.a
-    yield -system.gradient(u)
-    yield iterate.a
-
-
-class _Bounds:
+class Bounds:
     """The objective of an iterate and its smallest gap over all dual points tried so far, for each output."""
 
-    def __init__(self, system: FiniteProblem, iterate: Iterate, image: Array, u: Array) -> None:
-        self.system, self.a, self.u = system, iterate.a, u
-        xp = namespace(u)
-        self.eps = float(xp.finfo(u.dtype).eps)
-        self.basis = iterate.basis
-        sizes = system.geometry.sizes
-        penalized = sizes * xp.linalg.vector_norm(sizes * iterate.a, axis=0)  # (N, c)
-        free = system.geometry.basis_sizes @ abs(iterate.basis)
-        self.error = UNITS * self.eps * (penalized + free)
-        self.primal = double(upper_bound(system, iterate.a, image, u))
-        force = system.gradient(u) + iterate.a / 2
-        shift = xp.linalg.vector_norm(sizes * iterate.a, axis=0) * xp.linalg.vector_norm(sizes * force, axis=0)
-        shift = shift + xp.linalg.vector_norm(free * force, axis=0)
-        below = xp.clip(-xp.vecdot(iterate.a, image, axis=0), 0, None) / 2  # a negative a'Ga is replaced by zero
-        self.shift = UNITS * self.eps * double(shift) + double(below)
-        if not system.definite:  # the component of a outside of {Q'a = 0} is an error
-            outside = system.Q @ (system.Q.T @ iterate.a)
-            lost = xp.linalg.vector_norm(sizes * outside, axis=0)
-            self.error = self.error + sizes * lost
-            self.shift += double(lost * xp.linalg.vector_norm(sizes * force, axis=0))
-        self.gaps, self.rounding = np.full(len(self.primal), inf), np.zeros(len(self.primal))
+    def __init__(self, system: FiniteProblem, point: Point) -> None:
+        self.system, self.point = system, point
+        self.gaps, self.rounding = np.full(len(point.primal), inf), np.zeros(len(point.primal))
 
     @property
     def certificate(self) -> Certificate:
-        nothing = NOTHING * self.eps * self.system.at_zero
-        lost = (self.primal <= ALL * self.rounding) & (self.primal <= nothing)  # all of J is a rounding error
-        rounding = np.where(lost, np.maximum(self.rounding, self.primal + self.shift), self.rounding)
-        return Certificate(self.primal, self.gaps, rounding, self.shift, nothing, self.eps)
+        point, rounding = self.point, self.rounding
+        nothing = NOTHING * point.eps * self.system.at_zero
+        lost = (point.primal <= ALL * rounding) & (point.primal <= nothing)  # all of J is a rounding error
+        rounding = np.where(lost, np.maximum(rounding, point.primal + point.shift), rounding)
+        return Certificate(point.primal, self.gaps, rounding, point.shift, nothing, point.eps)
 
-    def try_alpha(self, alpha: Array, energy: Array | None) -> None:
-        """Update the bounds with the gap of alpha; `energy` is |a - alpha|^2 if known."""
-        xp, system = namespace(alpha), self.system
-        g = self.a - alpha
-        if energy is None:
-            energy = inner(g, system.exact @ g, axis=0) if bool(xp.any(g != 0)) else xp.sum(g, axis=0)
-        sizes = system.geometry.sizes
-        rounding = UNITS * self.eps * double(xp.sum((sizes * g) ** 2, axis=0))
-        unbalanced = xp.linalg.vector_norm(system.Q.T @ alpha, axis=0)
-        rounding += double(unbalanced * xp.linalg.vector_norm(self.basis, axis=0))
-        gaps = np.clip(double(energy), 0.0, None) / 2
-        for t in system.terms:
-            block_gaps, block_rounding = excess(t, self.u[t.rows], alpha[t.rows], self.error[t.rows])
-            gaps += block_gaps
-            rounding += block_rounding
-        gaps = np.where(np.isfinite(self.primal) & double(_balanced(system.Q, alpha)).astype(bool), gaps, inf)
+    def try_alpha(self, alpha: Array, energy: Array | None = None) -> None:
+        """Update the bounds with the gap of alpha; `energy` is |f - sum_i alpha_i z_i|^2 if known."""
+        gaps, rounding = self.point.distance(alpha, energy)
+        for t in self.system.terms:
+            block_gaps, block_rounding = excess(t, self.point.u[t.rows], alpha[t.rows], self.point.error[t.rows])
+            gaps, rounding = gaps + block_gaps, rounding + block_rounding
+        gaps = np.where(np.isfinite(self.point.primal), gaps, inf)
+        # J may be smaller by the shift, so that the gap relative to it is larger.
+        rest = np.where(np.isfinite(self.point.primal), self.point.primal - self.point.shift, 0.0)
+        share = np.where(rest > 0, (gaps + rounding) / np.where(rest > 0, rest, 1.0), 1.0)
+        rounding = rounding + np.minimum(share, 1.0) * self.point.shift
         better = gaps + rounding < self.gaps + self.rounding
         self.gaps, self.rounding = np.where(better, gaps, self.gaps), np.where(better, rounding, self.rounding)
 
@@ -348,32 +280,19 @@ def dual_value(system: FiniteProblem, alpha: Array, image: Array) -> Array:
     return -namespace(alpha).vecdot(alpha, image, axis=0) / 2 - system.conjugate(alpha)
 
 
-def upper_bound(system: FiniteProblem, a: Array, image: Array, u: Array) -> Array:
-    """Return J (c,); infinity if the kernel is conditionally positive definite and Q'a = 0 is violated.
-
-    An a whose norm is within the rounding error of J counts as 0, which is feasible.
-    """
-    xp = namespace(a)
-    value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.loss(u)
-    if system.definite:
-        return value
-    size = xp.linalg.vector_norm(a, axis=0)
-    outside = xp.linalg.vector_norm(system.Q.T @ a, axis=0) > 1e-6 * size
-    matters = size * xp.linalg.vector_norm(image, axis=0) > like(np.asarray(system.rounding), value)
-    return xp.where(outside & matters, xp.full_like(value, inf), value)
-
-
 def lower_bound(system: FiniteProblem, alpha: Array, image: Array) -> Array:
     """Return the dual objective (c,) of an alpha in the box, or minus infinity if Q'alpha = 0 does not hold."""
     value = dual_value(system, alpha, image)
-    return namespace(alpha).where(_balanced(system.Q, alpha), value, namespace(alpha).full_like(value, -inf))
+    return namespace(alpha).where(balanced(system.Q, alpha), value, namespace(alpha).full_like(value, -inf))
 
 
 def feasible(system: FiniteProblem, alpha: Array) -> Array:
     """Return alpha if it is dual feasible, else its projection onto the feasible set."""
+    if not system.terms:
+        return alpha
     xp = namespace(alpha)
     inside = _inside(system.terms, alpha)
-    if not bool(xp.all(_balanced(system.Q, inside))):
+    if not bool(xp.all(balanced(system.Q, inside))):
         return project_dual(system.terms, system.Q, alpha)
     return alpha if bool(xp.all(inside == alpha)) else inside
 
@@ -391,7 +310,7 @@ def project_dual(terms: Sequence[LossBlock], Q: Array, alpha: Array) -> Array:
     if not Q.shape[1]:
         return _inside(terms, alpha)
     nearest = project_convex(alpha, lambda x: _inside(terms, x), Q)
-    return xp.where(_balanced(Q, nearest), nearest, xp.zeros_like(nearest))
+    return xp.where(balanced(Q, nearest), nearest, xp.zeros_like(nearest))
 
 
 def _inside(terms: Sequence[LossBlock], alpha: Array) -> Array:
@@ -406,7 +325,7 @@ def _free(t: LossBlock) -> bool:
     return t.loss.quadratic and bool(namespace(t.weight).all(t.weight > 0))
 
 
-def _balanced(Q: Array, alpha: Array) -> Array:
+def balanced(Q: Array, alpha: Array) -> Array:
     """Return for each output whether Q'alpha = 0 up to rounding."""
     xp = namespace(alpha)
     if not alpha.shape[0]:

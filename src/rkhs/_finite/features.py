@@ -1,348 +1,427 @@
-"""Loss blocks in explicit features: moments of squared losses and rows of other losses, summed over blocks of data.
+"""The finite problem in stored features: a quadratic function of theta = (c, tau) plus losses on rows.
 
-With f = sum_j c_j p_j + sum_a tau_a psi_a and theta = (c, tau), a term of squared losses is
+    min over theta = (c, tau)    1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(offset_i + (E theta)_i)
 
-    sum_i w_i ((E theta)_i - b_i)^2 = theta'M theta - 2 m'theta + constant,    E = [P, L(psi)]
+tau are the coefficients of orthonormal functions of a space and c those of the basis, E = [P, L(psi)].  S contains the
+squared norm |tau|^2 and 2M for the moments M of the terms whose squared losses are summed up (`sums`); the others keep
+their rows E.  The same holds on the span of a few directions, on which solvers minimize J (`solvers._reduced`).
 
-with M = E'WE, m = E'Wb and b'Wb, sums over rows that are computed one tile at a time, without storing E.  Other losses
-need their rows E, which are stored up to a limit (`KEPT_BYTES`).
+The gap of theta is that of alpha on the kept rows and, on the summed ones, alpha_i = -2 w_i (u_i - b_i) at theta,
+except that c is changed such that alpha vanishes on the basis: with h = (S theta + linear - E'alpha)_tau after that,
 
-Rows belong to groups whose weights can be changed later: row i has the share s_ij in group j, and with a factor f_j for
-each group its weight is w_i sum_j s_ij f_j.  A fold excludes a group by a factor of 0, and a grid of weights multiplies
-all groups, without another pass over the rows.
+    gap = 1/2 |h|^2 + 1/2 dc'S dc + sum_i w_i excess_i
+
+over all functions of the space.  Sums are accurate to a unit of rounding, and this error is large in functions of a
+small norm: the solution avoids functions whose part of S is lost in it, and the certificate includes it.
+
+Rounding.  With tau on orthonormal functions psi D t, t = V tau / sqrt(values), three quantities are inexact.  To first
+order, and at worst (Higham, Accuracy and Stability of Numerical Algorithms, ch. 2 and 3; for eigenvectors: Golub and
+Van Loan, Matrix Computations, 8.1):
+
+* the norm: D K D is accurate to units of its largest eigenvalue, in its entries and in the residual of its
+  eigenvectors.  The nominally orthonormal functions have the Gram matrix I + dM, |tau'dM tau| <= e largest |t|^2;
+* sums: moments of psi D are accurate to units of their norm;
+* rows that were transformed into orthonormal functions, to be kept or summed up after that: u_i is accurate to
+  e s_i |t|, s_i the size of the numbers that row i is computed from.  It contributes sum_i alpha_i s_i e |t| to the
+  gap, and where alpha is small sum_i w_i (e s_i |t|)^2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import add
-from typing import Any, NamedTuple
+from functools import cached_property
+from itertools import pairwise
+from math import inf
+from typing import Any
 
 import numpy as np
+import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy, unique_rows, zeros
-from rkhs._backend.memory import out_of_memory, release_memory
-from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
-from rkhs._finite.term import Term
-from rkhs._gram.jets import same_points
-from rkhs._gram.operator import cancellation_ratio, magnitudes
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, double, like, namespace, to_numpy
+from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._finite.basis import UNDETERMINED, check_determined, largest_entries, on_basis, orthonormal
+from rkhs._finite.certificate import FEASIBLE
+from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock, Point, consecutive
+from rkhs._finite.sums import FeatureSums, KeptRows, Moments, Rows
+from rkhs._gram.operator import gram
+from rkhs._linalg.saddle import Curvature, with_ridge, with_ridge_on
 from rkhs._progress import report_progress
-from rkhs._spaces.base import TILE_ROWS, DenseSpace, Orthonormal, square
+from rkhs._spaces.base import UNIT, FiniteSpace, Orthonormal
 from rkhs.functionals._base import Functional
-from rkhs.functionals._points import pointwise
-from rkhs.losses._base import Loss
 
-KEPT_BYTES = 2**29  # memory limit, in bytes, for the rows of losses that are not quadratic
-PATTERNS = 4  # rows are grouped by the folds that contain them up to this many groups per fold
+# Reads rows again that were too many to keep: (term, transform) -> E transform, targets and weights.
+Reread = Callable[[int, Matrix], tuple[Any, Matrix, Matrix]]
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """The moments F'WF = [M, m; m', b'Wb] with F = [E, b] of a squared loss, for each group of rows."""
+class Accuracy:
+    """The sizes from which the rounding errors of features follow; see the module."""
 
-    loss: Loss
-    sums: Array  # (g, r + p + c, r + p + c)
-    cancellation_ratio: float = 1.0  # the largest ratio of the magnitudes of rows to their norms (cancellation)
-    strongest: float = 0.0  # the largest product of the weight of a row and its squared magnitude
-    count: int = 0  # number of functionals with a positive weight
+    values: Vector  # (m - r,) the eigenvalues of D K D
+    summed_orthonormal: bool  # whether sums were computed in the orthonormal functions
+    norms: Matrix  # (2, 3), norms of the moments of (c, t) with (c, t, targets)
+    strongest: float  # the largest w_i s_i^2 of rows that were transformed and then summed up
+    count: int  # the number of rows that were summed up
+    magnitudes: Sequence[Matrix]  # for each block, s_i and the sizes of the basis functions (t, 1 + r)
 
-    def __add__(self, other: Moments) -> Moments:
-        cancellation_ratio, strongest = (
-            max(self.cancellation_ratio, other.cancellation_ratio),
-            max(self.strongest, other.strongest),
-        )
-        return Moments(self.loss, self.sums + other.sums, cancellation_ratio, strongest, self.count + other.count)
-
-    def times(self, factor: float) -> Moments:
-        """Return the moments with all weights multiplied by a factor."""
-        return replace(self, sums=factor * self.sums, strongest=factor * self.strongest)
-
-    def weighted(self, factors: Any) -> Matrix:
-        """Return F'WF with weights multiplied by a factor for each group, or by one factor."""
-        return np.tensordot(np.broadcast_to(np.asarray(factors, dtype=np.float64), len(self.sums)), self.sums, axes=1)
-
-
-class Rows(NamedTuple):
-    """Rows E (t, r + p), targets (t, c), weights (t, 1), magnitudes (t, 1 + r) and shares (t, g) in groups.
-
-    Magnitudes bound the terms from which a row is computed: for functions of unit norm, and for each basis function.
-    """
-
-    E: Any
-    target: Matrix
-    weight: Matrix
-    magnitudes: Matrix
-    shares: Matrix
-
-    def weighted(self, factors: Any) -> Rows:
-        """Return the rows of positive weight, with weights multiplied by a factor for each group, or by one factor."""
-        weight = (
-            self.weight * (self.shares @ np.broadcast_to(np.asarray(factors, float), self.shares.shape[1]))[:, None]
-        )
-        positive = weight[:, 0] > 0
-        rows = self._replace(weight=weight)
-        return rows if np.all(positive) else Rows(*(part[positive] for part in rows))
-
-
-@dataclass(frozen=True, eq=False)
-class KeptRows:
-    """The stored rows of a loss that is not quadratic, in tiles; `tiles` is None if they exceed the memory limit."""
-
-    loss: Loss
-    count: int
-    tiles: tuple[Rows, ...] | None
-
-    def __add__(self, other: KeptRows) -> KeptRows:
-        tiles = None if self.tiles is None or other.tiles is None else self.tiles + other.tiles
-        exceeded = tiles is not None and sum(tile.E.nbytes for tile in tiles) > KEPT_BYTES
-        return KeptRows(self.loss, self.count + other.count, None if exceeded else tiles)
-
-    def times(self, factor: float) -> KeptRows:
-        """Return the rows with all weights multiplied by a factor."""
-        tiles = None if self.tiles is None else tuple(tile._replace(weight=factor * tile.weight) for tile in self.tiles)
-        return replace(self, tiles=tiles)
-
-    def joined(self) -> Rows:
-        """Concatenate all tiles."""
-        assert self.tiles
-        return self.tiles[0] if len(self.tiles) == 1 else Rows(*map(np.concatenate, zip(*self.tiles, strict=True)))
-
-
-def grouped(folds: list[Vector]) -> tuple[Matrix, list[Vector]]:
-    """Group rows by their factors in all folds: return shares (t, g) and the factors (g,) of each fold.
-
-    `folds` contains the factors (t,) of the rows in each fold.  Rows with equal factors in all folds form a group; if
-    there are too many such groups, each fold is a group.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> shares, factors = grouped([np.array([0.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0])])
-    >>> shares.tolist(), [fold.tolist() for fold in factors]
-    ([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]])
-    """
-    columns = np.stack(folds, axis=1)
-    patterns, _, codes = unique_rows(columns)
-    if len(patterns) > PATTERNS * len(folds):
-        return columns, list(np.eye(len(folds)))
-    return (codes.reshape(-1, 1) == np.arange(len(patterns))).astype(np.float64), list(patterns.T)
-
-
-@dataclass(frozen=True, eq=False)
-class FeatureBlocks:
-    """The loss blocks of a problem in explicit features, one for each term; `+` adds two blocks of data.
-
-    The features are the functions psi of the space, or orthonormal `functions` in it.  The latter cost three times as
-    much and have no closed forms, but keep digits that moments of nearly dependent psi lose.
-    """
-
-    space: DenseSpace
-    basis: FunctionSpace | None  # the unpenalized functions
-    outputs: int | None
-    blocks: tuple[Moments | KeptRows, ...]
-    functions: Orthonormal | None = None
+    @cached_property
+    def lengths(self) -> Vector:
+        """The lengths |t| of the coefficients in the functions of the space, for unit vectors tau."""
+        return 1 / np.sqrt(self.values)
 
     @property
-    def rank(self) -> int:
-        """The number r of basis functions."""
-        return 0 if self.basis is None else self.basis.size(self.space.dimension)
+    def resolved(self) -> int:
+        """The number of functions above rounding: errors of the moments of psi D grow by 1 / values."""
+        if self.summed_orthonormal:
+            return len(self.values)
+        threshold = min(UNIT * float(self.norms[1, 1]), float(self.values[:1].sum()) / 2)
+        return int(np.count_nonzero(self.values > threshold))
+
+    def errors(self, c: Matrix, tau: Matrix, squared: Vector, felt: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+        """Return bounds on rounding errors: of |h|, of the rest of the gap, of J without the kept rows, of u_i / s_i.
+
+        `squared` are the losses that were summed up at theta, and `felt` is the norm of s alpha of the kept rows.  The
+        length |t| is that of coefficients in the functions in which errors were made: those of the space for norms and
+        rows, those that were summed up for sums.
+        """
+        lengths, largest = self.lengths[:, None], float(self.values[:1].sum())
+        summed_lengths = np.ones_like(lengths) if self.summed_orthonormal else lengths
+        basis, long, summed = (np.linalg.norm(part, axis=0) for part in (c, lengths * tau, summed_lengths * tau))
+        of_sums = UNIT * (self.norms @ np.stack([basis, summed, np.ones_like(basis)]))  # (2, c)
+        turned = 2 * np.sqrt(self.strongest * squared)  # a bound of the norm of s alpha of the transformed rows
+        force = of_sums[1] * summed_lengths + UNIT * (felt + turned + largest * long) * lengths
+        excess = self.count * self.strongest * (UNIT * long) ** 2
+        value = of_sums[0] * basis + of_sums[1] * summed + UNIT * (turned + largest * long) * long
+        return np.linalg.norm(force, axis=0), of_sums[0] * basis + excess, value + excess, UNIT * long
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureGeometry(Geometry):
+    """A quadratic function of theta = (c, tau), and rows E with the values u = offset + E theta of functionals."""
+
+    square: Matrix  # S (m, m)
+    linear: Matrix  # (m, c)
+    constant: Vector  # (c,)
+    rank: int  # r, the number of variables c, which come first and which S need not determine
+    E: tuple[Any, ...] = ()  # (t, m) for each block
+    offset: Array | None = None  # (N, 1)
+    accuracy: Accuracy | None = None  # needed for certificates
+
+    @property
+    def summed_at_zero(self) -> Vector:
+        return self.constant
 
     @property
     def size(self) -> int:
-        """The number r + p of features."""
-        return self.rank + (self.space.size if self.functions is None else len(self.functions.values))
+        return sum(len(E) for E in self.E)
 
-    @classmethod
-    def of(
-        cls,
-        space: DenseSpace,
-        basis: FunctionSpace | None,
-        terms: Sequence[Term],
-        outputs: int | None,
-        functions: Orthonormal | None = None,
-        *,
-        limit: float | None = None,
-        shares: Mapping[int, Matrix] | None = None,
-    ) -> FeatureBlocks:
-        """Compute the loss blocks of terms that are in memory, one tile at a time.
+    @cached_property
+    def basis(self) -> Curvature:
+        """The factorized part of S in c alone."""
+        return Curvature.of(self.square[: self.rank, : self.rank], self.rank)
 
-        `limit` is the memory, in bytes, for stored rows; `shares` maps indices of terms to the shares (t, g) of their
-        rows in groups.
-        """
-        empty = cls(space, basis, outputs, (), functions)
-        height = space.tile_rows
-        while True:
-            try:
-                sums = _Accumulator(empty, terms, KEPT_BYTES if limit is None else limit, shares or {}, height)
-                return replace(empty, blocks=tuple(sums.blocks()))
-            except out_of_memory():  # the device has less memory than it reports: retry with smaller tiles
-                release_memory()
-                if height <= TILE_ROWS:
-                    raise MemoryError(
-                        f"The device has too little memory for {space.size} functions, even {height} rows at a time: "
-                        "use fewer functions, or omit `device`."
-                    ) from None
-                height = max(TILE_ROWS, height // 4)
+    @property
+    def resolved(self) -> int:
+        """The number of variables, c first, above rounding."""
+        return len(self.square) if self.accuracy is None else self.rank + self.accuracy.resolved
 
-    def __add__(self, other: FeatureBlocks) -> FeatureBlocks:
-        return replace(self, blocks=tuple(map(add, self.blocks, other.blocks)))
+    @cached_property
+    def curvature(self) -> Curvature:
+        """The factorized S of the resolved variables."""
+        square = self.square[: self.resolved, : self.resolved]
+        return Curvature.of(with_ridge_on(square, self.rank), self.rank)
 
-    def times(self, factors: Sequence[float]) -> FeatureBlocks:
-        """Return the blocks with the weights of each term multiplied by a factor."""
-        blocks = tuple(block.times(factor) for block, factor in zip(self.blocks, factors, strict=True))
-        return replace(self, blocks=blocks)
+    @cached_property
+    def Q(self) -> Array:
+        """The values of the basis functions that S does not determine, orthonormalized."""
+        unseen = self.basis.unseen
+        if not unseen.size:
+            return np.zeros((self.size, 0))
+        units = np.eye(self.rank, len(self.square))  # one column at a time, because rows may have to be read again
+        P = np.stack([np.concatenate([E @ unit for E in self.E]) for unit in units], axis=1)
+        values, sizes = P @ unseen, np.abs(P) @ np.abs(unseen)
+        return orthonormal(np.where(np.abs(values) <= UNIT * sizes, 0.0, values), EPS)[0]  # zero up to rounding
+
+    def start(self, columns: int) -> Iterate:
+        return self.iterate(np.zeros((len(self.square), columns)))
+
+    def iterate(self, theta: Matrix, alpha: Matrix | None = None) -> Iterate:
+        """Return coefficients theta (m, c) as an iterate."""
+        return Iterate(theta[self.rank :], theta[: self.rank], alpha)
+
+    def some(self, which: Any) -> FeatureGeometry:
+        return replace(self, linear=self.linear[:, which], constant=self.constant[which])
+
+    def leading(self, count: int) -> FeatureGeometry:
+        """Return the features of the first variables, with a diagonal of rounding errors that keeps S definite."""
+        square = with_ridge(self.square[:count, :count], self.square)
+        return FeatureGeometry(
+            square, self.linear[:count], self.constant, self.rank, tuple(E[:, :count] for E in self.E), self.offset
+        )
+
+    def values(self, theta: Matrix) -> Array:
+        """Return u (N, c) for theta (m, c)."""
+        return self.changes(theta) if self.offset is None else self.offset + self.changes(theta)
+
+    def changes(self, theta: Matrix) -> Array:
+        """Return E theta (N, c)."""
+        parts = [E @ (like(theta, E) if hasattr(E, "dtype") else theta) for E in self.E]
+        if not parts:
+            return np.zeros((0, theta.shape[1]))
+        return parts[0] if len(parts) == 1 else namespace(parts[0]).concat(parts, axis=0)
+
+    def adjoint(self, system: FiniteProblem, alpha: Array) -> Matrix:
+        """Return E'alpha (m, c) for alpha (N, c)."""
+        total = np.zeros((len(self.square), alpha.shape[1]))
+        for E, t in zip(self.E, system.terms, strict=True):
+            total += E.T @ alpha[t.rows]
+        return total
+
+    def energy(self, theta: Matrix) -> Vector:
+        """Return the quadratic function (c,) at theta (m, c)."""
+        return self.constant + np.sum(theta * (self.linear + self.square @ theta / 2), axis=0)
+
+    def point(self, system: FiniteProblem, iterate: Iterate, image: Array | None = None) -> FeaturePoint:
+        return FeaturePoint(self, system, iterate)
 
 
-class _Accumulator:
-    """Partial sums of the loss blocks of terms in memory."""
+class FeaturePoint(Point):
+    """An iterate theta = (c, tau) with u = E theta; see the module for its rounding errors."""
 
-    def __init__(
-        self, empty: FeatureBlocks, terms: Sequence[Term], limit: float, shares: Mapping[int, Matrix], height: int
-    ) -> None:
-        self.terms, self.limit, self.shares, self.height = terms, limit, shares, height
-        self.space, self.basis, self.rank, self.outputs = empty.space, empty.basis, empty.rank, empty.outputs or 1
-        self.turn = None if empty.functions is None else like(empty.functions.map, empty.space.prototype)
-        self.psi = slice(empty.rank, empty.size)
-        self.done, self.all, self.bytes = 0.0, max(sum(term.size for term in terms), 1), 0
-        self.moments: dict[int, Moments] = {}
-        self.kept: dict[int, list[Rows] | None] = {k: [] for k, term in enumerate(terms) if not term.loss.quadratic}
-        for k, term in enumerate(terms):
-            if k not in self.kept:
-                groups, size = shares[k].shape[1] if k in shares else 1, empty.size + self.outputs
-                count = int(np.count_nonzero(np.broadcast_to(np.asarray(term.weight), (term.size,)) > 0))
-                self.moments[k] = Moments(term.loss, zeros((groups, size, size), self.space.prototype), count=count)
+    eps = EPS
 
-    def blocks(self) -> Iterator[Moments | KeptRows]:
-        """Sum all terms, those at the same points together, and yield their blocks."""
-        groups: list[tuple[Array | None, list[int]]] = []
-        for k in range(len(self.terms)):
-            points = self._points(k)
-            for first, members in groups:
-                if points is not None and first is not None and same_points(first, points):
-                    members.append(k)
-                    break
+    def __init__(self, geometry: FeatureGeometry, system: FiniteProblem, iterate: Iterate) -> None:
+        assert geometry.accuracy is not None, "a certificate needs the accuracy of the features"
+        self.geometry, self.system, self.iterate, self.accuracy = geometry, system, iterate, geometry.accuracy
+        self.theta = theta = np.concatenate([iterate.basis, iterate.a])
+        c, tau = iterate.basis, iterate.a
+        self.u = geometry.values(theta)
+        self.slopes = geometry.square @ theta + geometry.linear  # of the quadratic function
+        norm = np.sum(tau**2, axis=0) / 2
+        sums = geometry.constant + np.sum(theta * (self.slopes + geometry.linear), axis=0) / 2 - norm
+        self.squared = np.maximum(sums, 0.0)  # the losses that were summed up; negative values are rounding errors
+        self.primal = norm + self.squared + system.loss(self.u)
+        _, _, value, image = self.accuracy.errors(c, tau, self.squared, 0.0 * norm)
+        sizes = np.concatenate([np.zeros((0, 1 + geometry.rank)), *self.accuracy.magnitudes])
+        self.sizes, self.error = sizes[:, :1], UNIT * (np.abs(self.u) + sizes[:, 1:] @ np.abs(c)) + sizes[:, :1] * image
+        self.value_error = value + self.squared - sums + UNIT * (geometry.constant + self.primal)
+        self.shift = self.value_error
+
+    def candidates(self, quick: bool) -> Iterator[Array]:
+        if self.iterate.alpha is not None:
+            yield self.iterate.alpha
+        yield -self.system.gradient(self.u)
+
+    def distance(self, alpha: Array, energy: Array | None = None) -> tuple[Vector, Vector]:
+        """Return 1/2 |h|^2 + 1/2 dc'S dc, and its rounding error, for each output."""
+        geometry, r = self.geometry, self.geometry.rank
+        pressed, basis = self.slopes - geometry.adjoint(self.system, alpha), geometry.basis
+        move = -basis.seen @ (basis.seen.T @ pressed[:r])
+        h = (pressed + geometry.square[:, :r] @ move)[r:]
+        gaps = np.sum(h**2, axis=0) / 2 + np.sum(move * (geometry.square[:r, :r] @ move), axis=0) / 2
+        scale = np.linalg.norm(self.slopes[:r], axis=0) + np.sum(np.abs(alpha), axis=0)  # basis functions of size 1
+        unbalanced = np.any(np.abs(basis.unseen.T @ pressed[:r]) > FEASIBLE * EPS * scale, axis=0)
+        blocks = self.system.terms
+        felt = sum((np.linalg.norm((self.sizes * alpha)[t.rows], axis=0) for t in blocks), np.zeros(len(gaps)))
+        force, rest, _, _ = self.accuracy.errors(self.iterate.basis, self.iterate.a, self.squared, felt)
+        moved = sum((np.linalg.norm((alpha * self.error)[t.rows], axis=0) for t in blocks), np.zeros(len(gaps)))
+        self.shift = self.value_error + moved
+        rounding = force * (np.linalg.norm(h, axis=0) + force / 2) + rest
+        return np.where(unbalanced, inf, gaps), rounding
+
+
+class FeatureTerms:
+    """The terms of a problem in the orthonormal functions of a space whose matrices are stored.
+
+    Sums are transformed into these functions once; for each weighting in a grid of weights and folds the problem is
+    then a combination of p x p matrices.
+    """
+
+    def __init__(self, sums: FeatureSums, reread: Reread | None = None) -> None:
+        self.space, self.basis, self.outputs = sums.space, sums.basis, sums.outputs
+        self.reread, self.rank, self.columns = reread, sums.rank, sums.outputs or 1
+        self.functions = sums.functions or Orthonormal.of(sums.space)
+        self.size = self.rank + len(self.functions.values)  # m
+        self.summed_orthonormal = sums.functions is not None
+        basis = np.eye(self.rank)
+        self.to_orthonormal = (
+            np.eye(self.size) if self.summed_orthonormal else scipy.linalg.block_diag(basis, self.functions.map)
+        )
+        self.losses = [block.loss for block in sums.blocks]
+        self.norms = [self._norms(block) for block in sums.blocks]
+        self.blocks = [self._transformed(block) for block in sums.blocks]
+
+    def _norms(self, block: Moments | KeptRows) -> Matrix:
+        """Return the norms (2, 3) of the moments of basis functions and psi D with each other and with the targets."""
+        if isinstance(block, KeptRows):
+            return np.zeros((2, 3))
+        size = len(self.to_orthonormal)
+        D = np.ones(size) if self.summed_orthonormal else np.concatenate([np.ones(self.rank), self.functions.D])
+        D = np.concatenate([D, np.ones(self.columns)])
+        sums, ends = D[:, None] * block.sums * D, [0, self.rank, size, len(D)]
+        c, psi, b = (slice(*pair) for pair in pairwise(ends))
+        return block.cancellation_ratio * np.array(
+            [[np.linalg.norm(sums[:, i, j]) for j in (c, psi, b)] for i in (c, psi)]
+        )
+
+    def _transformed(self, block: Moments | KeptRows) -> Moments | Rows | KeptRows:
+        """Return a block in orthonormal functions; one whose rows must be read again is returned unchanged."""
+        if isinstance(block, Moments):
+            if self.summed_orthonormal:
+                return block
+            transform = scipy.linalg.block_diag(self.to_orthonormal, np.eye(self.columns))
+            return replace(block, sums=np.stack([transform.T @ (matrix @ transform) for matrix in block.sums]))
+        if block.count and block.tiles is None and self.reread is None:
+            raise MemoryError(
+                f"{block.count} rows with the loss {block.loss!r} and {len(self.to_orthonormal)} features do not fit "
+                "in memory: use a squared loss, which is summed up, or an estimator or rkhs.streams.StreamedProblem "
+                "with rows that can be read again: arrays, files, or a function that returns an iterator."
+            )
+        if not block.count or block.tiles is None:
+            return block
+        rows = block.joined()
+        return rows if self.summed_orthonormal else rows._replace(E=rows.E @ self.to_orthonormal)
+
+    @property
+    def quadratic(self) -> bool:
+        """Whether all losses are squared."""
+        return all(loss.quadratic for loss in self.losses)
+
+    @property
+    def summary(self) -> str:
+        """The number of functions of the space, and their rank if they are dependent."""
+        rank, size = len(self.functions.values), self.space.size
+        return f"{size} functions" if rank == size else f"{size} functions of numerical rank {rank}"
+
+    @property
+    def hidden(self) -> int:
+        """The number of functions that rounding hides."""
+        return self.space.hidden(self.functions) if len(self.functions.values) < self.space.size else 0
+
+    @property
+    def free(self) -> int:
+        """The degrees of freedom N - r of squared losses, without terms whose targets are all zero."""
+        blocks = [block for block in self.blocks if isinstance(block, Moments)]
+        zero_targets = [block for block in blocks if not np.any(block.sums[:, -self.columns :, -self.columns :])]
+
+        def degrees(subset: list[Moments]) -> int:
+            total = sum((block.weighted(1.0)[: self.rank, : self.rank] for block in subset), np.zeros((self.rank,) * 2))
+            return sum(block.count for block in subset) - int(np.linalg.matrix_rank(total, hermitian=True))
+
+        return degrees(blocks) - degrees(zero_targets)
+
+    def may_gain_digits(self, rows: float) -> bool:
+        """Return whether sums in orthonormal functions may be more accurate than these, at an acceptable cost."""
+        # 1e12 operations take about a minute.
+        cheap = rows * self.space.size**2 <= 1e12
+        return cheap and not self.summed_orthonormal and any(loss.quadratic for loss in self.losses)
+
+    def coefficients(self, iterate: Iterate) -> tuple[Matrix, Matrix]:
+        """Return the coefficients of the psi (p, c), and those of the basis functions (r, c)."""
+        return self.functions.map @ iterate.a, iterate.basis
+
+    def weighted(self, factors: Sequence[Any] | None = None) -> FiniteProblem:
+        """Return the problem with a factor, or one for each group of rows, on the weights of each term."""
+        factors = [1.0] * len(self.blocks) if factors is None else factors
+        m, sums = self.size, np.zeros((self.size + self.columns,) * 2)
+        kept: list[LossBlock] = []
+        rows: list[Rows] = []
+        norms, strongest, count = np.zeros((2, 3)), 0.0, 0
+        for k, (block, factor) in enumerate(zip(self.blocks, factors, strict=True)):
+            if isinstance(block, Moments):
+                sums += block.weighted(factor)
+                norms += 2 * np.max(factor) * self.norms[k]
+                strongest += float(np.max(factor)) * block.strongest if self.summed_orthonormal else 0.0
+                count += block.count
+                continue
+            if isinstance(block, Rows):
+                found = block.weighted(factor)
+            elif block.count:
+                assert self.reread is not None
+                ones = np.ones((1, 1 + self.rank))
+                found = Rows(*self.reread(k, self.to_orthonormal), ones, ones[:, :1])
             else:
-                groups.append((points, [k]))
-        for points, members in groups:
-            roots = {k: root for k in members if points is not None and (root := self._roots(k)) is not None}
-            values = [k for k in members if points is not None and self.terms[k].functional.order == 0]
-            for k in members:
-                if k not in roots and k not in values:
-                    self._add_rows(k)
-            if roots or values:
-                self._add_tiles(points, values, roots)
-        for k, term in enumerate(self.terms):
-            if k in self.kept:
-                tiles = self.kept[k]
-                yield KeptRows(term.loss, term.size, None if tiles is None else tuple(tiles))
-            else:
-                yield replace(self.moments[k], sums=to_numpy(self.moments[k].sums))
+                continue
+            if len(found.weight):
+                sizes = np.broadcast_to(found.magnitudes, (len(found.weight), 1 + self.rank))
+                rows.append(found._replace(magnitudes=sizes))
+                kept.append(LossBlock(slice(0, len(found.weight)), self.losses[k], found.target, found.weight))
+        square, linear, constant = sums[:m, :m] + sums[:m, :m].T, -2 * sums[:m, m:], np.diag(sums[m:, m:])
+        tau = np.arange(self.rank, m)
+        square[tau, tau] += 1.0
+        accuracy = Accuracy(
+            self.functions.values, self.summed_orthonormal, norms, strongest, count, [one.magnitudes for one in rows]
+        )
+        E = tuple(one.E for one in rows)
+        geometry = FeatureGeometry(square, linear, constant, self.rank, E, accuracy=accuracy)
+        return FiniteProblem(geometry, consecutive(kept), self.outputs)
 
-    def _points(self, k: int) -> Array | None:
-        """Return the points of a term of values or full gradients with closed forms in the space; None for others."""
-        part = pointwise(self.terms[k].functional)
-        if self.turn is not None or part is None or part.weight != 1.0:
-            return None
-        return None if self.space.tile(part.atoms.points[:0]) is None else part.atoms.points
-
-    def _roots(self, k: int) -> Matrix | None:
-        """Return the square roots (t, 1) of the weights of a term of full gradients with target 0; None for others.
-
-        The basis must be constant, so that only the normal matrix of the space is needed.
-        """
-        term, constant = self.terms[k], isinstance(self.basis, Polynomials) and self.basis.degree <= 0
-        if k in self.shares or not term.functional.order or not term.loss.quadratic:
-            return None
-        if not (self.basis is None or constant) or np.any(to_numpy(term.target)):
-            return None
-        if isinstance(term.weight, float):
-            return np.full((term.size // term.functional.dimension, 1), term.weight**0.5)
-        weight = term.weight.reshape(-1, term.functional.dimension)
-        return None if np.any(weight != weight[:, :1]) else np.sqrt(weight[:, :1])
-
-    def _add_tiles(self, points: Array, values: list[int], roots: dict[int, Matrix]) -> None:
-        """Add values and gradients at the same points, by closed forms."""
-        per_point = sum(self.terms[k].size for k in (*values, *roots)) / max(int(points.shape[0]), 1)
-        products: dict[int, list[Array]] = {}
-        for rows in self.space.tiles(int(points.shape[0]), self.height):
-            self._report(per_point * (rows.stop - rows.start))
-            tile = self.space.tile(points[rows])
-            assert tile is not None
-            unit = None  # E'E of the values
-            for k in values:
-                normal = self._add(k, rows, self.terms[k].functional.take(rows), tile.values)
-                weight = _uniform(self.terms[k].weight, rows)
-                if normal is not None and weight and tile.alike:
-                    unit = normal / weight
-            for k, root in roots.items():
-                weight = _uniform(self.terms[k].weight, slice(None))
-                known = None if unit is None or not weight else weight * unit
-                tile_products = tile.gradient_products(like(root[rows], self.space.prototype), known)
-                products[k] = list(map(add, products[k], tile_products)) if k in products else tile_products
-        for k, total in products.items():
-            sums = self.moments[k].sums
-            sums[0, self.psi, self.psi] += like(self.space.gradient_normal(total), sums)
-
-    def _add_rows(self, k: int) -> None:
-        """Add a term of any functionals, one tile of rows at a time."""
-        functional, size = self.terms[k].functional, self.terms[k].size
-        for rows in self.space.tiles(size, self.height):
-            self._report(rows.stop - rows.start)
-            subset = functional if size <= self.height else functional.take(rows)
-            E = self.space.rows(subset)
-            self._add(k, rows, subset, E if self.turn is None else E @ self.turn)
-            if k in self.moments:
-                subset, moments = self.space.on_device(subset), self.moments[k]
-                sizes = to_numpy(magnitudes(self.space.kernel, subset))
-                strongest = float(np.max(self._weight(k, rows, sizes) * sizes**2, initial=moments.strongest))
-                ratio = max(moments.cancellation_ratio, cancellation_ratio(self.space.kernel, subset))
-                self.moments[k] = replace(moments, cancellation_ratio=ratio, strongest=strongest)
-
-    def _report(self, count: float) -> None:
-        """Report progress before the next `count` functionals."""
-        report_progress(min(self.done / self.all, 1.0))
-        self.done += count
-
-    def _weight(self, k: int, rows: slice, E: Array) -> Array:
-        """Return the weights (t, 1) of some rows; those of all rows of a term may need much memory."""
-        weight = self.terms[k].weight
-        return like(np.full((len(E), 1), weight) if isinstance(weight, float) else weight[rows, None], E)
-
-    def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Array | None:
-        """Add rows E (t, p) of a term; return E'WE if the shares of each row sum to one."""
-        term, xp, weight = self.terms[k], namespace(E), self._weight(k, rows, E)
-        target = term.target[rows] if term.target.ndim == 2 else term.target[rows, None]
-        target = like(namespace(target).broadcast_to(target, (len(E), self.outputs)), E)
-        P = E[:, :0] if self.basis is None else like(functional.assemble(self.basis.on), E)
-        shares = self.shares[k][rows] if k in self.shares else np.ones((len(E), 1))
-        if k in self.kept:
-            self._keep(k, functional, xp.concat([P, E], axis=1), target, weight, shares)
-            return None
-        F, sums, total = xp.concat([P, E, target], axis=1), self.moments[k].sums, 0.0
-        for group, share in enumerate(shares.T):
-            members = slice(None) if len(shares.T) == 1 else np.flatnonzero(share)  # a copy, which `square` overwrites
-            normal = square(F[members], xp.sqrt(weight[members] * like(share[members, None], E)))
-            sums[group] += normal
-            total = total + normal[self.psi, self.psi]
-        return total if np.all(shares.sum(axis=1) == 1) else None
-
-    def _keep(self, k: int, functional: Functional, E: Array, target: Array, weight: Array, shares: Matrix) -> None:
-        """Store rows; discard all rows of the term if the memory limit is exceeded."""
-        tiles, E = self.kept[k], to_numpy(E)
-        self.bytes += 0 if tiles is None else E.nbytes
-        if tiles is None or self.bytes > self.limit:
-            self.kept[k] = None
-            return
-        columns = [to_numpy(magnitudes(self.space.kernel, self.space.on_device(functional)))]
-        if self.basis is not None:
-            columns.append(to_numpy(functional.absolute().assemble(self.basis.magnitude)))
-        tiles.append(Rows(E, to_numpy(target), to_numpy(weight), np.concatenate(columns, axis=1), shares))
+    def covariance(self, system: FiniteProblem) -> FeatureCovariance:
+        """Return the covariance of any functionals, given the weights of a problem; all losses must be squared."""
+        geometry = system.geometry
+        R = self.functions.map[:, : geometry.resolved - self.rank]
+        return FeatureCovariance(self.space, self.basis, R, geometry.curvature, self.free, self.outputs)
 
 
-def _uniform(weight: Any, rows: slice) -> float | None:
-    """Return the common weight of all rows, or None if they differ."""
-    if isinstance(weight, float):
-        return weight
-    weights = weight[rows]
-    return float(weights[0]) if len(weights) and np.all(weights == weights[0]) else None
+@dataclass(frozen=True, eq=False)
+class FeatureCovariance:
+    """The covariance of any functionals, given the quadratic terms of a problem in stored features.
+
+    The process splits into its part in the space, with independent standard normal coefficients tau of orthonormal
+    functions psi R, and an independent part.  Given the terms, (c, tau) has the covariance S^-1, with a flat prior on
+    the basis functions; so a functional M has the variance
+
+        k_MM - |e|^2  +  E S^-1 E',        e = M(psi R),  E = [M(p), e]
+
+    The first difference is the variance of M outside the space.  If the functionals of all terms are among the
+    landmarks, the terms carry no information about it, and the sum is the variance in the whole RKHS.  Otherwise they
+    do, and the sum neglects it: it is the variance of the best Gaussian approximation that keeps the prior outside the
+    space.  For random features, which define the kernel themselves, nothing is outside.  For conditionally positive
+    definite kernels k_MM - |e|^2 is the variance of M - sum_b a_b L_b, with landmarks L and coefficients a that
+    reproduce the polynomials of M; the variance of M itself is not defined.
+    """
+
+    space: FiniteSpace
+    basis: FunctionSpace | None
+    R: Matrix  # (p, m), from coefficients of orthonormal functions to those of the psi
+    curvature: Curvature
+    degrees_of_freedom: int
+    outputs: int | None
+
+    def variance(self, M: Functional) -> Array:
+        """Return the variances (m,), infinite where M depends on a basis function that no term determines."""
+        variances = [np.zeros(0)]
+        for piece in map(M.take, self.space.tiles(M.size)):
+            psi, A, left, E, undetermined = self._rows(piece)
+            variance = self.curvature.variance(E)
+            if not self.space.defines_kernel:
+                outside = double(gram(self.space.kernel, piece).diagonal()) - np.sum((psi + left) * A, axis=1)
+                variance += np.clip(outside - np.sum((left @ self.R) ** 2, axis=1), 0, None)
+            variances.append(np.where(undetermined, inf, variance))
+            report_progress(sum(map(len, variances)) / M.size)
+        return like(np.concatenate(variances), M.prototype)
+
+    def within(self, M: Functional) -> Matrix:
+        """Return the part (m,) of the variances that is inside the space."""
+        parts = [self.curvature.variance(self._rows(piece)[3]) for piece in map(M.take, self.space.tiles(M.size))]
+        return np.concatenate([np.zeros(0), *parts])
+
+    def covariance(self, M: Functional) -> Array:
+        """Return the covariances, (m, m)."""
+        psi, A, left, E, undetermined = self._rows(M)
+        check_determined(undetermined, M)
+        covariance = self.curvature.covariance(E)
+        if not self.space.defines_kernel:
+            e = left @ self.R
+            covariance += double(gram(self.space.kernel, M).dense()) - left @ A.T - A @ psi.T - e @ e.T
+        return like((covariance + covariance.T) / 2, M.prototype)
+
+    def _rows(self, M: Functional) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
+        """Return psi (m, p) on M, the coefficients a (m, p), psi on M - sum_b a_b L_b, E, and undetermined rows."""
+        psi, (A, missed) = to_numpy(self.space.rows(M)), self.space.annihilated(M)
+        P = on_basis(M, self.basis)
+        E = np.concatenate([P, psi @ self.R], axis=1)
+        undetermined = missed | (largest_entries(P @ self.curvature.unseen) > UNDETERMINED * largest_entries(P))
+        left = psi - A @ self.space.gram if len(self.space.constraints) else psi
+        return psi, A, left, E, undetermined

@@ -20,7 +20,7 @@ from rkhs._backend.arrays import (
 )
 from rkhs._calculus.function_spaces import FunctionSpace, SumOfSpaces
 from rkhs._gram import gram
-from rkhs._spaces import FiniteSpace, LandmarkSpace
+from rkhs._spaces.base import FiniteSpace
 from rkhs.functionals._base import Functional, stack
 from rkhs.functionals._values import Evaluation
 from rkhs.kernels._base import Kernel
@@ -322,6 +322,6 @@ def function_in(
     space: FiniteSpace, tau: Array, basis: FunctionSpace | None, coefficients: Array | None
 ) -> Function | FeatureFunction:
     """Return the function with coefficients tau (p,) or (p, outputs) in the functions of a space."""
-    if isinstance(space, LandmarkSpace):
-        return Function(space.kernel, space.functionals, tau, basis, coefficients)
+    if space.representers is not None:
+        return Function(space.kernel, space.representers, tau, basis, coefficients)
     return FeatureFunction(space, tau, basis, coefficients)

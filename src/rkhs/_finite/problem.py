@@ -1,21 +1,24 @@
-"""The finite-dimensional problem of the representer theorem.
+"""The finite-dimensional problem in which all coefficients of f are numbers, in any space (theory, section 18).
 
-With f = sum_i a_i z_i + sum_j c_j p_j, the Gram matrix G of all functionals of all terms, and an orthonormal basis Q of
-the columns of P_ij = L_i(p_j), the problem is
+With f = sum_a tau_a psi_a + sum_j c_j p_j in a space of functions psi with Gram matrix K, the rows E_ia = L_i(psi_a) of
+all functionals of all terms, and the values P_ij = L_i(p_j) of the unpenalized functions, the problem is
 
-    min over a, c       1/2 a'Ga + sum_i w_i loss_i(u_i; b_i),    u = Ga + Qc
+    min over tau, c     1/2 tau'K tau + sum_i w_i loss_i(u_i; b_i),    u = E tau + P c
 
 and its dual
 
-    max over alpha      -1/2 alpha'G alpha - sum_i w_i loss_i*(-alpha_i / w_i),    Q'alpha = 0
+    max over alpha      -1/2 |sum_i alpha_i z_i|^2 - sum_i w_i loss_i*(-alpha_i / w_i),    P'alpha = 0
 
-with f = sum_i alpha_i z_i at the solution.  Several outputs are several such problems with the same G, in the columns
-of a.  On a subspace with explicit features it is a `ReducedProblem` (`solvers._reduced`).
+with f = sum_i alpha_i z_i at the solution, z_i the representers of the functionals in the space.  A `Geometry` has K, E
+and P: that of the representers themselves, where E = K = G (`representers`), that of stored features (`features`), and
+that of operators (`operators`).  Several outputs are several such problems with the same geometry, in the columns of
+tau.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,8 +26,7 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.optimize lazily
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, namespace, take_rows, to_numpy, zeros
-from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
+from rkhs._backend.arrays import Array, Matrix, Vector, double, namespace, to_numpy, zeros
 from rkhs.losses._base import Loss, between
 from rkhs.losses._interval import shifted
 
@@ -151,45 +153,74 @@ class Iterate:
         return Iterate.joined([other if k == which else self.output(k) for k in range(int(self.a.shape[1]))])
 
 
-@dataclass(frozen=True, eq=False)
-class Geometry:
-    """The Gram operator G and orthonormal basis Q (N, r), which all problems with the same functionals share.
+class Point(ABC):
+    """An iterate of a problem with the bounds of its rounding errors, from which its certificate is computed."""
 
-    `gram` is for solvers and may multiply in a lower precision; `exact` has full precision, for certificates and images
-    that are reused.  `definite` is False for kernels that are positive definite only on {Q'a = 0}.
+    iterate: Iterate
+    u: Array  # (N, c), the values of the functionals
+    primal: Vector  # (c,), the objective J
+    error: Array  # (N, c), bounds on the rounding errors of u
+    shift: Vector  # (c,), bounds on the error of J
+    eps: float
+
+    @abstractmethod
+    def candidates(self, quick: bool) -> Iterator[Array]:
+        """Yield dual points (N, c), possibly slightly infeasible, the most promising one first."""
+
+    @abstractmethod
+    def distance(self, alpha: Array, energy: Array | None = None) -> tuple[Vector, Vector]:
+        """Return 1/2 |f - sum_i alpha_i z_i|^2 (c,), infinite if alpha is not feasible, and its rounding errors.
+
+        `energy` is twice this number if it is known.
+        """
+
+
+class Geometry(ABC):
+    """The squared norm of f and the values u of functionals as functions of coefficients (tau, c).
+
+    All problems with the same functionals in the same space share it.
     """
 
-    gram: GramOperator
-    exact: GramOperator
-    Q: Array
-    definite: bool = True
-    magnitudes: Callable[[], Array] | None = None
-    of_basis: Array | None = None
-
-    @cached_property
-    def sizes(self) -> Array:
-        """Magnitudes (N, 1): the rounding error of G_ij is of order eps sizes_i sizes_j (`operator.magnitudes`)."""
-        if self.magnitudes is not None:
-            return self.magnitudes()
-        return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None]
+    @property
+    def summed_at_zero(self) -> Any:
+        """The part of J(0) (c,) that is not in the losses on rows."""
+        return 0.0
 
     @property
-    def basis_sizes(self) -> Array:
-        """Magnitudes (N, r) of the entries of Q (`Basis.sizes`)."""
-        return abs(self.Q) if self.of_basis is None else self.of_basis
+    @abstractmethod
+    def size(self) -> int:
+        """The number N of functionals."""
+
+    @property
+    @abstractmethod
+    def Q(self) -> Array:
+        """The values (N, r), orthonormalized, of the basis functions on which a dual point has to vanish."""
+
+    @abstractmethod
+    def start(self, columns: int) -> Iterate:
+        """Return the coefficients of f = 0."""
+
+    @abstractmethod
+    def point(self, system: FiniteProblem, iterate: Iterate, image: Array | None = None) -> Point:
+        """Return an iterate with its values and the bounds of their rounding errors; `image` is E tau if known."""
+
+    def some(self, which: Any) -> Geometry:
+        """Return the geometry of a subset of the outputs."""
+        return self
 
 
 class FiniteProblem:
-    """The finite-dimensional convex problem of the representer theorem, which solvers minimize.
+    """The finite-dimensional convex problem in a space, which solvers minimize.
 
-        min over a, c of  1/2 a'Ga + sum_i w_i loss_i(u_i; b_i),    u = Ga + Qc
+        min over tau, c of  1/2 tau'K tau + sum_i w_i loss_i(u_i; b_i),    u = E tau + P c
 
-    The namespace, dtype and device of Q are those of all arrays of the problem.
+    In the space of the representers, E = K = G and P = Q.  The namespace, dtype and device of Q are those of all arrays
+    of the problem.
 
     Parameters
     ----------
     geometry : Geometry
-        The Gram operator G (N, N) and the orthonormal basis Q (N, r).
+        The space: Gram matrix, rows and basis functions.
     terms : tuple of LossBlock
         The losses with their targets and weights, one block for each term.
     outputs : int, optional
@@ -198,7 +229,7 @@ class FiniteProblem:
     Attributes
     ----------
     gram, exact : GramOperator
-        The operator G, in the precision of the solver and in full precision.
+        The operator G, in the precision of the solver and in full precision; only in the space of the representers.
     Q : array of shape (N, r)
         The orthonormal basis.
     size, columns : int
@@ -219,37 +250,22 @@ class FiniteProblem:
     (2, True, array([1.]))
     """
 
-    def __init__(self, geometry: Geometry, terms: tuple[LossBlock, ...], outputs: int | None = None) -> None:
-        self.geometry, self.terms, self.outputs = geometry, terms, outputs
-        self.gram, self.exact, self.Q, self.definite = geometry.gram, geometry.exact, geometry.Q, geometry.definite
-        self.inexact = self.gram is not self.exact
-        self.size, self.columns = int(self.Q.shape[0]), outputs or 1
+    gram: Any
+    exact: Any
+
+    def __init__(self, geometry: Any, terms: tuple[LossBlock, ...], outputs: int | None = None) -> None:
+        self.geometry, self.terms, self.outputs, self.columns = geometry, terms, outputs, outputs or 1
+        self.gram, self.exact = getattr(geometry, "gram", None), getattr(geometry, "exact", None)
+        self.size = int(geometry.size)
         self.smooth = all(t.loss.smooth for t in terms)
         self.quadratic = all(t.loss.quadratic for t in terms)
         self.separable = all(t.loss.separable for t in terms)
+        self.definite, self.inexact = getattr(geometry, "definite", True), self.gram is not self.exact
 
-    @classmethod
-    def stored(cls, G: Array, Q: Array, terms: tuple[LossBlock, ...], outputs: int | None = None) -> FiniteProblem:
-        """Return the problem of a Gram matrix that is stored.
-
-        Parameters
-        ----------
-        G : array of shape (N, N)
-            The Gram matrix.
-        Q : array of shape (N, r)
-            The orthonormal basis.
-        terms : tuple of LossBlock
-            The losses.
-        outputs : int, optional
-            The number of outputs.
-
-        Returns
-        -------
-        FiniteProblem
-            The problem.
-        """
-        matrix = GramMatrix(G)
-        return cls(Geometry(matrix, matrix, Q), terms, outputs)
+    @property
+    def Q(self) -> Array:
+        """The values of the basis functions, orthonormalized."""
+        return self.geometry.Q
 
     def with_geometry(self, **changes: Any) -> FiniteProblem:
         """Return the problem with another Gram operator or basis.
@@ -257,7 +273,7 @@ class FiniteProblem:
         Parameters
         ----------
         **changes
-            The fields of `Geometry` to replace.
+            The fields of the geometry to replace.
 
         Returns
         -------
@@ -315,9 +331,7 @@ class FiniteProblem:
         FiniteProblem
             The smaller problem.
         """
-        operator = diagonal_part(self.exact, rows)
-        geometry = Geometry(operator, operator, take_rows(self.Q, rows), self.definite)
-        return FiniteProblem(geometry, consecutive(terms), self.outputs)
+        return FiniteProblem(self.geometry.part(rows), consecutive(terms), self.outputs)
 
     def output(self, which: int) -> FiniteProblem:
         """Return the problem of one output.
@@ -332,7 +346,8 @@ class FiniteProblem:
         FiniteProblem
             The problem of a scalar function.
         """
-        return self.with_rows(self.some([which]).terms)
+        one = self.some([which])
+        return FiniteProblem(one.geometry, one.terms)
 
     def some(self, which: Any) -> FiniteProblem:
         """Return the problem of a subset of the outputs.
@@ -352,7 +367,7 @@ class FiniteProblem:
             return columns if columns.shape[1] == 1 < self.columns else columns[:, which]
 
         terms = tuple(replace(t, target=of(t.target), weight=of(t.weight)) for t in self.terms)
-        return self.with_rows(terms, int(terms[0].target.shape[1]))
+        return FiniteProblem(self.geometry.some(which), terms, len(which))
 
     def zeros(self, columns: int | None = None) -> Array:
         """Return zero coefficients of the representers.
@@ -377,7 +392,7 @@ class FiniteProblem:
         Iterate
             Zero coefficients.
         """
-        return Iterate(self.zeros(), zeros((self.Q.shape[1], self.columns), self.Q))
+        return self.geometry.start(self.columns)
 
     def inside(self, a: Array) -> Array:
         """Project coefficients onto {Q'a = 0} if the kernel is only conditionally positive definite.
@@ -477,7 +492,10 @@ class FiniteProblem:
     @cached_property
     def at_zero(self) -> Vector:
         """The objective J(0) of each output."""
-        return double(self.loss(self.zeros()))
+        total = self.geometry.summed_at_zero + np.zeros(self.columns)
+        for t in self.terms:
+            total = total + double(namespace(t.target).sum(t.weight * t.loss.value(0 * t.target, t.target), axis=0))
+        return total
 
     @cached_property
     def rounding(self) -> tuple[float, ...]:
@@ -502,6 +520,8 @@ class FiniteProblem:
 
     def _rowwise(self, values: Callable[[LossBlock], Array]) -> Array:
         parts = [values(t) for t in self.terms]
+        if not parts:
+            return np.zeros((0, self.columns))
         return namespace(parts[0]).concat(parts, axis=0)
 
 
@@ -574,3 +594,13 @@ def consecutive(terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
 
 def _indices(terms: Sequence[LossBlock]) -> Vector:
     return np.concatenate([np.zeros(0, dtype=int), *(np.arange(t.rows.start, t.rows.stop) for t in terms)])
+
+
+def degrees_of_freedom(terms: Sequence[LossBlock], Q: Matrix) -> int:
+    """Return N - r without priors, which are terms whose targets are all zero.
+
+    That is the number of other targets minus the rank of the basis functions, with values Q (N, r), given the priors.
+    """
+    priors = _indices([t for t in terms if not np.any(to_numpy(t.target))])
+    rank, prior_rank = (int(np.linalg.matrix_rank(rows)) if rows.size else 0 for rows in (Q, Q[priors]))
+    return len(Q) - len(priors) - rank + prior_rank

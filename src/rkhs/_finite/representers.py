@@ -1,30 +1,194 @@
-"""Reduction of a problem to finitely many coefficients by the representer theorem, and conversion back to functions."""
+"""Reduction of a problem to finitely many coefficients by the representer theorem, and conversion back to functions.
+
+Verified products: certificates from images Ga that a solver has computed, checked by a single Gram product.
+
+With independent standard normal numbers r_k, the vector
+
+    G (sum_k r_k a_k)  -  sum_k r_k (Ga)_k  =  sum_k r_k e_k
+
+is normally distributed, and as large as the errors e_k of the images: its norm is below a thousandth of theirs with a
+probability of less than one in a thousand (Freivalds' check of a matrix product).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, double, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, inner, like, namespace, take_rows, to_numpy, zeros
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._finite.basis import Basis, joined
+from rkhs._finite.certificate import Bounds, Certificate, balanced, certificate_of, feasible
 from rkhs._finite.function import Function
-from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
+from rkhs._finite.monitor import plain
+from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock, Point
 from rkhs._finite.term import Term
 from rkhs._gram import gram
-from rkhs._gram.matrix import GramMatrix
+from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
 from rkhs._gram.operator import has_graph, magnitudes
 from rkhs._linalg.saddle import Saddle
 from rkhs.functionals._base import Functional, stack
 from rkhs.kernels._base import Kernel
 
+UNITS = 4  # rounding error of a product with G, in units of eps times the magnitudes of its terms
+FEW = 0.6  # a product with a part of the columns of G is used below this fraction of columns, and of time
+
 
 @dataclass(frozen=True, eq=False)
-class RepresenterProblem:
+class GramGeometry(Geometry):
+    """The space of the representers, E = K = G: the Gram operator G and the orthonormal basis Q (N, r).
+
+    `gram` is for solvers and may multiply in a lower precision; `exact` has full precision, for certificates and images
+    that are reused.  `definite` is False for kernels that are positive definite only on {Q'a = 0}.
+    """
+
+    gram: GramOperator
+    exact: GramOperator
+    Q: Array = None
+    definite: bool = True
+    magnitudes: Callable[[], Array] | None = None
+    of_basis: Array | None = None
+
+    @classmethod
+    def stored(cls, G: Array, Q: Array) -> GramGeometry:
+        """Return the geometry of a Gram matrix that is stored."""
+        matrix = GramMatrix(G)
+        return cls(matrix, matrix, Q)
+
+    @property
+    def size(self) -> int:
+        return int(self.Q.shape[0])
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Magnitudes (N, 1): the rounding error of G_ij is of order eps sizes_i sizes_j (`operator.magnitudes`)."""
+        if self.magnitudes is not None:
+            return self.magnitudes()
+        return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None]
+
+    @property
+    def basis_sizes(self) -> Array:
+        """Magnitudes (N, r) of the entries of Q (`Basis.sizes`)."""
+        return abs(self.Q) if self.of_basis is None else self.of_basis
+
+    def start(self, columns: int) -> Iterate:
+        return Iterate(zeros((int(self.Q.shape[0]), columns), self.Q), zeros((self.Q.shape[1], columns), self.Q))
+
+    def part(self, rows: Vector) -> GramGeometry:
+        """Return the geometry of a subset of the functionals."""
+        operator = diagonal_part(self.exact, rows)
+        return GramGeometry(operator, operator, take_rows(self.Q, rows), self.definite)
+
+    def point(self, system: FiniteProblem, iterate: Iterate, image: Array | None = None) -> GramPoint:
+        return GramPoint(self, system, iterate, self.image(iterate.a) if image is None else image)
+
+    def image(self, a: Array) -> Array:
+        """Return Ga, by the columns with nonzero coefficients if they are few, as for support vector machines."""
+        support = np.flatnonzero(to_numpy(namespace(a).any(a != 0, axis=1)))
+        if len(support) == 0:
+            return 0 * a
+        if len(support) <= FEW * self.exact.shape[0] and not self.exact.stored:
+            columns = self.exact.part(slice(None), support)
+            if columns.core_seconds <= FEW * self.exact.core_seconds:
+                return columns @ take_rows(a, support)
+        return self.exact @ a
+
+
+class GramPoint(Point):
+    """An iterate a, c with u = Ga + Qc.
+
+    u is accurate up to e_i = UNITS eps (sqrt(sum_j (g_ij a_j)^2) + sum_k |q_ik c_k|), if the errors of different
+    entries of G are independent.  Here g_ij and q_ik are the magnitudes of the terms from which G_ij and Q_ik are
+    computed, not of the entries (`GramGeometry.sizes`, `Basis.sizes`): the slope of a parabola is zero at its vertex,
+    with the rounding error of the terms that cancel there.
+    """
+
+    def __init__(self, geometry: GramGeometry, system: FiniteProblem, iterate: Iterate, image: Array) -> None:
+        self.geometry, self.system, self.iterate = geometry, system, iterate
+        self.u = u = image + geometry.Q @ iterate.basis
+        xp, a = namespace(u), iterate.a
+        norm = xp.linalg.vector_norm
+        self.eps = float(xp.finfo(u.dtype).eps)
+        sizes = geometry.sizes
+        penalized = sizes * norm(sizes * a, axis=0)  # (N, c)
+        free = geometry.basis_sizes @ abs(iterate.basis)
+        self.error = UNITS * self.eps * (penalized + free)
+        self.primal = double(self._objective(image))
+        force = system.gradient(u) + a / 2
+        shift = norm(sizes * a, axis=0) * norm(sizes * force, axis=0) + norm(free * force, axis=0)
+        below = xp.clip(-xp.vecdot(a, image, axis=0), 0, None) / 2  # a negative a'Ga is replaced by zero
+        self.shift = UNITS * self.eps * double(shift) + double(below)
+        if not geometry.definite:  # the component of a outside of {Q'a = 0} is an error
+            lost = norm(sizes * (geometry.Q @ (geometry.Q.T @ a)), axis=0)
+            self.error = self.error + sizes * lost
+            self.shift += double(lost * norm(sizes * force, axis=0))
+
+    def _objective(self, image: Array) -> Array:
+        """Return J (c,); infinity if the kernel is conditionally positive definite and Q'a = 0 is violated.
+
+        An a whose norm is within the rounding error of J counts as 0, which is feasible.
+        """
+        a, system, xp = self.iterate.a, self.system, namespace(image)
+        value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.loss(self.u)
+        if system.definite:
+            return value
+        size = xp.linalg.vector_norm(a, axis=0)
+        outside = xp.linalg.vector_norm(system.Q.T @ a, axis=0) > 1e-6 * size
+        matters = size * xp.linalg.vector_norm(image, axis=0) > like(np.asarray(system.rounding), value)
+        return xp.where(outside & matters, xp.full_like(value, inf), value)
+
+    def candidates(self, quick: bool) -> Iterator[Array]:
+        if self.iterate.alpha is not None:
+            yield self.iterate.alpha
+        if quick and not bool(namespace(self.u).any(self.iterate.a != 0)):
+            yield self.iterate.a
+        yield -self.system.gradient(self.u)
+        yield self.iterate.a
+
+    def distance(self, alpha: Array, energy: Array | None = None) -> tuple[Vector, Vector]:
+        """Return 1/2 (a - alpha)'G(a - alpha), and its rounding error, for each output."""
+        xp, Q, g = namespace(alpha), self.geometry.Q, self.iterate.a - alpha
+        if energy is None:
+            energy = inner(g, self.geometry.exact @ g, axis=0) if bool(xp.any(g != 0)) else xp.sum(g, axis=0)
+        rounding = UNITS * self.eps * double(xp.sum((self.geometry.sizes * g) ** 2, axis=0))
+        unbalanced = xp.linalg.vector_norm(Q.T @ alpha, axis=0)
+        rounding += double(unbalanced * xp.linalg.vector_norm(self.iterate.basis, axis=0))
+        gaps = np.clip(double(energy), 0.0, None) / 2
+        return np.where(double(balanced(Q, alpha)).astype(bool), gaps, inf), rounding
+
+
+def certify_quickly(cells: Sequence[tuple[FiniteProblem, Iterate]]) -> list[Certificate]:
+    """Compute quick certificates for problems that share a Gram matrix, with two products for all of them together."""
+    if not cells:
+        return []
+    xp, exact = namespace(cells[0][1].a), cells[0][0].geometry.exact
+    ends = np.cumsum([iterate.a.shape[1] for _, iterate in cells])
+
+    def images(columns: list[Array]) -> list[Array]:
+        joined = xp.concat(columns, axis=1)
+        nonzero = xp.any(joined != 0, axis=0)
+        result = 0 * joined
+        if bool(xp.any(nonzero)):
+            result[:, nonzero] = exact @ joined[:, nonzero]
+        return [result[:, end - a.shape[1] : end] for a, end in zip(columns, ends.tolist(), strict=True)]
+
+    bounds, alphas = [], []
+    for (system, iterate), image in zip(cells, images([iterate.a for _, iterate in cells]), strict=True):
+        bounds.append(Bounds(system, system.geometry.point(system, iterate, image)))
+        alphas.append(feasible(system, next(bounds[-1].point.candidates(quick=True))))
+    steps = [iterate.a - alpha for (_, iterate), alpha in zip(cells, alphas, strict=True)]
+    for bound, alpha, step, image in zip(bounds, alphas, steps, images(steps), strict=True):
+        bound.try_alpha(alpha, inner(step, image, axis=0))
+    return [bound.certificate for bound in bounds]
+
+
+@dataclass(frozen=True, eq=False)
+class RepresenterTerms:
     """The functionals of all terms, whose representers span the solution together with the basis, and their losses.
 
     Functionals of weight zero are omitted.  The basis includes the null space of the kernel, unless that is `dropped`
@@ -48,7 +212,7 @@ class RepresenterProblem:
         place: Array = None,
         precision: str | None = None,
         dropped: bool = False,
-    ) -> RepresenterProblem:
+    ) -> RepresenterTerms:
         """Reduce a problem; arrays are converted to the namespace, dtype and device of the array `place` if given."""
         outputs = outputs_of(terms)
         families, rows, start = [], [], 0
@@ -86,7 +250,7 @@ class RepresenterProblem:
         definite, basis = self.kernel.order == 0, self.basis
         if self.dropped:
             basis = Basis.of(self.functionals, joined(None, self.kernel.null_space))
-        geometry = Geometry(fast, exact, basis.Q, definite, lambda: self._magnitudes, basis.sizes)
+        geometry = GramGeometry(fast, exact, basis.Q, definite, lambda: self._magnitudes, basis.sizes)
         system = FiniteProblem(geometry, self.rows, self.outputs)
         return without_null_space(system, self.basis) if self.dropped else (system, None)
 
@@ -154,15 +318,15 @@ def outputs_of(terms: Sequence[Term]) -> int | None:
     return counts.pop() if counts else None
 
 
-def as_representer_problem(problem: Any, caller: str) -> RepresenterProblem:
-    """Return the `RepresenterProblem` of a `Problem`, or the argument if it is one; raise for approximations."""
+def as_representer_terms(problem: Any, caller: str) -> RepresenterTerms:
+    """Return the `RepresenterTerms` of a `Problem`, or the argument if it is one; raise for approximations."""
     if getattr(problem, "approximation", None) is not None:
         raise ValueError(
             f"{caller} is about the whole space, and the problem has approximation={problem.approximation!r}: omit the "
             "approximation, or use solution.posterior."
         )
     represented = getattr(problem, "represented", problem)
-    if not isinstance(represented, RepresenterProblem):
+    if not isinstance(represented, RepresenterTerms):
         raise TypeError(f"{caller} needs an rkhs.Problem, got {problem!r}.")
     return represented
 
@@ -199,5 +363,110 @@ def without_null_space(system: FiniteProblem, kept: Basis) -> tuple[FiniteProble
     W, T = Saddle(G, np.zeros(len(G)), Q).solve(G @ Q)
     K = G - Q @ ((T + T.T) / 2) @ Q.T
     stored = GramMatrix(like(K, system.Q))
-    plain = FiniteProblem(Geometry(stored, stored, kept.Q, of_basis=kept.sizes), system.terms, system.outputs)
+    plain = FiniteProblem(GramGeometry(stored, stored, kept.Q, of_basis=kept.sizes), system.terms, system.outputs)
     return plain, Restriction(system.Q, like(Q - W, system.Q))
+
+
+SHARE = 1e-4  # the fraction of a tolerance that errors of images may contribute
+_VERIFIED = object()  # private to this module, so that solvers cannot construct certificates
+
+
+class VerifiedIterate(Iterate):
+    """An iterate whose certificate is based on verified images; only `VerifiedProducts` can create one."""
+
+    certificate: Certificate
+
+    def __init__(self, iterate: Iterate, certificate: Certificate, seal: Any) -> None:
+        if seal is not _VERIFIED:
+            raise TypeError("Only VerifiedProducts can create a VerifiedIterate: return an Iterate.")
+        super().__init__(iterate.a, iterate.basis, iterate.alpha)
+        object.__setattr__(self, "certificate", certificate)
+
+
+def joined_iterates(outputs: Sequence[Iterate]) -> Iterate:
+    """Join iterates of one output each; the result is verified if all of them are."""
+    together = Iterate.joined(outputs)
+    certificates = [one.certificate for one in outputs if isinstance(one, VerifiedIterate)]
+    if len(certificates) < len(outputs):
+        return together
+    return VerifiedIterate(together, Certificate.joined(certificates), _VERIFIED)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """An iterate whose gap is within the tolerance, provided that its images are correct."""
+
+    iterate: Iterate
+    certificate: Certificate
+
+
+class VerifiedProducts:
+    """Random combinations of points a (N, c) and their images Ga, weighted by the effect of an error of the image.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from rkhs._finite.representers import VerifiedProducts
+    >>> X = np.linspace(0, 1, 5)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), target=np.ones(5))
+    >>> system = rkhs.Problem(rkhs.Gaussian(1.0), [term]).system
+    >>> products = VerifiedProducts(system.geometry)
+    >>> a = np.eye(5)[:, :2]
+    >>> products.add(a, system.gram @ a, np.ones(2))
+    >>> products.right(1e-6)
+    True
+    >>> products.add(a, system.gram @ a + 1e-8, np.ones(2))
+    >>> products.right(1e-6)
+    False
+    """
+
+    def __init__(self, geometry: GramGeometry) -> None:
+        self.exact = plain(geometry.exact)  # without a monitor: the check is not subject to the time limit
+        self.random = np.random.default_rng(0)
+        self.points: Array = None
+        self.images: Array = None
+        self.closed = False
+        self.entries: list[Entry] = []
+
+    def add(self, a: Array, image: Array, factor: Array) -> None:
+        """Add the columns of a and their claimed images Ga, with the weights `factor` (c,)."""
+        r = like((factor * self.random.standard_normal(len(factor)))[:, None], a)
+        before = (0.0, 0.0) if self.points is None else (self.points, self.images)
+        self.points, self.images = before[0] + a @ r, before[1] + image @ r
+        self.closed = False
+
+    def enter(
+        self, system: FiniteProblem, iterate: Iterate, image: Array, alpha_image: Array, tol: float
+    ) -> Entry | None:
+        """Add an iterate of one output with an alpha if, by the images of both, its gap is within tol; else None."""
+        assert iterate.alpha is not None
+        energy = inner(iterate.a - iterate.alpha, image - alpha_image, axis=0)
+        certificate = certificate_of(system, iterate, image, tol, energy)
+        if not certificate.within(tol):
+            return None
+        xp = namespace(image)
+        size = max(float(certificate.primal[0]), system.rounding[0])
+        length = float(xp.linalg.vector_norm(iterate.a) + xp.linalg.vector_norm(iterate.alpha))
+        factor = np.full(1, length / size if size else 0.0)
+        self.add(iterate.a, image, factor)
+        self.add(iterate.alpha, alpha_image, factor)
+        self.entries.append(Entry(iterate, certificate))
+        return self.entries[-1]
+
+    def right(self, tol: float) -> bool:
+        """Return whether the weighted errors of all images are small compared with `tol`; takes one product."""
+        if self.points is None:
+            return True
+        xp = namespace(self.points)
+        error = float(xp.linalg.vector_norm(self.exact @ self.points - self.images))
+        # The product that checks has itself a rounding error of up to 64 eps.
+        self.closed = error <= max(SHARE * tol, 64 * float(xp.finfo(self.points.dtype).eps))
+        return self.closed
+
+    def verified(self, entry: Entry) -> VerifiedIterate:
+        """Return the iterate of an entry after a successful check of all images."""
+        if not self.closed:
+            raise RuntimeError("The images failed the check, or were not checked since the last entry: call `right`.")
+        if not any(entry is known for known in self.entries):
+            raise RuntimeError("This entry belongs to other products: its images were not checked.")
+        return VerifiedIterate(entry.iterate, entry.certificate, _VERIFIED)

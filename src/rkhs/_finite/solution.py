@@ -1,14 +1,198 @@
-"""Solutions of problems: the function, its certificate, and the history of the solver."""
+"""Solutions of problems: the function, its certificate, the history of the solver, and the posterior.
+
+The posterior of f given squared losses is a Gaussian process whose mean is the minimizer.  Its covariance is tau^2
+times that of f given the terms for tau = 1 (`Covariance`), with the amplitude of maximum likelihood,
+tau^2 = 2 J* / (N - r), so that error bars have the units of the targets.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+import numpy as np
+
+from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace
+from rkhs._backend.memory import check_tables
 from rkhs._finite.certificate import CONVERGED, Certificate
+from rkhs._finite.function import FeatureFunction, Function
+from rkhs.functionals._base import Functional, stack
 
-if TYPE_CHECKING:
-    from rkhs._learning.posterior import Posterior, PosteriorSource
+# Peak memory of `cov` and `sample` in matrices of the size of the covariance, measured.
+COV_TABLES, SAMPLE_TABLES = 4, 8
+
+
+class Covariance(Protocol):
+    """The covariance of functionals of f given the terms of a problem, for the amplitude 1."""
+
+    @property
+    def outputs(self) -> int | None:
+        """The number of outputs; None for a scalar function."""
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """The degrees of freedom N - r, without terms whose targets are all zero."""
+
+    def variance(self, M: Functional) -> Array:
+        """Return the variances (m,), infinite where M depends on a basis function that no term determines."""
+
+    def covariance(self, M: Functional) -> Array:
+        """Return the covariances (m, m)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The posterior Gaussian process of a problem with squared losses; returned by `Solution.posterior`.
+
+    Parameters
+    ----------
+    function : Function
+        The posterior mean.
+    spread : object
+        The posterior covariance, in units of tau^2.
+    amplitude : float or ndarray of shape (outputs,)
+        The amplitude tau: the prior covariance of f is tau^2 k.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=1000 * np.sin(6 * X[:, 0]), weight=50.0)
+    >>> posterior = rkhs.Problem(rkhs.Gaussian(scale=0.3), [term]).solve().posterior
+    >>> posterior.std(rkhs.Evaluation([[0.5], [2.0]])).round()
+    array([ 25., 533.])
+    >>> posterior.sample(rkhs.Gradient([[0.5]]), 100).shape
+    (100, 1, 1)
+    """
+
+    function: Function | FeatureFunction
+    spread: Covariance
+    amplitude: float | Matrix
+
+    def mean(self, L: Functional) -> Array:
+        """Return the posterior mean of functionals of f.
+
+        Parameters
+        ----------
+        L : Functional
+            The family of functionals.
+
+        Returns
+        -------
+        ndarray
+            L(f), of the shape of L, with a last axis for several outputs.
+        """
+        return L(self.function)
+
+    def std(self, L: Functional, weight: float | None = None) -> Array:
+        """Return the posterior standard deviations of functionals of f.
+
+        Parameters
+        ----------
+        L : Functional
+            The family of functionals.
+        weight : float, optional
+            The weight of a new observation, whose noise of variance tau^2 / (2 weight) is included.
+
+        Returns
+        -------
+        ndarray
+            The standard deviations, of the shape of L, with a last axis for several outputs; infinite where the data do
+            not determine a basis function.
+        """
+        variance = self.spread.variance(L)
+        xp = namespace(variance)
+        return self._scaled(xp.reshape(xp.sqrt(variance + _noise(weight)), L.shape), 1)
+
+    def cov(self, L: Functional, M: Functional | None = None, weight: float | None = None) -> Array:
+        """Return the posterior covariances of functionals of f.
+
+        Parameters
+        ----------
+        L : Functional
+            A family of functionals.
+        M : Functional, optional
+            Another family; L if it is not given.
+        weight : float, optional
+            The weight of new observations of L, whose noise of variance tau^2 / (2 weight) is included; not with M.
+
+        Returns
+        -------
+        ndarray
+            The covariances, of the shape of L followed by that of M, with a last axis for several outputs.
+        """
+        if M is not None and weight is not None:
+            raise ValueError("M and weight are mutually exclusive: the noise is that of observations of L alone.")
+        self.check_memory(L.size if M is None else L.size + M.size, L.prototype)
+        table = self.spread.covariance(L if M is None else stack([L, M]))[: L.size]
+        if M is None:
+            every = indices(np.arange(L.size), table)
+            table[every, every] += _noise(weight)
+        covariance = table if M is None else table[:, L.size :]
+        shape = (*L.shape, *(L if M is None else M).shape)
+        return self._scaled(namespace(covariance).reshape(covariance, shape), 2)
+
+    def sample(self, L: Functional, n: int = 1, random_state: Any = None) -> Array:
+        """Draw joint samples of functionals of f from the posterior.
+
+        Parameters
+        ----------
+        L : Functional
+            The family of functionals.
+        n : int, default=1
+            The number of samples.
+        random_state : int or Generator, optional
+            The seed.
+
+        Returns
+        -------
+        ndarray
+            The samples, of shape (n,) + L.shape, with a last axis for several outputs, which are independent.
+        """
+        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+            raise ValueError(f"n must be a positive integer, got {n!r}.")
+        self.check_memory(L.size, L.prototype, SAMPLE_TABLES)
+        table = double(self.spread.covariance(L))
+        values, vectors = np.linalg.eigh((table + table.T) / 2)
+        root = vectors * np.sqrt(np.clip(values, 0, None))
+        tau = np.atleast_1d(self.amplitude)
+        drawn = np.random.default_rng(random_state).standard_normal((n, len(tau), L.size)) @ root.T
+        drawn = np.moveaxis(drawn * tau[:, None], 1, 2)  # (n, size, outputs)
+        if np.ndim(self.amplitude) == 0:
+            drawn = drawn[:, :, 0]
+        mean = self.mean(L)
+        return mean[None] + like(drawn.reshape(n, *mean.shape), mean)
+
+    @staticmethod
+    def check_memory(size: int, array: Array, tables: int = COV_TABLES) -> None:
+        """Raise an error if the covariances of `size` functionals would not fit into memory.
+
+        Parameters
+        ----------
+        size : int
+            The number of functionals.
+        array : ndarray
+            An array of the type and on the device of the result.
+        tables : int, default=4
+            The number of matrices of this size that are in memory at once.
+        """
+        remedy = "ask for standard deviations, which are one number each, or for fewer points at a time"
+        check_tables(size, tables, array, "Covariances", remedy)
+
+    def _scaled(self, values: Array, power: int) -> Array:
+        """Return the values times tau^power, with a last axis for several outputs."""
+        if np.ndim(self.amplitude) == 0:
+            return values * float(self.amplitude) ** power
+        return values[..., None] * like(self.amplitude**power, values)
+
+
+def _noise(weight: float | None) -> float:
+    if weight is None:
+        return 0.0
+    if not weight > 0:
+        raise ValueError(f"weight must be positive, got {weight!r}.")
+    return 1 / (2 * float(weight))
+
 
 __all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden_functions"]
 INTERRUPTED = "interrupted"
@@ -92,7 +276,7 @@ class Solution:
     history: tuple[Record, ...] = field(repr=False)
     span: str | None = None
     basis_rank: tuple[int, int] | None = None
-    source: PosteriorSource | None = field(default=None, repr=False)
+    source: Any = field(default=None, repr=False)
 
     @property
     def posterior(self) -> Posterior:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, as_array, as_real, immutable_copy, like, namespace, to_numpy
 from rkhs.functionals._base import Functional
-from rkhs.kernels._tunable import Tunable
+from rkhs.kernels._base import Tunable
 from rkhs.losses._base import Loss
 from rkhs.losses._blocks import BlockLoss
 

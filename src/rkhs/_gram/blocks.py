@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rkhs._backend.arrays import Array, apply_matrix, compose, namespace, zeros
-from rkhs._backend.memory import tile_entries
-from rkhs._backend.threads import cores, in_threads
+from rkhs._backend.memory import cores, in_threads, tile_entries
 from rkhs._calculus.atoms import AllPairs, Atoms, Matched, add_covariances, sharpen
 from rkhs._progress import report_progress
 from rkhs.exceptions import NotBoundedError

@@ -25,9 +25,8 @@ from math import prod
 from typing import Any
 
 from rkhs._backend.arrays import Array, add_at, inner, like, namespace, zeros
-from rkhs._backend.memory import on_cpu, tile_entries, tiles
+from rkhs._backend.memory import cores, in_threads, on_cpu, tile_entries, tiles
 from rkhs._backend.precision import Products, products_in
-from rkhs._backend.threads import cores, in_threads
 from rkhs._calculus.atoms import mapped, pulled_back
 from rkhs._calculus.forms import Form, near_pairs
 from rkhs.functionals._base import Part

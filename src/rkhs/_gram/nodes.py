@@ -54,7 +54,9 @@ def node_matrix(kernel: GraphKernel, parts: tuple[Part, ...], size: int) -> csr_
     """Return the sparse matrix A (size, t) of functionals as combinations of the values at the nodes."""
     total = csr_array((size, len(kernel.graph.nodes)))
     for part in parts:
-        block = csr_array(scipy.sparse.csr_array(_on_cpu(part.as_matrix())) @ kernel.on_nodes(part.atoms.points))
+        matrix = part.as_matrix()
+        sparse = csr_array(matrix if scipy.sparse.issparse(matrix) else to_numpy(matrix))
+        block = csr_array(sparse @ kernel.on_nodes(part.atoms.points))
         above, below = csr_array((part.start, total.shape[1])), csr_array((size - part.rows.stop, total.shape[1]))
         total = total + scipy.sparse.vstack([above, block, below], format="csr")
     return csr_array(total)
@@ -67,7 +69,3 @@ def node_magnitudes(kernel: GraphKernel, parts: tuple[Part, ...], size: int) -> 
     """
     A = abs(node_matrix(kernel, tuple(parts), size))
     return np.sqrt(np.asarray(A.multiply(A).sum(axis=1)).ravel())
-
-
-def _on_cpu(matrix: object) -> object:
-    return matrix if scipy.sparse.issparse(matrix) else to_numpy(matrix)

@@ -435,11 +435,11 @@ def magnitudes(kernel: Kernel, L: Functional) -> Array:
     """
     if kernel.order == 0:
         graphs = [(weight, k) for weight, k in kernel.summands() if isinstance(k, GraphKernel)]
-        others = [weight * k for weight, k in kernel.summands() if not isinstance(k, GraphKernel)]
+        others = [(weight, k) for weight, k in kernel.summands() if not isinstance(k, GraphKernel)]
+        rest = kernel if not graphs else Sum(tuple(weight * k for weight, k in others))
         total = zeros((L.size, 1), L.prototype)
         for part in L.parts if others else ():
             family = Combination((part.atoms.size,), (Part(part.atoms),), "atoms")
-            rest = kernel if not graphs else Sum(tuple(others))
             norms = namespace(total).sqrt(abs(gram(rest, family).diagonal()))[:, None]
             matrix = None if part.matrix is None else abs(part.matrix)
             total[part.rows] += replace(part, weight=abs(part.weight), matrix=matrix).forward(norms)

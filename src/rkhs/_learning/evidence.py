@@ -32,27 +32,23 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from math import log, pi
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
-from rkhs._finite.features import FeatureBlocks
+from rkhs._finite.features import FeatureTerms
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.representers import outputs_of
+from rkhs._finite.sums import FeatureSums
 from rkhs._finite.term import Term
 from rkhs._gram.sensitivity import sensitivity
-from rkhs._learning.observations import Hyperparameter, Observations, check_squared, in_order
+from rkhs._learning.observations import ConvexProblem, Hyperparameter, Observations, check_squared, in_order
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import report_progress
-from rkhs._spaces import DenseSpace, LandmarkSpace
+from rkhs._spaces.base import FiniteSpace
 from rkhs.kernels._base import Kernel
-from rkhs.solvers._projected import ProjectedProblem
-
-if TYPE_CHECKING:
-    from rkhs._problem.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +79,7 @@ class Evidence:
     gradient: dict[str, float] | None = None
 
 
-def evidence_of(problem: Problem, gradient: bool) -> Evidence:
+def evidence_of(problem: ConvexProblem, gradient: bool) -> Evidence:
     """Return the evidence of a problem, in the subspace of its approximation if it has one."""
     check_squared(problem, "Evidence")
     observations = Observations.of(problem.represented)
@@ -94,22 +90,23 @@ def evidence_of(problem: Problem, gradient: bool) -> Evidence:
     ]
     hyperparameters += [Hyperparameter(term=k) for k in range(len(problem.terms))]
     requested = hyperparameters if gradient else None
-    subspace = None if problem.approximation is None else problem._in_subspace(problem.approximation)
-    if subspace is None or subspace.whole:
+    space = problem.space
+    if space is None:
         with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
             result = log_evidence(observations, problem.kernel, observations.weight, requested)
     else:
-        if gradient and not isinstance(subspace.space, LandmarkSpace):
+        if gradient and space.representers is None:
             raise ValueError(
                 f"The gradient of the evidence is not implemented for {problem.approximation!r}: use rkhs.Landmarks."
             )
-        space, basis = subspace.space, subspace.full_basis
-        if not isinstance(space, DenseSpace):
+        if not space.stored:
             raise ValueError(
-                "The evidence of all rows is not implemented for a FourierGrid: `tune` uses that of a sample of the "
-                "rows, and rkhs.Landmarks has it."
+                f"The evidence of all rows is not implemented for {problem.approximation!r}: `tune` uses that of a "
+                "sample of the rows, and rkhs.Landmarks has it."
             )
-        result = subspace_log_evidence(space, basis, problem.terms, observations, observations.weight, requested)
+        result = space_log_evidence(
+            space, problem.full_basis, problem.terms, observations, observations.weight, requested
+        )
     value, squares, derivatives = result
     tau = np.sqrt(squares)
     named = dict(zip([h.name for h in hyperparameters], derivatives.tolist(), strict=True)) if gradient else None
@@ -148,8 +145,8 @@ def log_evidence(
     return value, squares, observations.gradient(kernel, weight, B, hyperparameters)
 
 
-def subspace_log_evidence(
-    space: DenseSpace,
+def space_log_evidence(
+    space: FiniteSpace,
     basis: FunctionSpace | None,
     terms: Sequence[Term],
     observations: Observations,
@@ -158,14 +155,15 @@ def subspace_log_evidence(
     amplitude: float | None = None,
 ) -> tuple[float, Matrix, Matrix]:
     """Return the same as `log_evidence` for the process in a subspace; `weight` (N,) are the weights of the terms."""
-    equations = _SubspaceEquations(space, basis, terms, observations, weight)
+    equations = _SpaceEquations(space, basis, terms, observations, weight)
     prior_rows, outputs, prior = observations.prior_rows, observations.informative, None
     if 0 < len(prior_rows) < observations.size:
         prior_terms = [terms[k] for k in np.unique(observations.term[prior_rows])]
-        prior = _SubspaceEquations(space, basis, prior_terms, observations.take(prior_rows), weight[prior_rows])
-    linear = equations.problem.linear[: equations.problem.resolved]
-    theta = equations.problem.curvature.minimum(linear)  # the minimizer, (r + m, c)
-    energies = 2 * equations.problem.constant + np.sum(linear * theta, axis=0)
+        prior = _SpaceEquations(space, basis, prior_terms, observations.take(prior_rows), weight[prior_rows])
+    features = equations.features
+    linear = features.linear[: features.resolved]
+    theta = features.curvature.minimum(linear)  # the minimizer, (r + m, c)
+    energies = 2 * features.constant + np.sum(linear * theta, axis=0)
     log_det = equations.log_det - (0.0 if prior is None else prior.log_det)
     value, squares = _log_likelihood(observations, energies, log_det, amplitude)
     if hyperparameters is None:
@@ -195,26 +193,26 @@ def _log_likelihood(
     return -sum(terms) / 2, squares
 
 
-class _SubspaceEquations:
+class _SpaceEquations:
     """The normal equations of squared losses in a subspace, in its orthonormal functions."""
 
     def __init__(
         self,
-        space: DenseSpace,
+        space: FiniteSpace,
         basis: FunctionSpace | None,
         terms: Sequence[Term],
         observations: Observations,
         weight: Matrix,
     ) -> None:
         self.space, self.basis, self.observations, self.weight = space, basis, observations, weight
-        projected = ProjectedProblem(FeatureBlocks.of(space, basis, terms, outputs_of(terms)))
-        self.problem, self.r = projected.weighted(), projected.rank
-        self.R = projected.functions.map[:, : self.problem.resolved - self.r]  # (p, m)
+        found = FeatureTerms(FeatureSums.of(space, basis, terms, outputs_of(terms)))
+        self.features, self.r = found.weighted().geometry, found.rank
+        self.R = found.functions.map[:, : self.features.resolved - self.r]  # (p, m)
 
     @property
     def log_det(self) -> float:
         """log det Z'SZ."""
-        L, seen = self.problem.curvature.L, self.problem.curvature.seen
+        L, seen = self.features.curvature.L, self.features.curvature.seen
         log_det = 2 * float(np.sum(np.log(np.diag(L)))) - float(np.sum(np.log(2 * self.weight)))
         if seen.shape[1]:
             sizes = np.linalg.norm(seen, axis=0)  # columns: eigenvectors of P'S^-1 P over the roots of the eigenvalues
@@ -225,11 +223,11 @@ class _SubspaceEquations:
 
     def gradient(self, hyperparameters: Sequence[Hyperparameter], count: int, theta: Matrix, b: Matrix) -> Matrix:
         """Return the derivatives of -count/2 log det Z'SZ + 1/2 b'Pb, where theta is the minimizer for targets b."""
-        assert isinstance(self.space, LandmarkSpace), "features have no derivatives in hyperparameters"
-        r, R, H = self.r, self.R, self.problem.curvature.seen
-        landmarks, kernel, size = self.space.functionals, self.space.kernel, len(self.weight)
-        cross = self.problem.S[r : self.problem.resolved, :r]  # F'D^-1 P
-        down = self.problem.curvature.down(np.concatenate([R.T, cross @ H], axis=1))
+        assert self.space.representers is not None, "features have no derivatives in hyperparameters"
+        r, R, H = self.r, self.R, self.features.curvature.seen
+        landmarks, kernel, size = self.space.representers, self.space.kernel, len(self.weight)
+        cross = self.features.square[r : self.features.resolved, :r]  # F'D^-1 P
+        down = self.features.curvature.down(np.concatenate([R.T, cross @ H], axis=1))
         half, lower = down[:, : len(R)], down[:, len(R) :]
         core, basis = half.T @ half, half.T @ lower  # R A^-1 R' and R A^-1 F'D^-1 P H
         c, tau = theta[:r], R @ theta[r:]

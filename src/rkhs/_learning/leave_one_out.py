@@ -34,26 +34,32 @@ import warnings
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, double, like, to_numpy
+from rkhs._finite.basis import on_basis
+from rkhs._finite.features import FeatureCovariance, FeatureTerms
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import FACTOR, Monitor
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms, block_in_double, outputs_of
 from rkhs._finite.solution import Solution
+from rkhs._finite.sums import FeatureSums
 from rkhs._finite.term import Term
-from rkhs._learning.observations import Hyperparameter, Observations, check_null_space, check_squared
-from rkhs._linalg.saddle import Saddle
+from rkhs._learning.observations import (
+    ConvexProblem,
+    Hyperparameter,
+    Observations,
+    check_null_space,
+    check_squared,
+)
+from rkhs._linalg.saddle import Curvature, Saddle, with_ridge_on
 from rkhs._progress import interrupts_raised
+from rkhs._spaces.base import FiniteSpace
 from rkhs.functionals._base import stack
 from rkhs.functionals._points import point_groups
 from rkhs.kernels._base import Kernel
-from rkhs.solvers._conditioned import SubspaceCovariance
-
-if TYPE_CHECKING:
-    from rkhs._problem.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +91,14 @@ class LeaveOneOut:
     exact: bool
 
 
-def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> LeaveOneOut:
+def left_out_of(problem: ConvexProblem, groups: Any, count: Matrix | None = None) -> LeaveOneOut:
     """Return the leave-out predictions of `Problem.leave_out`.
 
     With `count`, each functional of the first term stands for that many equal ones, one of which is left out.
     """
     check_null_space(problem, "Leaving out")
-    if problem.approximation is not None:
+    space = problem.space
+    if space is not None and not space.stored:
         raise ValueError(
             f"Leaving out is not implemented with approximation={problem.approximation!r}: drop the approximation, or "
             "use problem.grid(.., held_out=..)."
@@ -102,7 +109,7 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
                 f"Leaving out needs smooth losses of single functionals, and one is {term.loss!r}: use "
                 "problem.grid(.., held_out=..), or a smooth loss such as Squared, SquaredHinge or Logistic."
             )
-    represented, exact = problem.represented, all(term.loss.quadratic for term in problem.terms)
+    outputs, exact = outputs_of(problem.terms), all(term.loss.quadratic for term in problem.terms)
     kept, times = _kept(problem.terms, count)
     members = _groups(_labels(problem.terms, groups)[kept])
     with interrupts_raised():
@@ -111,14 +118,16 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
         warnings.warn(
             f"Leave-out predictions are inaccurate, because the solution has not converged: {solution}.", stacklevel=3
         )
-    if exact:
-        observations = Observations.of(represented)
+    if space is not None:
+        left_out = _predictions_in_space(problem, space, solution, kept, members, times)
+    elif exact:
+        observations = Observations.of(problem.represented)
         with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
             saddle = observations.equations(problem.kernel, observations.weight)[1]
         a = saddle.solve(observations.target)[0]
         left_out = observations.target - _residuals(saddle, a, observations.weight, members, times)
     else:
-        left_out = _newton_predictions(represented, solution.function, members, times)
+        left_out = _newton_predictions(problem.represented, solution.function, members, times)
     padded = np.empty((len(kept), left_out.shape[1]))
     padded[kept] = left_out
     predictions, residuals, ends = [], [], np.cumsum([term.size for term in problem.terms])[:-1]
@@ -127,7 +136,7 @@ def left_out_of(problem: Problem, groups: Any, count: Matrix | None = None) -> L
         values.reshape(term.size, -1)[rows] = columns[rows]
         predictions.append(like(values, term.functional.prototype))
         target = to_numpy(term.observed_target)
-        if represented.outputs is not None and term.target.ndim == 1:
+        if outputs is not None and term.target.ndim == 1:
             target = target[..., None]
         residuals.append(like(target - values, term.functional.prototype))
     return LeaveOneOut(tuple(predictions), tuple(residuals), exact)
@@ -141,7 +150,7 @@ def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
     target, h = to_numpy(term.target), 2 * to_numpy(term.weights())[:, 0]
     assert solution.source is not None
     covariance = solution.source.spread
-    assert isinstance(covariance, SubspaceCovariance)
+    assert isinstance(covariance, FeatureCovariance)
     share = 1 - h * covariance.within(term.functional)  # one minus the leverage of each target
     if np.any(share < 1e-8):
         raise ValueError(
@@ -152,7 +161,7 @@ def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
     return target - residual / (share if target.ndim == 1 else share[:, None])
 
 
-def left_out_amplitude(problem: Problem, count: Matrix) -> float | Matrix:
+def left_out_amplitude(problem: ConvexProblem, count: Matrix) -> float | Matrix:
     """Return the amplitude tau for which the left-out targets of the first term have their predicted variance.
 
     The leave-one-out residual e_i has the variance tau^2 / P_ii, so tau^2 is the mean of e_i^2 P_ii = e_i a_i; if a
@@ -242,7 +251,7 @@ def _residuals(saddle: Saddle, a: Matrix, weight: Matrix, groups: list[Matrix], 
 
 
 def _newton_predictions(
-    represented: RepresenterProblem, function: Function, groups: list[Matrix], count: Matrix
+    represented: RepresenterTerms, function: Function, groups: list[Matrix], count: Matrix
 ) -> Matrix:
     """Return the predictions u (N, c) after the Newton step that leaves out each group; `count` as in `_residuals`."""
     system, iterate = represented.system, represented.iterate(function)
@@ -257,13 +266,64 @@ def _newton_predictions(
         coefficients, basis = saddle.solve(G[seen], Q.T)
         V = G - G[:, seen] @ coefficients - Q @ basis
         for g in groups:
-            block, root = V[g[:, :, None], g[:, None, :]], np.sqrt(h / count)[g][:, :, None]
-            values, vectors = np.linalg.eigh(np.eye(g.shape[1]) - root * block * root.swapaxes(1, 2))
-            _check_determined(values)
-            # V (1 - hV)^-1 l = V l + V root (1 - root V root)^-1 root V l
-            step = block @ (gradient[:, c] / count)[g][:, :, None]
-            inner = vectors @ ((vectors.swapaxes(1, 2) @ (root * step)) / values[:, :, None])
-            moved[g, c] += (step + block @ (root * inner))[:, :, 0]
+            block = V[g[:, :, None], g[:, None, :]]
+            moved[g, c] += _newton_steps(block, (h / count)[g], (gradient[:, c] / count)[g])
+    return moved
+
+
+def _newton_steps(V: Matrix, h: Matrix, slope: Matrix) -> Matrix:
+    """Return V (1 - diag(h) V)^-1 slope (G, k) for groups of k functionals, with V (G, k, k) and h, slope (G, k)."""
+    root = np.sqrt(h)[:, :, None]
+    values, vectors = np.linalg.eigh(np.eye(h.shape[1]) - root * V * root.swapaxes(1, 2))
+    _check_determined(values)
+    # V (1 - hV)^-1 l = V l + V root (1 - root V root)^-1 root V l
+    step = V @ slope[:, :, None]
+    inner = vectors @ ((vectors.swapaxes(1, 2) @ (root * step)) / values[:, :, None])
+    return np.asarray((step + V @ (root * inner))[:, :, 0])
+
+
+def _predictions_in_space(
+    problem: ConvexProblem,
+    space: FiniteSpace,
+    solution: Solution,
+    kept: Matrix,
+    groups: list[Matrix],
+    count: Matrix,
+) -> Matrix:
+    """Return the same in a space of stored features, where V = E S^-1 E' with the curvature S at the solution."""
+    outputs = outputs_of(problem.terms)
+    found = FeatureTerms(FeatureSums.of(space, problem.full_basis, problem.terms, outputs))
+    features, rows = found.weighted().geometry, np.flatnonzero(kept)
+    functionals = stack([term.functional for term in problem.terms])
+    blocks = [block_in_double(term, outputs) for term in problem.terms]
+    u = double(functionals(solution.function)).reshape(len(kept), -1)
+    ends = np.cumsum([0, *(term.size for term in problem.terms)])
+    pairs = [(t, u[start:stop]) for t, start, stop in zip(blocks, ends[:-1], ends[1:], strict=True)]
+    gradient, hessian = (
+        np.concatenate([t.weight * getattr(t.loss, name)(v, t.target) for t, v in pairs])[rows]
+        for name in ("gradient", "curvature")
+    )
+    kept_losses = np.concatenate([np.full(t.target.shape[0], not t.loss.quadratic) for t in blocks])[rows]
+    moved, r, m = u[rows].copy(), found.rank, features.resolved
+    R = found.functions.map[:, : m - r]
+
+    def on_features(some: Matrix) -> Matrix:
+        L = functionals.take(rows[some])
+        return np.concatenate([on_basis(L, problem.full_basis), to_numpy(space.rows(L)) @ R], axis=1)
+
+    for c in range(moved.shape[1]):
+        h, square = hessian[:, c], features.square[:m, :m].copy()
+        for part in space.tiles(int(kept_losses.sum())):
+            some = np.flatnonzero(kept_losses)[part]
+            E = on_features(some)
+            square += E.T @ (h[some, None] * E)
+        curvature = Curvature.of(with_ridge_on(square, r), r)
+        for g in groups:
+            for part in space.tiles(len(g), max(space.tile_rows // g.shape[1], 1)):
+                some = g[part]
+                roots = curvature.roots(on_features(some.ravel())).reshape(*some.shape, -1)
+                V = roots @ roots.swapaxes(1, 2)
+                moved[some, c] += _newton_steps(V, (h / count)[some], (gradient[:, c] / count)[some])
     return moved
 
 

@@ -18,25 +18,51 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import scipy.sparse
 
 from rkhs._backend.arrays import Matrix, double, to_numpy, unique_rows
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import Basis
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms
+from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
 from rkhs._gram.operator import gram
 from rkhs._gram.sensitivity import sensitivity
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import subtask
+from rkhs._spaces.base import Approximation, FiniteSpace
 from rkhs.functionals._base import Functional
 from rkhs.functionals._points import point_groups, repeats
 from rkhs.kernels._base import Kernel
 
-if TYPE_CHECKING:
-    from rkhs._problem.problem import Problem
+
+class ConvexProblem(Protocol):
+    """What the functions of this folder need of an `rkhs.Problem`."""
+
+    @property
+    def kernel(self) -> Kernel: ...
+    @property
+    def terms(self) -> Sequence[Term]: ...
+    @property
+    def basis(self) -> FunctionSpace | None: ...
+    @property
+    def null_space(self) -> str: ...
+    @property
+    def approximation(self) -> Approximation | None: ...
+    @property
+    def represented(self) -> RepresenterTerms: ...
+    @property
+    def space(self) -> FiniteSpace | None:
+        """The space of the approximation; None if f is sought in the whole RKHS."""
+
+    @property
+    def full_basis(self) -> FunctionSpace | None:
+        """The basis with the null space of the kernel."""
+
+    def solve(self, *, tol: float) -> Solution: ...
 
 
 @dataclass(frozen=True)
@@ -69,7 +95,7 @@ class Observations:
     term: Matrix  # (N,) the index of the term of each functional
 
     @classmethod
-    def of(cls, represented: RepresenterProblem) -> Observations:
+    def of(cls, represented: RepresenterTerms) -> Observations:
         """Return the observations of a problem with positive weights."""
         functionals = represented.functionals.like(np.zeros(0))
         basis = represented.basis
@@ -161,13 +187,13 @@ def in_order(
     )
 
 
-def check_null_space(problem: Problem, what: str) -> None:
+def check_null_space(problem: ConvexProblem, what: str) -> None:
     """Raise an error if the null space of the kernel is dropped."""
     if problem.null_space == "dropped":
         raise ValueError(f'{what} is known with the null space of {problem.kernel!r}: use null_space="kept".')
 
 
-def check_squared(problem: Problem, what: str) -> None:
+def check_squared(problem: ConvexProblem, what: str) -> None:
     """Raise an error if a loss is not squared, or if the null space of the kernel is dropped."""
     others = [term.loss for term in problem.terms if not term.loss.quadratic]
     if others:

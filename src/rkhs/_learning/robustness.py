@@ -25,9 +25,9 @@ from rkhs._calculus.function_spaces import Polynomials
 from rkhs._finite.function import Function
 from rkhs._gram import gram
 from rkhs.functionals import Evaluation
-from rkhs.kernels import Gaussian, Kernel, Laplace, LinearTransform, Matern, RationalQuadratic
+from rkhs.kernels import Kernel, LinearTransform
+from rkhs.kernels._scaled import HasLengthScale
 
-RADIAL = (Gaussian, Matern, RationalQuadratic, Laplace)
 FARTHEST = 1e100  # a distance that stands for infinity
 HALVINGS = 60  # bisections of the radius
 ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of phi(0) - phi(d), in units of phi(0)
@@ -39,6 +39,12 @@ class Classifying(Protocol):
 
     def _compared_scores(self, X: Any, method: str) -> tuple[Any, Array, Matrix, Vector]:
         """Return f, the validated points, and A (classes, outputs) and a (classes,) of the scores A f + a."""
+
+
+def scores_of_outputs(outputs: int) -> tuple[Matrix, Vector]:
+    """Return A and a of the scores A f + a of each class: 0 and f for one output, and otherwise the outputs."""
+    A: Matrix = np.array([[0.0], [1.0]]) if outputs == 1 else np.eye(outputs)
+    return A, np.zeros(len(A))
 
 
 def certified_radius(model: Any, X: Any) -> Array:
@@ -82,9 +88,7 @@ def certified_radius(model: Any, X: Any) -> Array:
     """
     if isinstance(model, Function):
         function, points = model, as_points(X)
-        outputs = 1 if model.outputs is None else model.outputs
-        A = np.array([[0.0], [1.0]]) if outputs == 1 else np.eye(outputs)
-        offset = np.zeros(len(A))
+        A, offset = scores_of_outputs(1 if model.outputs is None else model.outputs)
     elif isinstance(model, Classifying):
         function, points, A, offset = model._compared_scores(X, "certified_radius")
     else:
@@ -157,7 +161,7 @@ def _squared_kernel_distance(kernel: Kernel, n: int) -> Callable[[Vector], Vecto
 def _profile(kernel: Kernel, n: int) -> tuple[Callable[[Vector], Vector], float]:
     """Return phi with k(x, y) = phi(d), and the largest ratio of d to the Euclidean distance of x and y."""
     linear, base = (kernel.linear, kernel.kernel) if isinstance(kernel, LinearTransform) else (np.ones(n), kernel)
-    if not isinstance(base, RADIAL):
+    if not (isinstance(base, HasLengthScale) and base.decreasing):
         raise ValueError(
             f"certified_radius needs a kernel that decreases with the distance of the points, such as rkhs.Gaussian(), "
             f"got {kernel!r}."
@@ -169,7 +173,7 @@ def _profile(kernel: Kernel, n: int) -> tuple[Callable[[Vector], Vector], float]
     def phi(d: Vector) -> Vector:
         return np.asarray(unit(np.zeros((1, 1)), d[:, None])[0])
 
-    if isinstance(base, Laplace):  # the L1 norm of A z: at most |diagonal| |z|, or by the norms of the rows of A
+    if base.distance == "cityblock":  # the L1 norm of A z: at most |diagonal| |z|, or by the norms of the rows of A
         diagonal = A.shape[0] == A.shape[1] and not np.any(A - np.diag(np.diagonal(A)))
         return phi, float(np.linalg.norm(np.diagonal(A)) if diagonal else np.linalg.norm(A, axis=1).sum())
     return phi, float(np.linalg.norm(A, 2))

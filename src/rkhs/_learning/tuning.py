@@ -16,29 +16,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, nan
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy  # imports scipy.optimize on first use
 
 from rkhs._backend.arrays import Matrix, unique_rows
+from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms
 from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs._finite.term import Term
 from rkhs._gram.operator import gram
-from rkhs._learning.evidence import log_evidence, subspace_log_evidence
+from rkhs._learning.evidence import log_evidence, space_log_evidence
 from rkhs._learning.leave_one_out import informative_rows, log_left_out
-from rkhs._learning.observations import Hyperparameter, Observations, check_squared, spatial_sample
+from rkhs._learning.observations import ConvexProblem, Hyperparameter, Observations, check_squared, spatial_sample
 from rkhs._progress import interrupted
-from rkhs._spaces import FourierGrid, Landmarks, LandmarkSpace
-from rkhs.kernels._base import Kernel
+from rkhs._spaces.base import FiniteSpace
+from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._scaled import median_scale
-from rkhs.kernels._tunable import Tunable
-
-if TYPE_CHECKING:
-    from rkhs._problem.problem import Problem
-    from rkhs._problem.subspace import SubspaceProblem
 
 CRITERIA = ("evidence", "loo")
 OUT_OF_ITERATIONS = str(OutOfIterations())
@@ -110,8 +106,8 @@ class Tuning:
         )
 
 
-def tuned_problem(
-    problem: Problem,
+def tuned(
+    problem: ConvexProblem,
     criterion: str,
     starts: int,
     prior: float | None,
@@ -121,8 +117,12 @@ def tuned_problem(
     iterations: int,
     random_state: Any,
     verbose: bool,
-) -> Problem:
-    """Return the problem with tuned hyperparameters; `Problem.tune` documents the parameters."""
+    choose: Callable[[Kernel, tuple[Term, ...]], FiniteSpace],
+) -> tuple[Kernel, tuple[Term, ...], Tuning]:
+    """Return the tuned kernel and terms; `Problem.tune` documents the parameters.
+
+    `choose` returns the space of the approximation for a kernel and terms.
+    """
     if criterion not in CRITERIA:
         raise ValueError(f'criterion must be "evidence" or "loo", got {criterion!r}.')
     for name, count, least in (("starts", starts, 1), ("functionals", functionals, 2), ("iterations", iterations, 1)):
@@ -141,20 +141,17 @@ def tuned_problem(
         )
     random, monitor = np.random.default_rng(random_state), TuningMonitor(0.0, time_limit, verbose=verbose)
     terms = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Tunable) else t for t in problem.terms]
-    sampled = spatial_sample(terms, functionals, random) if isinstance(problem.approximation, FourierGrid) else terms
-    complete = Observations.of(RepresenterProblem.of(problem.kernel, sampled, problem.basis))
+    local = problem.approximation is not None and problem.approximation.local
+    sampled = spatial_sample(terms, functionals, random) if local else terms
+    complete = Observations.of(RepresenterTerms.of(problem.kernel, sampled, problem.basis))
     observations = complete.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
     subset = observations.sample(FIRST, random)
     stages = [(subset.size, criterion_of(space, subset, criterion, amplitude))]
-    landmarks = problem.approximation if criterion == "evidence" else None
-
-    def choose(kernel: Kernel, terms: tuple[Term, ...]) -> SubspaceProblem:
-        assert landmarks is not None
-        return replace(problem, kernel=kernel, terms=terms)._in_subspace(landmarks)
-
-    if isinstance(landmarks, Landmarks) and not replace(choose(*space.at(space.start)[:2]), device=None).whole:
-        stages.append((complete.size, criterion_of(space, complete, criterion, amplitude, choose)))
+    approximation = problem.approximation if criterion == "evidence" else None
+    families = [term.functional for term in problem.terms]
+    if approximation is not None and approximation.has_gradients and not approximation.contains(families):
+        stages.append((complete.size, criterion_of(space, complete, criterion, amplitude, choose, problem.full_basis)))
     elif subset.size < observations.size:
         stages.append((observations.size, criterion_of(space, observations, criterion, amplitude)))
     theta, value, used, status = space.start, nan, subset.size, CONVERGED
@@ -181,7 +178,7 @@ def tuned_problem(
         status,
     )
     kernel, tuned_terms, _ = space.at(theta)
-    return replace(problem, kernel=kernel, terms=tuned_terms, tuning=tuning)
+    return kernel, tuned_terms, tuning
 
 
 def _weight(value: float, marked: Tunable) -> Any:
@@ -352,16 +349,17 @@ def criterion_of(
     observations: Observations,
     criterion: str,
     amplitude: float | None = None,
-    choose: Callable[[Kernel, tuple[Term, ...]], SubspaceProblem] | None = None,
+    choose: Callable[[Kernel, tuple[Term, ...]], FiniteSpace] | None = None,
+    basis: FunctionSpace | None = None,
 ) -> Criterion:
     """Return the criterion as a function of theta.
 
     With `choose` it is the evidence in a subspace of landmarks, which are chosen once, at the first theta.
     """
-    subspace: SubspaceProblem | None = None
+    chosen: FiniteSpace | None = None
 
     def evaluate(theta: Matrix, with_gradient: bool) -> tuple[float, Matrix]:
-        nonlocal subspace
+        nonlocal chosen
         kernel, terms, weights = space.at(theta)
         weight, requested = observations.weight * weights[observations.term], None
         if with_gradient:
@@ -371,10 +369,9 @@ def criterion_of(
         if choose is None:
             value, _, gradient = log_evidence(observations, kernel, weight, requested, amplitude)
             return value, gradient
-        subspace = subspace or choose(kernel, terms)
-        assert isinstance(subspace.space, LandmarkSpace)
-        landmarks, basis = replace(subspace.space, kernel=kernel), subspace.full_basis
-        value, _, gradient = subspace_log_evidence(landmarks, basis, terms, observations, weight, requested, amplitude)
+        chosen = chosen or choose(kernel, terms)
+        with_kernel = replace(chosen, kernel=kernel)
+        value, _, gradient = space_log_evidence(with_kernel, basis, terms, observations, weight, requested, amplitude)
         return value, gradient
 
     return evaluate

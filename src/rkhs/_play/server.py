@@ -17,8 +17,7 @@ from importlib.resources import files
 from threading import Lock
 from typing import Any
 
-from rkhs._play.scene import EXAMPLES, NOTHING, Scene, SceneError, example
-from rkhs._play.solving import python_code, solved
+from rkhs._play.scene import EXAMPLES, NOTHING, Scene, SceneError, example, python_code, solved
 
 HOST = "127.0.0.1"
 LARGEST = 128 * 1024  # bytes of a request

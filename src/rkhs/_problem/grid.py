@@ -11,22 +11,30 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
+from rkhs._backend.arrays import Vector, double, like, namespace, to_numpy
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, consecutive
+from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.representers import joined_iterates
 from rkhs._finite.term import Term
-from rkhs._finite.verified import joined
-from rkhs._gram.matrix import diagonal_part
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import Solver, blocks_in_double, cheapest, fits, from_memory, in_memory, to_memory
+from rkhs.solvers._base import (
+    FLOP,
+    Estimate,
+    RowSubset,
+    Solver,
+    blocks_in_double,
+    cheapest,
+    fits,
+    from_memory,
+    in_memory,
+    to_memory,
+)
 from rkhs.solvers._choose import EXACT, ITERATIVE, TRIAL, Fallback, auto
-from rkhs.solvers._costs import FLOP, Estimate
 from rkhs.solvers._galerkin import Galerkin
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._nonlinear_cg import NonlinearCG
-from rkhs.solvers._recycling import capacity_of, has_few_nonquadratic, solve_together
-from rkhs.solvers._subspace import Task
+from rkhs.solvers._recycling import GridCell, capacity_of, has_few_nonquadratic, solve_together
 
 SPLITTING = ADMM(2000)  # its limit of iterations; cells that need more are solved faster one by one
 SHARED = 0.05  # cost of another problem that shares the directions of a first one, relative to that one
@@ -143,7 +151,7 @@ def _of_vectors(term: Term, factors: Vector) -> Vector:
     return factors
 
 
-class GridTasks:
+class GridSolver:
     """The problems of all cells and outputs of a grid, and the choice of a method for them by estimated cost.
 
     - In memory: cells that are cheap with a stored Gram matrix are solved one by one, with warm starts in each fold.
@@ -156,7 +164,7 @@ class GridTasks:
         self.folds, self.outputs = folds, system.outputs
         self.system = system
         self.iterations = 0  # of an iterative solver for the last cell; 0 if they did not suffice
-        self.tasks = [[Task.of(system, c, cell) for c in range(system.columns)] for cell in cells]
+        self.tasks = [[GridCell.of(system, c, cell) for c in range(system.columns)] for cell in cells]
 
     def solve(self, monitor: Monitor) -> None:
         """Solve all cells, those with the smallest weights first."""
@@ -230,7 +238,7 @@ class GridTasks:
         """Return the problem of cell k and the iterate of all its outputs."""
         pairs = zip(self.system.terms, self.tasks[k][0].system.terms, strict=True)
         blocks = tuple(replace(t, weight=weighted.weight) for t, weighted in pairs)
-        iterate = joined([task.iterate or task.system.start() for task in self.tasks[k]])
+        iterate = joined_iterates([task.iterate or task.system.start() for task in self.tasks[k]])
         return self.system.with_rows(blocks, self.outputs), iterate
 
     def _solve_cell(
@@ -246,7 +254,8 @@ class GridTasks:
         Rows that a fold leaves out are dropped.  `back` maps an iterate of `system` to one of `self.system`.
         """
         monitor.best, monitor.solver, before = start, None, len(monitor.history)
-        reduction = DropZeroWeights.of(system)
+        positive = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
+        reduction = None if positive.all() else RowSubset.of(system, np.flatnonzero(positive))
         reduced = system if reduction is None else reduction.system
         solver = self._solver(reduced, start, monitor.tol)
         try:
@@ -307,44 +316,3 @@ def _run(solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
         return solver.run(system, start, monitor)
     except OutOfIterations:
         return monitor.best or start
-
-
-@dataclass(frozen=True, eq=False)
-class DropZeroWeights:
-    """The reduction of a problem to its rows of positive weight; the coefficients of the others are zero."""
-
-    whole: FiniteProblem
-    system: FiniteProblem  # the reduced problem
-    rows: Vector  # the indices of its rows in `whole`
-    turn: Array  # R (r, r) of the decomposition Q[rows] = Q_rows R
-
-    @classmethod
-    def of(cls, system: FiniteProblem) -> DropZeroWeights | None:
-        """Return the reduction, or None if all rows have positive weights."""
-        positive = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
-        if positive.all():
-            return None
-        rows = np.flatnonzero(positive)
-        Q, turn = namespace(system.Q).linalg.qr(take_rows(system.Q, rows))
-        blocks = []
-        for t in system.terms:
-            kept = np.flatnonzero(positive[t.rows])
-            target, weight = take_rows(t.target, kept), take_rows(t.weight, kept)
-            blocks.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
-        gram = diagonal_part(system.gram, rows)
-        exact = diagonal_part(system.exact, rows) if system.inexact else gram
-        geometry = Geometry(gram, exact, Q, system.definite, lambda: take_rows(system.geometry.sizes, rows))
-        return cls(system, FiniteProblem(geometry, consecutive(blocks), system.outputs), rows, turn)
-
-    def restrict(self, iterate: Iterate) -> Iterate:
-        """Return an iterate of the whole problem restricted to the rows of the reduced one."""
-        return Iterate(self.system.inside(take_rows(iterate.a, self.rows)), self.turn @ iterate.basis)
-
-    def extend(self, iterate: Iterate) -> Iterate:
-        """Return an iterate of the reduced problem extended by zeros."""
-        basis = like(np.linalg.pinv(to_numpy(self.turn)), self.turn) @ iterate.basis
-        extended = [None if a is None else self.whole.zeros(int(a.shape[1])) for a in (iterate.a, iterate.alpha)]
-        for column, a in zip(extended, (iterate.a, iterate.alpha), strict=True):
-            if column is not None:
-                column[indices(self.rows, column)] = a
-        return Iterate(extended[0], basis, extended[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -14,23 +14,35 @@ from rkhs._backend.precision import check_precision
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.function import Function
-from rkhs._finite.monitor import Monitor
+from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
-from rkhs._finite.representers import RepresenterProblem
+from rkhs._finite.representers import RepresenterTerms, outputs_of
 from rkhs._finite.solution import CONVERGED, Record, Solution, with_hidden_functions
+from rkhs._finite.sums import grouped
 from rkhs._finite.term import Term
 from rkhs._learning.evidence import Evidence, evidence_of
 from rkhs._learning.leave_one_out import LeaveOneOut, left_out_of
-from rkhs._learning.posterior import PosteriorSource
-from rkhs._learning.tuning import Tuning, tuned_problem
-from rkhs._problem.grid import GridTasks, WeightGrid
+from rkhs._learning.tuning import Tuning, tuned
+from rkhs._problem.grid import GridSolver, WeightGrid
 from rkhs._problem.solving import certificates_of, run_until_stopped, solve_to_tolerance
-from rkhs._problem.subspace import SubspaceProblem
-from rkhs._spaces.base import Approximation, check_approximation, check_sums
+from rkhs._problem.spaces import (
+    SpaceSolution,
+    SpaceTerms,
+    chosen_space,
+    full_basis,
+    loss_blocks,
+    solution_of,
+    solve_weightings,
+    sums_cost,
+    terms_in,
+    zero_solution,
+)
+from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal, check_approximation, check_sums
 from rkhs.exceptions import UnattainedError
 from rkhs.kernels._base import Kernel, check_known
 from rkhs.solvers._base import Solver
 from rkhs.solvers._choose import auto
+from rkhs.solvers._conditioned import PosteriorSource
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,11 +133,11 @@ class Problem:
         object.__setattr__(self, "terms", terms)
 
     @cached_property
-    def represented(self) -> RepresenterProblem:
+    def represented(self) -> RepresenterTerms:
         """The problem in coefficients of representers and basis functions, by the representer theorem."""
         check_known(self.kernel)
         prototype = placed(self.terms[0].functional.prototype, self.device, self.precision)
-        represented = RepresenterProblem.of(
+        represented = RepresenterTerms.of(
             self.kernel, self.terms, self.basis, prototype, self.precision, dropped=self.null_space == "dropped"
         )
         check_range(represented.rows)
@@ -202,12 +214,11 @@ class Problem:
         """
         if self.approximation is not None:
             self._check_no_iterations(None if solver == "auto" else solver, start, callback)
-            monitor = Monitor(tol, time_limit, verbose=verbose)
-            subspace = self._in_subspace(self.approximation)
-            if subspace.whole:
+            if self._is_exact:
                 exact = replace(self, approximation=None)
                 return self._unapproximated(exact.solve(tol=tol, time_limit=time_limit, verbose=verbose))
-            return subspace.solve(monitor)
+            found = self._grid_in_space(WeightGrid(len(self.terms), {}, {}), Monitor(tol, time_limit, verbose=verbose))
+            return cast(Solution, found.item())
         system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose)
         chosen = auto(system, tol, time_limit) if solver == "auto" else solver
@@ -307,15 +318,14 @@ class Problem:
         monitor = Monitor(tol, time_limit, callback, verbose)
         if self.approximation is not None:
             self._check_no_iterations(monitor.callback)
-            subspace = self._in_subspace(self.approximation)
-            if subspace.whole:
+            if self._is_exact:
                 exact = replace(self, approximation=None)
                 exact_solutions = exact.grid(weights, held_out, tol=tol, time_limit=time_limit, verbose=verbose)
                 return np.vectorize(self._unapproximated, otypes=[object])(exact_solutions)
-            return subspace.grid(cells, monitor)
+            return self._grid_in_space(cells, monitor)
         system = self.system
         weightings = cells.system_weightings(self.terms, system)
-        tasks = GridTasks(system, weightings, cells.count or 1)
+        tasks = GridSolver(system, weightings, cells.count or 1)
         status = run_until_stopped(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(weightings), dtype=object)
         solved = [tasks.cell(k) for k in range(len(weightings))]
@@ -437,15 +447,80 @@ class Problem:
         >>> problem.tuning.status, int(np.argmin(problem.kernel.scale))
         ('converged', 1)
         """
-        limits = (functionals, time_limit, iterations, random_state, verbose)
-        return tuned_problem(self, criterion, starts, prior, amplitude, *limits)
 
-    def _in_subspace(self, approximation: Approximation) -> SubspaceProblem:
+        def choose(kernel: Kernel, terms: tuple[Term, ...]) -> FiniteSpace:
+            return replace(self, kernel=kernel, terms=terms)._chosen_space
+
+        limits = (functionals, time_limit, iterations, random_state, verbose)
+        kernel, terms, tuning = tuned(self, criterion, starts, prior, amplitude, *limits, choose)
+        return replace(self, kernel=kernel, terms=terms, tuning=tuning)
+
+    @cached_property
+    def full_basis(self) -> FunctionSpace | None:
+        """The basis, and the kernel's null space if it is kept, in coordinates centered on the points."""
+        return full_basis(self.kernel, self.terms, self.basis, self.null_space == "dropped")
+
+    @property
+    def space(self) -> FiniteSpace | None:
+        """The space that the approximation chooses; None if f is sought in the whole RKHS."""
+        return None if self.approximation is None or self._is_exact else self._chosen_space
+
+    @cached_property
+    def _chosen_space(self) -> FiniteSpace:
         check_known(self.kernel)
         for term in self.terms:
             term.weights()
-        dropped = self.null_space == "dropped"
-        return SubspaceProblem(self.kernel, self.terms, self.basis, approximation, self.device, dropped)
+        assert self.approximation is not None
+        return chosen_space(self.kernel, self.terms, self.full_basis, self.approximation, self.device)
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether the landmarks include the functionals of all terms, so that nothing is approximated."""
+        assert self.approximation is not None
+        return self.device is None and self.approximation.contains([term.functional for term in self.terms])
+
+    def _grid_in_space(self, cells: WeightGrid, monitor: Monitor) -> np.ndarray[Any, Any]:
+        """Return the solutions of all cells of a grid in the space of the approximation.
+
+        If the grid is stopped, the remaining cells have f = 0.  In stored features the cells take one pass over the
+        rows, or two if the sums of the first are not accurate enough.
+        """
+        assert self.approximation is not None
+        solved: dict[int, SpaceSolution] = {}
+
+        def work() -> None:
+            check_range(loss_blocks(self.terms))
+            with monitor.showing(CHOICE):
+                space = self._chosen_space
+            outputs, rows = outputs_of(self.terms), sum(term.size for term in self.terms)
+            shares, factors = {}, dict[int, list[Any]](cells.folds)
+            if space.stored:
+                for term, parts in cells.folds.items():
+                    shares[term], factors[term] = grouped(parts)
+
+            def terms_of(functions: Orthonormal | None) -> SpaceTerms:
+                with monitor.showing(SUMMING):
+                    found = terms_in(space, self.full_basis, self.terms, outputs, functions, shares)
+                monitor.check(sums_cost(space, self.terms))
+                return found
+
+            # item by item: an interruption keeps the cells before it
+            solved.update(solve_weightings(terms_of, cells.weightings(factors), monitor, rows, cells.count or 1))
+
+        status = run_until_stopped(monitor, work)
+        # With the weights of the problem, and with its null space, there is a posterior.
+        single = not (cells.axes or cells.folds or self.null_space == "dropped")
+        weightings = cells.weightings()
+        solutions = np.empty(len(weightings), dtype=object)
+        for k, factors in enumerate(weightings):
+            if k in solved:
+                solutions[k] = solution_of(solved[k], self.approximation, monitor, status, posterior=single)
+            else:
+                space, seconds = vars(self).get("_chosen_space"), monitor.seconds
+                solutions[k] = zero_solution(
+                    self.kernel, self.terms, self.full_basis, space, factors, self.approximation, seconds, status
+                )
+        return solutions.reshape(cells.shape)
 
     def _check_no_iterations(self, *options: Any) -> None:
         """Raise an error if options of iterative solvers are given together with an approximation."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
-from rkhs._finite.certificate import Certificate, certify, certify_quickly
+from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.representers import VerifiedIterate, certify_quickly
 from rkhs._finite.solution import CONVERGED, INTERRUPTED
-from rkhs._finite.verified import VerifiedIterate
 from rkhs._progress import interrupted
 from rkhs.solvers._base import Solver
 

@@ -21,9 +21,8 @@ from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import CONVERGED, Solution
 from rkhs._linalg.updates import UpdatableSaddle
 from rkhs._problem.problem import Problem
-from rkhs.solvers._base import Solver, blocks_in_double, fits
+from rkhs.solvers._base import FLOP, Estimate, Solver, blocks_in_double, fits
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
-from rkhs.solvers._costs import FLOP, Estimate
 from rkhs.solvers._direct import Direct
 
 NEAR = 0.1  # relative difference of a diagonal entry from the factorized one up to which refinement corrects it

@@ -15,8 +15,6 @@ import numpy as np
 
 from rkhs._backend.arrays import Matrix
 from rkhs._calculus.atoms import Atoms
-from rkhs._finite.function import Function
-from rkhs._shapes.derivatives import axis_factors, polynomial_degree
 from rkhs.functionals._base import Combination, Functional, Part
 
 KINDS = {"increasing": (1, 1.0), "decreasing": (1, -1.0), "convex": (2, 1.0), "concave": (2, -1.0)}  # order and sign
@@ -129,24 +127,3 @@ def _feature(key: Any, names: list[str], n: int) -> int:
     if not isinstance(key, int | np.integer) or not -n <= key < n:
         raise ValueError(f"shape names feature {key!r}; X has features 0 to {n - 1}.")
     return int(key) % n
-
-
-def check_provable(claim: Claim, f: Any) -> None:
-    """Raise ValueError for functions whose derivatives are not bounded by their norm."""
-    if not isinstance(f, Function) or f.outputs is not None:
-        raise ValueError("Shapes can be proved only for functions with one output that are sums of representers.")
-    n, degree = f.functionals.dimension, polynomial_degree(f.basis)
-    radial = all(axis_factors(kernel, n) is not None for _, kernel in f.kernel.summands())
-    if f.kernel.order or degree is None or degree > 2 or not radial:
-        basis = "" if degree is not None and degree <= 2 else f" with {f.basis!r}"
-        raise ValueError(
-            "A proof needs a kernel of x - y with a length scale for each feature, or a sum of such kernels, and no "
-            f"basis other than polynomials of degree two, got {f.kernel!r}{basis}."
-        )
-    needed = max(claim.order + 2, degree + 1)  # the Taylor polynomial must contain the basis
-    if not needed < f.kernel.smoothness(n):
-        remedy = f.kernel.smoother(needed, n) or "rkhs.Gaussian()"
-        raise ValueError(
-            f"A proof that {claim.name} everywhere needs derivatives of order {needed}, which are not bounded on the "
-            f"RKHS of {f.kernel!r}: use {remedy}."
-        )

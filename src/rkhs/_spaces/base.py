@@ -2,10 +2,10 @@
 
     f = sum_a tau_a psi_a,        |f|^2 = tau'K tau
 
-A space defines p functions psi_a, the action of functionals on them (`rows`), their Gram matrix K (`gram`), the normal
-matrix of functionals (`normal`), and the part of a functional that the space does not represent (`outside`).  `gram`
-and `normal` need only support `@`: a graph has a sparse K, a Fourier grid a diagonal K and a Toeplitz normal matrix,
-and neither stores p x p numbers.  A `DenseSpace` stores them.
+A space defines p functions psi_a, the action of functionals on them (`rows`) and their Gram matrix K (`gram`).  From
+these follow the normal matrix of functionals (`normal`) and the part of a functional that the space does not represent
+(`outside`), by p x p matrices that are stored.  A space of many orthonormal functions is not `stored`: it defines
+products instead (`apply`, `adjoint`, `normal_of`), such as those of a Fourier grid, whose normal matrix is Toeplitz.
 
 All computations are in float64, whatever the dtype of the points, on the device of `prototype`: rows are transferred
 one tile at a time, and sums stay there until they are complete.  Solving with these sums multiplies their rounding
@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -25,6 +25,7 @@ import scipy.linalg
 from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, namespace, same_device, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, on_cpu, tile_entries
 from rkhs._backend.precision import check_precision
+from rkhs._calculus.atoms import Atoms
 from rkhs._gram.operator import gram
 from rkhs.functionals._base import Functional
 from rkhs.kernels._base import Kernel
@@ -32,6 +33,29 @@ from rkhs.kernels._base import Kernel
 UNIT = 8 * EPS  # the rounding error of a sum relative to its largest term, with a margin for the number of terms
 TILE_ROWS = 128  # minimal number of rows of a tile; products with fewer rows are slow
 TILE_ENTRIES = 2**21  # entries of a tile of rows x functions on a CPU, 16 MiB: enough for fast matrix products
+
+
+class Tile(ABC):
+    """The functions of a space at some points.
+
+    `alike` is whether the normal matrix of the gradients contains that of the values as a factor: for the Gaussian, all
+    of whose radial derivatives are the same function, and for pairs of a cosine and a sine.
+    """
+
+    alike: bool = False
+
+    @property
+    @abstractmethod
+    def values(self) -> Array:
+        """The values psi_a(x_i) as a new array (t, p)."""
+
+    @abstractmethod
+    def gradient_products(self, root: Array, known: Array | None) -> list[Array]:
+        """Return the products that `FiniteSpace.gradient_normal` needs, for square roots (t, 1) of weights.
+
+        They are summed over tiles.  `known` is the normal matrix of the values, if the tile is `alike` and the matrix
+        has been computed already.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +80,8 @@ class FiniteSpace(ABC):
     """
 
     kernel: Kernel
+    stored: ClassVar[bool] = True  # whether p x p matrices are stored; otherwise the functions have to be orthonormal
+    defines_kernel: ClassVar[bool] = False  # whether the kernel of the process is that of the space, as random features
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # without cached properties
@@ -96,6 +122,11 @@ class FiniteSpace(ABC):
         """The Gram matrix K of the functions, of shape (p, p)."""
 
     @property
+    def representers(self) -> Functional | None:
+        """The functionals whose representers are the functions psi; None if they are other functions."""
+        return None
+
+    @property
     def constraints(self) -> Matrix:
         """The matrix C of shape (r, p) such that functions with C tau = 0 are in the RKHS; r = 0 if all are."""
         return np.zeros((0, self.size))
@@ -133,7 +164,23 @@ class FiniteSpace(ABC):
         rows = self.rows(functional)
         return rows @ like(tau, rows)
 
-    @abstractmethod
+    def adjoint(self, functional: Functional, alpha: Matrix) -> Matrix:
+        """Return the coefficients of sums of representers, projected onto the space; the adjoint of `apply`.
+
+        Parameters
+        ----------
+        functional : Functional
+            The functionals L_i.
+        alpha : ndarray of shape (size, k)
+            The coefficients of their representers.
+
+        Returns
+        -------
+        ndarray of shape (p, k)
+            The sums over i of alpha_i L_i(psi_a).
+        """
+        return to_numpy(self.rows(functional)).T @ alpha
+
     def normal(self, functional: Functional, weight: Vector) -> Any:
         """Return the normal matrix of weighted functionals.
 
@@ -149,8 +196,12 @@ class FiniteSpace(ABC):
         matrix of shape (p, p)
             The sums over i of w_i L_i(psi_a) L_i(psi_b).
         """
+        total = zeros((self.size, self.size), self.prototype)
+        for rows in self.tiles(functional.size):
+            E = self.rows(functional.take(rows))
+            total += square(E, like(np.sqrt(weight[rows, None]), E))
+        return to_numpy(total)
 
-    @abstractmethod
     def outside(self, functional: Functional) -> Vector:
         """Return the squared norms of the components of functionals that are orthogonal to the space.
 
@@ -167,6 +218,16 @@ class FiniteSpace(ABC):
         ndarray of shape (size,)
             The squared norms of L_i in the RKHS minus those of their projections onto the space.
         """
+        R = Orthonormal.of(self).map
+        result = []
+        for rows in self.tiles(functional.size):
+            L = self.on_device(functional.take(rows))
+            E, (A, impossible) = to_numpy(self.rows(L)), self.annihilated(L)
+            rest = E - A @ self.gram if len(self.constraints) else E
+            norms = to_numpy(gram(self.kernel, L).diagonal()) - np.sum((E + rest) * A, axis=1)
+            inside = np.sum((rest @ R) ** 2, axis=1)
+            result.append(np.where(impossible, np.inf, np.clip(norms - inside, 0, None)))
+        return np.concatenate([np.zeros(0), *result])
 
     def on_device(self, functional: Functional) -> Functional:
         """Move functionals to the device of the space.
@@ -182,54 +243,6 @@ class FiniteSpace(ABC):
             The same functionals on the device of the space.
         """
         return functional if same_device(functional.prototype, self.prototype) else functional.like(self.prototype)
-
-
-class Tile(ABC):
-    """The functions of a space at some points.
-
-    `alike` is whether the normal matrix of the gradients contains that of the values as a factor: for the Gaussian, all
-    of whose radial derivatives are the same function, and for pairs of a cosine and a sine.
-    """
-
-    alike: bool = False
-
-    @property
-    @abstractmethod
-    def values(self) -> Array:
-        """The values psi_a(x_i) as a new array (t, p)."""
-
-    @abstractmethod
-    def gradient_products(self, root: Array, known: Array | None) -> list[Array]:
-        """Return the products that `DenseSpace.gradient_normal` needs, for square roots (t, 1) of weights.
-
-        They are summed over tiles.  `known` is the normal matrix of the values, if the tile is `alike` and the matrix
-        has been computed already.
-        """
-
-
-class DenseSpace(FiniteSpace):
-    """A finite-dimensional space whose p x p matrices are stored.
-
-    Subclasses define the abstract properties and methods of `FiniteSpace` except `normal` and `outside`; `tile` and
-    `gradient_normal` are optional closed forms.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel of the RKHS.
-
-    Examples
-    --------
-    >>> import rkhs
-    >>> space = rkhs.FourierFeatures(4).choose(rkhs.Gaussian(), [rkhs.Evaluation([[0.5]])], None)
-    >>> isinstance(space, rkhs.extend.DenseSpace), space.normal(rkhs.Evaluation([[0.0]]), np.ones(1)).shape
-    (True, (4, 4))
-    """
-
-    @property
-    @abstractmethod
-    def gram(self) -> Matrix:
-        """The Gram matrix K of the functions, an ndarray of shape (p, p)."""
 
     def tile(self, points: Array) -> Tile | None:
         """Return the functions of the space at points.
@@ -276,25 +289,6 @@ class DenseSpace(FiniteSpace):
         """
         return 0
 
-    def normal(self, functional: Functional, weight: Vector) -> Matrix:
-        total = zeros((self.size, self.size), self.prototype)
-        for rows in self.tiles(functional.size):
-            E = self.rows(functional.take(rows))
-            total += square(E, like(np.sqrt(weight[rows, None]), E))
-        return to_numpy(total)
-
-    def outside(self, functional: Functional) -> Vector:
-        R = Orthonormal.of(self).map
-        result = []
-        for rows in self.tiles(functional.size):
-            L = self.on_device(functional.take(rows))
-            E, (A, impossible) = to_numpy(self.rows(L)), self.annihilated(L)
-            rest = E - A @ self.gram if len(self.constraints) else E
-            norms = to_numpy(gram(self.kernel, L).diagonal()) - np.sum((E + rest) * A, axis=1)
-            inside = np.sum((rest @ R) ** 2, axis=1)
-            result.append(np.where(impossible, np.inf, np.clip(norms - inside, 0, None)))
-        return np.concatenate([np.zeros(0), *result])
-
     def annihilated(self, functional: Functional) -> tuple[Matrix, Vector]:
         """Return combinations of the functions that make functionals vanish on the null space of the kernel.
 
@@ -338,6 +332,66 @@ class DenseSpace(FiniteSpace):
         rows = rows or self.tile_rows
         return (slice(start, min(start + rows, size)) for start in range(0, size, rows))
 
+    # What problems need in a space whose p x p matrices are not stored.
+
+    @property
+    def product_error(self) -> float:
+        """The relative error of `apply` and `adjoint`, in the Euclidean norm."""
+        return UNIT
+
+    @property
+    def finer(self) -> FiniteSpace | None:
+        """The same space with more accurate products; None if there is none."""
+        return None
+
+    def coarser(self, most: int, families: Sequence[Functional]) -> FiniteSpace:
+        """Return a space with at most about `most` functions, for functionals at the same points."""
+        return self
+
+    @property
+    def summary(self) -> str:
+        """The size of the space in words."""
+        return f"{self.size} functions"
+
+    def summed(self, functional: Functional, weight: Vector, known: list[Any]) -> Any:
+        """Return sums from which products with the normal matrix follow without the rows; None if there are none.
+
+        They can be added up over blocks of data.  `known` is a list for what several families share.
+        """
+        return None
+
+    def normal_of(self, summed: Sequence[Any], others: Sequence[tuple[Functional, Vector]]) -> Any:
+        """Return the sum of the normal matrices of families with sums and of others with their weights."""
+        return NormalByProducts(self, others)
+
+    def outside_of_box(self, families: Sequence[Functional]) -> str | None:
+        """Return what is wrong with functionals at points for which the space was not made; None if nothing is."""
+        return None
+
+    def missing(self, functional: Functional) -> Vector:
+        """Return `outside` as far as it is known at no great cost."""
+        return self.outside(functional)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalByProducts:
+    """The sum of the matrices E'WE of families, by products with E and E'."""
+
+    space: FiniteSpace
+    others: Sequence[tuple[Functional, Vector]]
+
+    def __matmul__(self, tau: Matrix) -> Matrix:
+        images = (
+            self.space.adjoint(functional, weight[:, None] * self.space.apply(functional, tau))
+            for functional, weight in self.others
+        )
+        return sum(images, np.zeros_like(tau))
+
+    @property
+    def diagonal(self) -> Vector:
+        """An approximation of the diagonal, for preconditioning: none."""
+        return np.zeros(self.space.size)
+
 
 @dataclass(frozen=True, eq=False)
 class Orthonormal:
@@ -352,7 +406,7 @@ class Orthonormal:
     values: Vector  # (m,), in decreasing order
 
     @classmethod
-    def of(cls, space: DenseSpace) -> Orthonormal:
+    def of(cls, space: FiniteSpace) -> Orthonormal:
         """Return the orthonormal functions of a space that satisfy its constraints."""
         K, C = space.gram, space.constraints
         size = np.sqrt(np.abs(np.diag(K)) if not len(C) else np.abs(K).max(axis=1, initial=0.0))
@@ -377,7 +431,7 @@ def eigenvalue_error(size: int) -> float:
 
 
 # (space, count, generator) -> a preliminary solution in the space from a sample of `count` functionals of each term.
-Pilot = Callable[[DenseSpace, int, np.random.Generator], Any]
+Pilot = Callable[[FiniteSpace, int, np.random.Generator], Any]
 
 
 class Approximation(ABC):
@@ -396,8 +450,12 @@ class Approximation(ABC):
     'converged'
     """
 
+    stored: ClassVar[bool] = True  # whether the matrices of its spaces are stored (`FiniteSpace.stored`)
+    local: ClassVar[bool] = False  # whether short distances matter: a sample of rows keeps neighborhoods
+    has_gradients: ClassVar[bool] = False  # whether the evidence in the space has derivatives in hyperparameters
+
     @abstractmethod
-    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot) -> FiniteSpace:
+    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Any) -> FiniteSpace:
         """Choose the space for a problem.
 
         Parameters
@@ -415,6 +473,15 @@ class Approximation(ABC):
         FiniteSpace
             The space.
         """
+
+    @property
+    def needs_extent(self) -> bool:
+        """Whether `choose` needs the extent of all rows of a stream, which `in_box` states."""
+        return False
+
+    def in_box(self, low: Vector, high: Vector) -> Approximation:
+        """Return the approximation for points in a box, which is given by its corners."""
+        return self
 
     @property
     def sample_size(self) -> int:
@@ -466,6 +533,13 @@ def generator(random_state: Any) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         random_state = int(random_state.randint(2**31))
     return np.random.default_rng(random_state)
+
+
+def corners(atoms: Sequence[Atoms]) -> tuple[Vector, Vector]:
+    """Return the lower and the upper corner of the box of all points; both are zero if there are none."""
+    points = [to_numpy(one.points) for one in atoms if one.points.shape[0]] or [np.zeros((1, atoms[0].dimension))]
+    low, high = (end([end(array, axis=0) for array in points], axis=0) for end in (np.min, np.max))
+    return low.astype(np.float64), high.astype(np.float64)
 
 
 def in_double(points: Array) -> Array:

@@ -19,12 +19,23 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms, push_covariance
 from rkhs._gram.blocks import check_bounded
-from rkhs._spaces.base import Approximation, DenseSpace, Pilot, Tile, check_count, generator, in_double, square
+from rkhs._spaces.base import (
+    Approximation,
+    FiniteSpace,
+    Pilot,
+    Tile,
+    check_count,
+    corners,
+    generator,
+    in_double,
+    square,
+)
 from rkhs.functionals._base import Functional
-from rkhs.kernels import Gaussian, Kernel, LinearTransform, Matern, RationalQuadratic
+from rkhs.kernels import Kernel, LinearTransform
+from rkhs.kernels._scaled import ScaledKernel
 
 
 @dataclass(frozen=True)
@@ -80,14 +91,12 @@ class FourierFeatures(Approximation):
         prototype = families[0].prototype
         space = FourierSpace.draw(kernel, int(prototype.shape[1]), self.count, generator(self.random_state))
         # Phases far from zero are inaccurate: they are those of the differences from the middle of the points.
-        points = [to_numpy(part.atoms.points) for family in families for part in family.parts]
-        points = [array for array in points if len(array)] or [np.zeros((1, space.dimension))]
-        low, high = (np.stack([double(end(p, axis=0)) for p in points]) for end in (np.min, np.max))
-        return replace(space, center=(low.min(axis=0) + high.max(axis=0)) / 2).like(in_double(prototype[:0]))
+        low, high = corners([part.atoms for family in families for part in family.parts])
+        return replace(space, center=(low + high) / 2).like(in_double(prototype[:0]))
 
 
 @dataclass(frozen=True, eq=False)
-class FourierSpace(DenseSpace):
+class FourierSpace(FiniteSpace):
     """The span of cosine waves with given frequencies, phases and amplitudes.
 
     Its functions are amplitude_a cos(<w_a, x - center> + b_a), and they are orthonormal in the approximated norm.
@@ -115,6 +124,7 @@ class FourierSpace(DenseSpace):
     array([[-1.]])
     """
 
+    defines_kernel = True
     W: Matrix  # (p, n), the frequencies
     b: Vector  # (p,), the phases
     amplitudes: Vector  # (p,)
@@ -216,18 +226,15 @@ class FourierTile(Tile):
 
 
 def spectrum(kernel: Kernel, dimension: int, count: int, random: np.random.Generator) -> Matrix:
-    """Draw frequencies (count, n) from the spectral density: a Gaussian, or a scale mixture of Gaussians."""
+    """Draw frequencies (count, n) from the spectral density."""
     if isinstance(kernel, LinearTransform):
         matrix = np.diag(kernel.linear) if kernel.linear.ndim == 1 else kernel.linear
         return spectrum(kernel.kernel, len(matrix), count, random) @ matrix
-    if not isinstance(kernel, (Gaussian, Matern, RationalQuadratic)):
+    unit = kernel.spectral_density(dimension) if isinstance(kernel, ScaledKernel) else None
+    if unit is None:
         raise ValueError(
             f"The spectrum of {kernel!r} is not known: FourierFeatures supports Gaussian, Matern and RationalQuadratic "
-            "kernels, their sums, multiples and linear changes of input. Use rkhs.Landmarks, which supports any kernel."
+            "kernels, others with a spectral_density, their sums, multiples and linear changes of input. Use "
+            "rkhs.Landmarks, which supports any kernel."
         )
-    normal = random.standard_normal((count, dimension)) * kernel.linear(dimension)
-    if isinstance(kernel, Gaussian):
-        return normal
-    if isinstance(kernel, Matern):  # Student's t with 2 nu degrees of freedom
-        return normal * np.sqrt(2 * kernel.nu / random.chisquare(2 * kernel.nu, size=(count, 1)))
-    return normal * np.sqrt(random.gamma(kernel.alpha, 1 / kernel.alpha, size=(count, 1)))
+    return unit.sample(count, random) * unit.kernel.linear(dimension)

@@ -22,6 +22,14 @@ A field with one potential is such a function too: its components are derivative
 of the field are pushed to the potential before anything else (`pushed_parts`).
 
 `rkhs._spaces.toeplitz` evaluates such functionals and multiplies with their normal matrices.
+
+Spectral densities of stationary kernels on R^d, and how far a kernel and its density reach.
+
+    k(r) = integral of S(w) exp(2 pi i <w, r>) dw
+
+with frequencies w in cycles.  For k(r) = phi(|A r|) the density is S(w) = S_phi(|A^-T w|) / |det A|, where S_phi is
+that of phi on R^d, which kernels declare (`ScaledKernel.spectral_density`).  An integral of |2 pi w|^2m S over all
+frequencies above a limit is the share of the variance of derivatives of order m that these frequencies contribute.
 """
 
 from __future__ import annotations
@@ -30,30 +38,129 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
-from math import pi, prod
 from typing import Any
 
 import numpy as np
+import scipy  # imports scipy.optimize lazily
+import scipy.special
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, double, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, to_numpy
 from rkhs._backend.memory import free_memory
 from rkhs._backend.nufft import package
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram.blocks import check_bounded
 from rkhs._gram.operator import gram
-from rkhs._spaces.base import Approximation, FiniteSpace, Pilot
-from rkhs._spaces.spectral import RadialSpectrum, spectra
-from rkhs._spaces.toeplitz import Channels, Grid, Normal, ToeplitzSums
+from rkhs._spaces.base import Approximation, Pilot, corners
+from rkhs._spaces.toeplitz import Channels, Grid, Normal, ToeplitzSums, Waves
 from rkhs.functionals._base import Functional, Part
+from rkhs.kernels import LinearTransform
 from rkhs.kernels._algebra import Push
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._fields import DivergenceFree, FieldKernel
+from rkhs.kernels._scaled import ScaledKernel, SpectralDensity
+
+SHELLS = 100  # shells of periodic images that are summed up
+
+
+@dataclass(frozen=True, eq=False)
+class RadialSpectrum:
+    """The spectral density of one summand weight * phi(|A r|) of a kernel on R^d."""
+
+    unit: SpectralDensity  # that of phi
+    weight: float
+    matrix: Matrix  # A (d, d)
+
+    def unit_values(self, distances: Vector) -> Vector:
+        """Return phi at distances (s,)."""
+        phi: Vector = self.unit.kernel.radial_derivatives(-(np.asarray(distances) ** 2) / 2, range(1))[0]
+        return phi
+
+    def unit_radius(self, value: float) -> float:
+        """Return the distance at which phi has fallen to a value below 1."""
+        largest = 1.0
+        while self.unit_values(np.array([largest]))[0] > value:
+            largest *= 2
+        return float(
+            scipy.optimize.brentq(lambda r: self.unit_values(np.array([r]))[0] / value - 1, 0.0, largest, xtol=1e-6)
+        )
+
+    def density(self, frequencies: list[Vector]) -> Vector:
+        """Return the density on a grid, given by the frequencies along each axis."""
+        inverse, squares = np.linalg.inv(self.matrix).T, np.zeros(())
+        axes = np.meshgrid(*frequencies, indexing="ij", sparse=True)
+        for row in inverse:
+            squares = squares + sum((c * w for c, w in zip(row, axes, strict=True) if c), np.zeros(())) ** 2
+        return self.weight / abs(float(np.linalg.det(self.matrix))) * self.unit.density(np.asarray(squares))
+
+    def frequencies(self, share: float, order: int) -> Vector:
+        """Return the half sides (d,) of a box of frequencies that contains all but a share of the variance."""
+        return self.unit.frequency(share, order) * np.linalg.norm(self.matrix, axis=0)
+
+    def images(self, gaps: Vector, periods: Vector) -> float:
+        """Return a bound on the sum of weight * phi over the periodic images of a point.
+
+        Along axis a the nearest images are at least gaps_a away, and further ones a multiple of periods_a more.
+        """
+        reach, shell = np.linalg.norm(np.linalg.inv(self.matrix), axis=1), np.arange(1, SHELLS + 1)
+        distances = np.min((gaps + np.outer(shell - 1, periods)) / reach, axis=1)
+        counts = (2.0 * shell + 1) ** self.unit.dimension - (2.0 * shell - 1) ** self.unit.dimension
+        values = counts * self.unit_values(distances)
+        return self.weight * float(values.sum() + self.further_shells * values[-1])
+
+    @property
+    def all_shells(self) -> float:
+        """The sum of phi over all shells of periodic images relative to the nearest; 1 if phi falls exponentially.
+
+        Shell s has about s^(d-1) images, at which phi falls as s^-decay.
+        """
+        return float(scipy.special.zeta(self.unit.decay - self.unit.dimension + 1))
+
+    @property
+    def further_shells(self) -> float:
+        """The sum of phi over shells beyond `SHELLS` relative to the last one; 0 if phi falls exponentially."""
+        return 1.01 * SHELLS / (self.unit.decay - self.unit.dimension)
+
+    def ranges(self, value: float, order: int) -> Vector:
+        """Return the half sides (d,) of a box outside of which phi, summed over all shells of images, is below a value.
+
+        The derivatives of order 2m, relative to those at zero, fall later: by a factor of at most r^2m for a Gaussian.
+        """
+        value = value / self.all_shells
+        radius = self.unit_radius(value / max(1.0, self.unit_radius(value)) ** (2 * order))
+        return radius * np.linalg.norm(np.linalg.inv(self.matrix), axis=1)
+
+
+def spectra(kernel: Kernel, dimension: int) -> list[RadialSpectrum]:
+    """Return the spectral densities of the summands of a kernel on R^d, or raise ValueError if one has none."""
+    return [_spectrum(summand, weight, np.eye(dimension), kernel) for weight, summand in kernel.summands()]
+
+
+def _spectrum(kernel: Kernel, weight: float, matrix: Matrix, whole: Kernel) -> RadialSpectrum:
+    d = len(matrix)
+    if isinstance(kernel, LinearTransform):
+        linear = np.diag(kernel.linear) if kernel.linear.ndim == 1 else kernel.linear
+        if linear.shape == matrix.shape and np.linalg.matrix_rank(linear) == d:
+            return _spectrum(kernel.kernel, weight, linear @ matrix, whole)
+    unit = kernel.spectral_density(d) if isinstance(kernel, ScaledKernel) else None
+    if unit is None:
+        raise ValueError(
+            f"The spectrum of {whole!r} is not known: FourierGrid supports Gaussian, Matern and RationalQuadratic "
+            "kernels, others with a spectral_density, their sums, multiples and invertible linear changes of input. "
+            "Use rkhs.Landmarks, which supports any kernel."
+        )
+    if unit.decay <= d:
+        raise ValueError(
+            f"{kernel!r} falls too slowly for a Fourier grid in {d} dimensions, which needs {unit.faster}, or "
+            "rkhs.Landmarks."
+        )
+    return RadialSpectrum(unit, weight, unit.kernel.linear(d)[:, None] * matrix)
+
 
 ACCURACY = 1e-4  # default accuracy of the kernel, relative to k(0)
 DERIVATIVES = 100.0  # factor on the default accuracy for derivatives
 FEWEST_MODES, MODES = 2**16, 2**22  # the range of the default limit, which is twice the number of functionals
 COARSEST = 0.1  # accuracy above which a grid of MODES frequencies is refused
+FINEST = 1e-14  # smallest relative error of non-uniform Fourier transforms
 BYTES = 200  # memory for each frequency: a dozen grids, and FFTs of twice the size along each axis
 
 
@@ -89,6 +196,8 @@ class FourierGrid(Approximation):
     ('converged', True)
     """
 
+    local = True
+    stored = False
     accuracy: float | None = None
     modes: int | None = None
     box: Any = None
@@ -123,7 +232,7 @@ class FourierGrid(Approximation):
         if dimension > 3:
             raise ValueError(f"A FourierGrid is for at most three features, got {dimension}: use rkhs.Landmarks.")
         parts = spectra(scalar, dimension)
-        low, high = _corners(atoms)
+        low, high = corners(atoms)
         if self.box is not None:
             low, high = self._checked_box(low, high)
         center, extent = (low + high) / 2, high - low
@@ -161,6 +270,13 @@ class FourierGrid(Approximation):
         return FourierGridSpace(
             kernel, center, extent, spacing, tuple(int(m) for m in limits), reached, min(1e-9, 1e-3 * reached)
         )
+
+    @property
+    def needs_extent(self) -> bool:
+        return self.box is None
+
+    def in_box(self, low: Vector, high: Vector) -> FourierGrid:
+        return replace(self, box=(low, high))
 
     def _checked_box(self, low: Vector, high: Vector) -> tuple[Vector, Vector]:
         """Return the corners of `box`, which has to contain the points between `low` and `high`."""
@@ -205,12 +321,6 @@ def pushed_parts(functional: Functional, push: Push | None) -> tuple[Part, ...]:
     return tuple(replace(part, atoms=atoms) for part in functional.parts for atoms in push(part.atoms))
 
 
-def _corners(atoms: Sequence[Atoms]) -> tuple[Vector, Vector]:
-    points = [one.points for one in atoms if one.points.shape[0]]
-    low = np.min([to_numpy(array).min(axis=0) for array in points], axis=0).astype(np.float64)
-    return low, np.max([to_numpy(array).max(axis=0) for array in points], axis=0).astype(np.float64)
-
-
 def _widths(atoms: Sequence[Atoms]) -> Any:
     """Return the largest standard deviations (d,) of Gaussian averages, 0.0 if there are none."""
     blurs = [one.blur for one in atoms if one.blur is not None]
@@ -232,7 +342,7 @@ class Identity:
 
 
 @dataclass(frozen=True, eq=False)
-class FourierGridSpace(FiniteSpace):
+class FourierGridSpace(Waves):
     """The functions whose frequencies lie on a grid.
 
         f = sum_j tau_j D_j cas(2 pi <h j, x - center>),        |f|^2 = |tau|^2
@@ -262,22 +372,6 @@ class FourierGridSpace(FiniteSpace):
     >>> space.size, bool(space.kernel_error < 1e-6)
     (19, True)
     """
-
-    center: Vector
-    extent: Vector
-    spacing: Vector
-    limits: tuple[int, ...]
-    accuracy: float
-    transform_error: float
-
-    @property
-    def size(self) -> int:
-        return prod(self.shape)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The numbers 2 m + 1 of frequencies along each axis."""
-        return tuple(2 * m + 1 for m in self.limits)
 
     @property
     def dimension(self) -> int:
@@ -317,14 +411,14 @@ class FourierGridSpace(FiniteSpace):
         half = 0.5 * (1 + 1e-9) * self.extent + 8 * EPS * np.abs(self.center)
         return self.center - half, self.center + half
 
-    def corners(self, families: Sequence[Functional]) -> tuple[Vector, Vector]:
-        """Return the corners of the box that contains the points of functionals."""
-        return _corners([part.atoms for family in families for part in self.parts(family)])
-
-    @cached_property
-    def frequencies(self) -> list[Vector]:
-        """The frequencies h_a j along each axis, in cycles."""
-        return [h * np.arange(-m, m + 1) for h, m in zip(self.spacing, self.limits, strict=True)]
+    def outside_of_box(self, families: Sequence[Functional]) -> str | None:
+        low, high = corners([part.atoms for family in families for part in self.parts(family)])
+        if np.all(np.maximum(self.center - low, high - self.center) <= 0.5001 * self.extent):
+            return None
+        return (
+            f"has points between {low.tolist()} and {high.tolist()}, outside of the box of the FourierGrid: pass "
+            "rkhs.FourierGrid(box=(lower, upper)) with the corners of a box that contains all points"
+        )
 
     @cached_property
     def amplitudes(self) -> Grid:
@@ -354,20 +448,11 @@ class FourierGridSpace(FiniteSpace):
         """Return the adjoint of `_complex`."""
         return self.amplitudes * (coefficients.real - coefficients.imag)
 
-    def grids(self, tau: Matrix) -> Grid:
-        """Return coefficients (p, c) as grids (c, 2 m_1 + 1, ..)."""
-        return np.ascontiguousarray(tau.T).reshape(-1, *self.shape)
-
-    @staticmethod
-    def columns(grids: Grid) -> Matrix:
-        """Return grids (c, 2 m_1 + 1, ..) as coefficients (p, c)."""
-        return grids.reshape(len(grids), -1).T
-
     # Functionals.
 
     def rows(self, functional: Functional) -> Array:
         """Return the matrix (size, p), for small problems and tests; `apply` and `adjoint` are products with it."""
-        return self.columns(self.adjoint(functional, np.eye(functional.size))).T
+        return self.adjoint(functional, np.eye(functional.size)).T
 
     def apply(self, functional: Functional, tau: Array) -> Matrix:
         check_bounded(self.kernel, functional)
@@ -379,19 +464,42 @@ class FourierGridSpace(FiniteSpace):
             result[part.rows] += part.forward(values)
         return result.reshape(functional.size, *np.shape(tau)[1:])
 
-    def adjoint(self, functional: Functional, alpha: Matrix) -> Grid:
-        """Return the coefficients, as grids (c, ..), of the functions sum_i alpha_i z_i for columns alpha (N, c)."""
+    def adjoint(self, functional: Functional, alpha: Matrix) -> Matrix:
         result = np.zeros((alpha.shape[1], *self.shape))
         for part in self.parts(functional):
             channels, on_atoms = Channels.of(self, part.atoms), part.adjoint(alpha)
             for k, column in enumerate(on_atoms.T):
                 result[k] += self._hartley(channels.sums(column))
-        return result
+        return self.columns(result)
 
     def normal(self, functional: Functional, weight: Vector) -> Any:
         check_bounded(self.kernel, functional)
-        toeplitz = ToeplitzSums.of(self, functional, weight)
-        return Normal(self, [] if toeplitz is None else [toeplitz], [] if toeplitz else [(functional, weight)])
+        sums = self.summed(functional, weight, [])
+        return self.normal_of([] if sums is None else [sums], [(functional, weight)] if sums is None else [])
+
+    def summed(self, functional: Functional, weight: Vector, known: list[Any]) -> ToeplitzSums | None:
+        return ToeplitzSums.of(self, functional, weight, known)
+
+    def normal_of(self, summed: Sequence[Any], others: Sequence[tuple[Functional, Vector]]) -> Normal:
+        return Normal(self, summed, others)
+
+    @property
+    def product_error(self) -> float:
+        return self.transform_error
+
+    @property
+    def finer(self) -> FourierGridSpace | None:
+        return replace(self, transform_error=FINEST) if self.transform_error > FINEST else None
+
+    def coarser(self, most: int, families: Sequence[Functional]) -> FourierGridSpace:
+        if self.size <= most:
+            return self
+        return FourierGrid(modes=most, box=self.box).choose(self.kernel, families)
+
+    @property
+    def summary(self) -> str:
+        """The shape of the grid, and the error of the kernel."""
+        return f"{' x '.join(map(str, self.shape))} frequencies, kernel to {self.kernel_error:.0e}"
 
     def outside(self, functional: Functional) -> Vector:
         inside = [float(np.sum(self.adjoint(functional, e[:, None]) ** 2)) for e in np.eye(functional.size)]
@@ -433,26 +541,4 @@ class FourierGridSpace(FiniteSpace):
         result, rows = np.zeros(functional.size), np.flatnonzero(far)
         if len(rows):
             result[rows] = to_numpy(gram(self.kernel, functional.take(rows)).diagonal())
-        return result
-
-    def phases(self, points: Array) -> Matrix:
-        """Return 2 pi h (x - center), (t, d)."""
-        return np.ascontiguousarray((double(points) - self.center) * (2 * pi * self.spacing))
-
-    def near(self, points: Array) -> Vector | None:
-        """Return which points are at most half of the range of the kernel away from the box; None for all."""
-        reach = (1 / self.spacing - self.extent) / 2
-        inside = np.all(np.abs(to_numpy(points) - self.center) <= self.extent / 2 + reach, axis=1)
-        return None if np.all(inside) else inside
-
-    def multiplier(self, directions: Matrix, blur: Matrix | None) -> Any:
-        """Return the multiplier of derivatives along directions (m, d), of averages with a covariance `blur`."""
-        axes = np.meshgrid(*self.frequencies, indexing="ij", sparse=True)
-        result: Any = 1.0
-        for u in directions:
-            result = result * (2j * pi * sum((c * w for c, w in zip(u, axes, strict=True) if c), np.zeros(())))
-        if blur is not None:
-            C = np.diag(blur) if blur.ndim == 1 else blur
-            form = sum((C[a, b] * axes[a] * axes[b] for a, b in product(range(len(C)), repeat=2)), np.zeros(()))
-            result = result * np.exp(-2 * pi**2 * form)
         return result

@@ -10,27 +10,92 @@ FFTs.  The number of points matters only for the transform.  Generators of block
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from math import prod
-from typing import TYPE_CHECKING, Any
+from math import pi, prod
+from typing import Any
 
 import numpy as np
 import scipy.fft
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double
+from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
+from rkhs._backend.memory import cores
 from rkhs._backend.nufft import to_modes, to_points
-from rkhs._backend.threads import cores
 from rkhs._calculus.atoms import Atoms
+from rkhs._spaces.base import FiniteSpace
 from rkhs.functionals._base import Functional, Part
 
-if TYPE_CHECKING:
-    from rkhs._spaces.fourier_grid import FourierGridSpace
-
 Grid = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Waves(FiniteSpace):
+    """A space of waves whose frequencies are on a grid, in coordinates relative to the center of a box."""
+
+    stored = False
+    center: Vector
+    extent: Vector
+    spacing: Vector
+    limits: tuple[int, ...]
+    accuracy: float
+    transform_error: float
+
+    @property
+    def size(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers 2 m + 1 of frequencies along each axis."""
+        return tuple(2 * m + 1 for m in self.limits)
+
+    @property
+    @abstractmethod
+    def amplitudes(self) -> Grid:
+        """The amplitudes of the waves."""
+
+    @abstractmethod
+    def parts(self, functional: Functional) -> tuple[Part, ...]:
+        """Return the parts of a functional on the function of the grid."""
+
+    @cached_property
+    def frequencies(self) -> list[Vector]:
+        """The frequencies h_a j along each axis, in cycles."""
+        return [h * np.arange(-m, m + 1) for h, m in zip(self.spacing, self.limits, strict=True)]
+
+    def grids(self, tau: Matrix) -> Grid:
+        """Return coefficients (p, c) as grids (c, 2 m_1 + 1, ..)."""
+        return np.ascontiguousarray(tau.T).reshape(tau.shape[1], *self.shape)
+
+    def columns(self, grids: Grid) -> Matrix:
+        """Return grids (c, 2 m_1 + 1, ..) as coefficients (p, c)."""
+        return grids.reshape(len(grids), self.size).T
+
+    def phases(self, points: Array) -> Matrix:
+        """Return 2 pi h (x - center), (t, d)."""
+        return np.ascontiguousarray((double(points) - self.center) * (2 * pi * self.spacing))
+
+    def near(self, points: Array) -> Vector | None:
+        """Return which points are at most half of the range of the kernel away from the box; None for all."""
+        reach = (1 / self.spacing - self.extent) / 2
+        inside = np.all(np.abs(to_numpy(points) - self.center) <= self.extent / 2 + reach, axis=1)
+        return None if np.all(inside) else inside
+
+    def multiplier(self, directions: Matrix, blur: Matrix | None) -> Any:
+        """Return the multiplier of derivatives along directions (m, d), of averages with a covariance `blur`."""
+        axes = np.meshgrid(*self.frequencies, indexing="ij", sparse=True)
+        result: Any = 1.0
+        for u in directions:
+            result = result * (2j * pi * sum((c * w for c, w in zip(u, axes, strict=True) if c), np.zeros(())))
+        if blur is not None:
+            C = np.diag(blur) if blur.ndim == 1 else blur
+            form = sum((C[a, b] * axes[a] * axes[b] for a, b in product(range(len(C)), repeat=2)), np.zeros(()))
+            result = result * np.exp(-2 * pi**2 * form)
+        return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +105,13 @@ class Channels:
     With directions that all points share there is one multiplier for each atom of a point, and no coefficients.
     """
 
-    space: FourierGridSpace
+    space: Waves
     points: Array
     multipliers: list[Any]
     coefficients: Matrix | None  # (t, k, q)
 
     @classmethod
-    def of(cls, space: FourierGridSpace, atoms: Atoms) -> Channels:
+    def of(cls, space: Waves, atoms: Atoms) -> Channels:
         """Return the channels of atoms."""
         directions, d = double(atoms.directions), atoms.dimension
         if atoms.shared:
@@ -113,7 +178,7 @@ class ToeplitzSums:
 
     @classmethod
     def of(
-        cls, space: FourierGridSpace, functional: Functional, weight: Vector, known: list[Any] | None = None
+        cls, space: Waves, functional: Functional, weight: Vector, known: list[Any] | None = None
     ) -> ToeplitzSums | None:
         """Return the sums for weights (N,); None if the family combines different points.
 
@@ -154,7 +219,7 @@ class ToeplitzSums:
         return replace(self, generators={k: self.generators[k] + other.generators[k] for k in self.generators})
 
 
-def _pointwise(space: FourierGridSpace, functional: Functional) -> Channels | None:
+def _pointwise(space: Waves, functional: Functional) -> Channels | None:
     """Return the channels of a family whose functionals depend on one point each; None for other families."""
     merged: Channels | None = None
     for part in space.parts(functional):
@@ -207,7 +272,7 @@ class Normal:
     """
 
     def __init__(
-        self, space: FourierGridSpace, sums: Sequence[ToeplitzSums], others: Sequence[tuple[Functional, Vector]] = ()
+        self, space: Waves, sums: Sequence[ToeplitzSums], others: Sequence[tuple[Functional, Vector]] = ()
     ) -> None:
         self.space, self.sums, self.others = space, sums, others
         self.lengths = tuple(scipy.fft.next_fast_len(4 * m + 1, real=True) for m in space.limits)
@@ -284,19 +349,24 @@ class Normal:
         result[mirror][..., m:] = total.real + total.imag  # also at j_d = 0, where both are the same
         for functional, weight in self.others:
             values = space.apply(functional, space.columns(tau))
-            result += space.adjoint(functional, weight[:, None] * values)
+            result += space.grids(space.adjoint(functional, weight[:, None] * values))
         return result
 
     @cached_property
-    def diagonal(self) -> Grid:
-        """An approximation of the diagonal of the Toeplitz part, by which iterations are preconditioned."""
-        total: Any = 0.0
+    def diagonal(self) -> Vector:
+        """An approximation (p,) of the diagonal of the Toeplitz part, by which iterations are preconditioned."""
+        total: Any = np.zeros(self.space.shape)
         for one in self.sums:
             middle = tuple(2 * m for m in self.space.limits)
             for (q, s), generator in one.generators.items():
                 if q == s:
                     total = total + abs(one.multipliers[q]) ** 2 * float(generator[middle].real)
-        return self.space.amplitudes**2 * total
+        return np.asarray(self.space.amplitudes**2 * total).ravel()
+
+    def leading(self, count: int) -> Vector:
+        """Return the indices of at most `count` frequencies with the largest diagonal, with -j for every j."""
+        size = np.maximum(self.diagonal, self.diagonal[::-1])
+        return np.arange(len(size)) if len(size) <= count else np.flatnonzero(size > np.partition(size, -count)[-count])
 
     def block(self, indices: Vector) -> Matrix:
         """Return the block of the Toeplitz part on some frequencies: indices of flattened grids, with -j for every j.

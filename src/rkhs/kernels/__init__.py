@@ -9,19 +9,16 @@ from rkhs._calculus.maps import Features, InverseDistances, Standardized
 from rkhs._graphs.neighbor_graph import NeighborGraph
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum, additive
 from rkhs.kernels._autodiff import AutodiffKernel
-from rkhs.kernels._base import Kernel
+from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._fields import CurlFree, DivergenceFree, components
-from rkhs.kernels._gaussian import Gaussian, Periodic
+from rkhs.kernels._gaussian import Gaussian, Matern, Periodic, RationalQuadratic
 from rkhs.kernels._graph import GraphKernel
 from rkhs.kernels._laplace import Laplace
-from rkhs.kernels._matern import Matern
 from rkhs.kernels._objects import ObjectKernel, Precomputed
 from rkhs.kernels._polyharmonic import Polyharmonic, ThinPlate
 from rkhs.kernels._polynomial import ConstantKernel, Linear, Polynomial
-from rkhs.kernels._rational_quadratic import RationalQuadratic
 from rkhs.kernels._scaled import median_scale
 from rkhs.kernels._symmetrized import Symmetrized
-from rkhs.kernels._tunable import Tunable
 
 __all__ = [
     "AutodiffKernel",

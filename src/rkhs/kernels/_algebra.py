@@ -17,8 +17,7 @@ from rkhs._calculus.atoms import Atoms, Pairing, compose_maps, mapped, push_cova
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
 from rkhs._calculus.maps import Map
-from rkhs.kernels._base import Kernel
-from rkhs.kernels._tunable import Tunable
+from rkhs.kernels._base import Kernel, Tunable
 
 
 class _Combination(Kernel):

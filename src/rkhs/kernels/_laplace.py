@@ -38,6 +38,7 @@ class Laplace(HasLengthScale):
 
     scale: Scale = 1.0
     distance: ClassVar[str] = "cityblock"
+    decreasing: ClassVar[bool] = True
 
     def smoothness(self, dimension: int) -> float:
         return 0.5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar, cast
@@ -15,8 +15,7 @@ from rkhs._backend.sparse import SparseVectors, inner_products
 from rkhs._calculus.atoms import Pairing
 from rkhs._calculus.forms import Form, RadialDerivatives
 from rkhs.kernels._algebra import Product
-from rkhs.kernels._base import FormKernel, Kernel, check_known
-from rkhs.kernels._tunable import Tunable
+from rkhs.kernels._base import FormKernel, Kernel, Tunable, check_known
 
 MOST_POINTS = 5000  # above this number of points, the median is estimated from a random sample
 MOST_SPARSE = 2000  # the same for sparse points, whose distances are computed from inner products
@@ -90,6 +89,7 @@ class HasLengthScale(Kernel):
     scale: Scale
     positive: ClassVar[tuple[str, ...]] = ("scale",)
     distance: ClassVar[str] = "euclidean"  # the distance behind scale="median"
+    decreasing: ClassVar[bool] = False  # whether k is known to decrease with this distance
 
     def __post_init__(self) -> None:
         if not hasattr(self, "scale"):
@@ -124,6 +124,95 @@ class HasLengthScale(Kernel):
         if self.scale != "median":
             return self
         return replace(cast(Any, self), scale=median_scale(X, distance=self.distance))
+
+
+@dataclass(frozen=True)
+class SpectralDensity(ABC):
+    """The spectral density of a radial kernel whose length scale is 1.
+
+        phi(|r|) = integral of S(|w|) exp(2 pi i <w, r>) dw
+
+    The frequencies w in R^d are in cycles.
+    `rkhs.FourierGrid` needs `density` and `frequency`, `rkhs.FourierFeatures` needs `sample`.  Set `decay` if phi(r)
+    falls only as a power r^-decay, which must be integrable on a grid: decay > d.
+
+    Parameters
+    ----------
+    kernel : ScaledKernel
+        The kernel.
+    dimension : int
+        The number d of features.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.Gaussian().spectral_density(2).density(np.array([0.0, 1.0]))  # 2 pi exp(-2 pi^2 w^2)
+    array([6.28318531e+00, 1.68093302e-08])
+    """
+
+    kernel: Any
+    dimension: int
+
+    @property
+    def decay(self) -> float:
+        """The largest power with which phi falls; infinite if it falls exponentially."""
+        return inf
+
+    @property
+    def faster(self) -> str:
+        """A kernel that falls fast enough for a Fourier grid; error messages quote it."""
+        return f"a decay above {self.dimension}: use another kernel"
+
+    @abstractmethod
+    def density(self, squares: Vector) -> Vector:
+        """Return S at frequencies with the given squares |w|^2.
+
+        Parameters
+        ----------
+        squares : ndarray
+            The squares |w|^2.
+
+        Returns
+        -------
+        ndarray
+            The densities, of the same shape.
+        """
+
+    @abstractmethod
+    def frequency(self, share: float, order: int) -> float:
+        """Return the frequency above which a share of the variance of derivatives of an order lies.
+
+        The variance is the integral of |2 pi w|^(2 order) S(|w|) dw.
+
+        Parameters
+        ----------
+        share : float
+            The share of the variance, between 0 and 1.
+        order : int
+            The order of the derivatives.
+
+        Returns
+        -------
+        float
+            The frequency, infinite if the integral is.
+        """
+
+    @abstractmethod
+    def sample(self, count: int, random: np.random.Generator) -> Matrix:
+        """Draw frequencies from the density.
+
+        Parameters
+        ----------
+        count : int
+            The number of frequencies.
+        random : numpy.random.Generator
+            The source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (count, d)
+            The frequencies 2 pi w.
+        """
 
 
 class ScaledKernel(HasLengthScale, FormKernel):
@@ -177,6 +266,21 @@ class ScaledKernel(HasLengthScale, FormKernel):
 
     def form(self, dimension: int) -> Form:
         return Form(1, self.radial_derivatives, self.smooth, self.linear(dimension))
+
+    def spectral_density(self, dimension: int) -> SpectralDensity | None:
+        """Return the spectral density of the kernel with length scale 1, if it is known.
+
+        Parameters
+        ----------
+        dimension : int
+            The number of features.
+
+        Returns
+        -------
+        SpectralDensity or None
+            The density, with which `rkhs.FourierGrid` and `rkhs.FourierFeatures` represent the kernel.
+        """
+        return None
 
     def parameter_tangent(self, name: str, feature: int | None) -> Kernel:
         return ScaleTangent(self, feature)

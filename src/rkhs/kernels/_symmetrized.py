@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, to_numpy
+from rkhs._backend.arrays import Matrix, to_numpy, unique_rows
 from rkhs._calculus.atoms import Atoms
 from rkhs.kernels._algebra import Push, PushedKernel
-from rkhs.kernels._base import Kernel
-from rkhs.kernels._tunable import Tunable
+from rkhs.kernels._base import Kernel, Tunable
 
 RTOL = 1e-9  # relative tolerance of the checks of group closure and of the invariance of the kernel
 MOST_ELEMENTS = 1000  # of generated groups: a Gram matrix takes as many times as long
@@ -91,7 +90,7 @@ class Symmetrized(PushedKernel):
     def _check_group(self) -> None:
         """Raise ValueError unless the product of any two elements is an element."""
         if self.group.ndim == 2:
-            distinct = len(np.unique(self.group, axis=0))
+            distinct = len(unique_rows(self.group)[0])
             if distinct < len(self.group):
                 raise ValueError(f"{len(self.group) - distinct} elements of the group are duplicates; remove them.")
             closed = group_order(self.group) == distinct

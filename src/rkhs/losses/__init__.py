@@ -2,16 +2,19 @@
 
 from rkhs.losses._base import Loss, Smoothed
 from rkhs.losses._blocks import GroupNorm, RobustHinge
-from rkhs.losses._classification import Hinge, Logistic, SmoothedHinge, SquaredHinge
 from rkhs.losses._counts import Poisson
-from rkhs.losses._regression import (
+from rkhs.losses._interval import (
     Absolute,
     EpsilonInsensitive,
+    Hinge,
     Huber,
+    Logistic,
     OneSided,
     Quantile,
+    SmoothedHinge,
     Squared,
     SquaredEpsilonInsensitive,
+    SquaredHinge,
     SquaredOneSided,
 )
 

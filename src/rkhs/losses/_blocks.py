@@ -23,8 +23,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, clip, like, namespace
 from rkhs.losses._base import Loss, positive
-from rkhs.losses._interval import IntervalLoss
-from rkhs.losses._regression import Absolute
+from rkhs.losses._interval import Absolute, IntervalLoss
 
 
 class BlockLoss(Loss):

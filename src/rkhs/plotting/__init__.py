@@ -1,7 +1,5 @@
 """Displays in the style of scikit-learn: class methods `from_...` compute, and `plot` draws."""
 
-from rkhs.plotting._boundary import BoundaryDisplay
-from rkhs.plotting._heat_maps import GridDisplay, MetricDisplay
-from rkhs.plotting._motions import ChangeDisplay, TangentsDisplay
+from rkhs.plotting._displays import BoundaryDisplay, ChangeDisplay, GridDisplay, MetricDisplay, TangentsDisplay
 
 __all__ = ["BoundaryDisplay", "ChangeDisplay", "GridDisplay", "MetricDisplay", "TangentsDisplay"]

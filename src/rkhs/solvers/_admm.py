@@ -23,14 +23,13 @@ from rkhs._finite.certificate import Certificate, certificate_of
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.losses._blocks import BlockLoss
-from rkhs.solvers._base import DenseSolver, from_memory, in_memory, to_memory
-from rkhs.solvers._costs import FLOP, Estimate
+from rkhs.solvers._base import FLOP, DenseSolver, Estimate, from_memory, in_memory, to_memory
 
 REBALANCE = 2.0  # R changes if the residuals suggest at least this factor
 RELAXATION = 1.6  # over-relaxation; 1.5 to 1.8 is recommended by Boyd et al. 2011, section 3.4.3
 CHECK_EVERY = 10  # steps between certificates, or a tenth of all steps so far if that is more
 STEP = 8e-4  # seconds per step of a few blocks, without its product
-TINY = 1e-12  # replaces a zero step of rows with weight zero, and a zero residual
+SMALLEST_STEP = 1e-12  # replaces a zero step of rows with weight zero, and a zero residual
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ class _ADMMState:
             self.P, self.C = self._inverse()
         which, R = self.active, self.R
         terms = self.system.some(which).terms
-        steps = [np.maximum(t.weight / R[t.rows], TINY) for t in terms]
+        steps = [np.maximum(t.weight / R[t.rows], SMALLEST_STEP) for t in terms]
         z, d = self.z[:, which], self.d[:, which]
         count = max(CHECK_EVERY, self.steps // 10)
         for _ in range(count):
@@ -159,7 +158,7 @@ class _ADMMState:
         self.unbalanced = False
         if self.steps >= self.next_balance:  # at exponentially growing intervals
             self.next_balance *= 2
-            sizes = (np.linalg.norm(np.sqrt(R) * v, axis=0) + TINY for v in (u - z, z - before, z, d))
+            sizes = (np.linalg.norm(np.sqrt(R) * v, axis=0) + SMALLEST_STEP for v in (u - z, z - before, z, d))
             primal, dual, image, multiplier = sizes
             balance = (primal / image) / (dual / multiplier)
             self.factor = float(np.clip(np.exp(np.mean(np.log(balance)) / 2), 0.01, 100.0))

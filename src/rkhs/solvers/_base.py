@@ -1,22 +1,121 @@
-"""The solver interface, and what solvers with a dense Gram matrix share."""
+"""The solver interface, what solvers with a dense Gram matrix share, and costs.
+
+Estimated costs of solvers, in seconds of one core of a reference computer.
+
+Choices depend only on ratios of these numbers, and so are the same on every computer; comparisons with a time limit
+multiply them by the slowness of the actual computer (`Monitor.afford`, measured at first use).  The constants were
+measured by `python -m benchmarks.regret` (float64, NumPy, one core).  For dense solvers the estimates are correct
+within a factor of about two.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from functools import cached_property
+from math import inf, log
 
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import double, like, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
 from rkhs._backend.memory import budget_bytes, free_memory
 from rkhs._finite.monitor import InnerMonitor, Monitor
-from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock
-from rkhs._gram.matrix import GramMatrix, GramOperator
+from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
+from rkhs._finite.representers import GramGeometry
+from rkhs._gram.matrix import CALL, ENTRY as STORED_ENTRY, GramMatrix, GramOperator, diagonal_part
 from rkhs.exceptions import NotApplicableError
-from rkhs.solvers._costs import Estimate
+
+ENTRY = 18e-9  # seconds per entry to compute a dense Gram matrix
+FLOP = 1 / 25e9  # seconds per floating-point operation of a factorization or a matrix product
+STEP = 1.5e-3  # seconds per iteration of an iterative solver, without its Gram product
+SHARED = 0.2  # cost of each further column of a Gram product, relative to the first
+
+
+def factorization(size: int) -> float:
+    """Return the seconds of equilibration, Cholesky factorization and iterative refinement."""
+    return 3e-3 + FLOP * size**3 / 3 + 50e-9 * size**2
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """The costs of the parts of a solver, for a problem and a tolerance."""
+
+    system: FiniteProblem
+    tol: float
+    assumed_iterations: float | None = None  # assumed number of iterations of iterative solvers; None to estimate it
+
+    @property
+    def matrix(self) -> float:
+        """The seconds to compute the Gram matrix; zero if it is stored."""
+        return 0.0 if self.system.gram.stored else CALL + ENTRY * self.system.size**2
+
+    @property
+    def product(self) -> float:
+        """The seconds of one Gram product, with a stored matrix or without."""
+        return self.system.gram.seconds
+
+    @cached_property
+    def storing(self) -> bool:
+        """Whether an iterative solver is faster if it stores the Gram matrix."""
+        stored = CALL + STORED_ENTRY * self.system.size**2
+        return self.matrix + self.iterations * stored < self.iterations * self.product
+
+    def iterating(self, step: float) -> float:
+        """Return the seconds of all iterations of a solver with one Gram product and `step` further seconds each."""
+        if not self.storing:
+            return self.iterations * (step + self.product)
+        return self.matrix + self.iterations * (step + CALL + STORED_ENTRY * self.system.size**2)
+
+    @property
+    def step(self) -> float:
+        """The seconds of one iteration, without its Gram product."""
+        # A row with a loss that is not squared takes 1.2e-6 s.
+        return STEP + 1.2e-6 * len(self.system.other_rows)
+
+    @cached_property
+    def conditioning(self) -> float:
+        """An estimate of 1 + the largest eigenvalue of H^1/2 G H^1/2, H the largest curvatures of the losses.
+
+        It comes from five power iterations on a sample of 100 rows of each block.  The curvature of a loss with a kink
+        is taken as if it were smoothed over a unit.
+        """
+        system = self.system
+        rng, rows, root = np.random.default_rng(0), [], []
+        for t in system.terms:
+            size = t.rows.stop - t.rows.start
+            sample = rng.choice(size, min(size, 100), replace=False)
+            width = max(getattr(t.loss, "width", 0.0) or 0.25, 1e-6)
+            curvature = to_numpy(t.weight[sample]).max(axis=1, initial=0.0) / width
+            rows.append(t.rows.start + sample)
+            root.append(np.sqrt(curvature * size / max(len(sample), 1)))
+        chosen, scale = np.concatenate(rows), np.concatenate(root)[:, None]
+        if not len(chosen):
+            return 1.0
+        G = double(system.exact.block(chosen, chosen))
+        if not system.definite:
+            basis = np.linalg.qr(double(take_rows(system.Q, chosen)))[0]
+            G = G - basis @ (basis.T @ G)
+            G = G - (G @ basis) @ basis.T
+        v, largest = rng.standard_normal((len(chosen), 1)), 0.0
+        for _ in range(5):
+            v = scale * (G @ (scale * (v / np.linalg.norm(v))))
+            largest = float(np.linalg.norm(v))
+            if not largest > 0:
+                break
+        return 1.0 + largest
+
+    @property
+    def iterations(self) -> float:
+        """The number of iterations of conjugate gradients.
+
+        Eigenvalues decay fast, so that it grows with the fourth root of the conditioning, not with its square root.
+        """
+        if self.assumed_iterations is not None:
+            return self.assumed_iterations
+        return (8 + 3.5 * self.conditioning**0.25) * max(log(1 / max(self.tol, 1e-16)), 1.0) / log(1e4)
+
 
 # Arrays of the size of the Gram matrix that a dense solver may hold: the matrix, the equations, their factor, and one
 # temporary.
@@ -205,7 +304,7 @@ def in_numpy(system: FiniteProblem, gram: GramOperator | None = None) -> FiniteP
         if Q.shape[1]:  # orthonormal to float32 so far, now to float64; rows of zeros stay zero
             Q = np.asarray(scipy.linalg.solve_triangular(np.linalg.cholesky(Q.T @ Q), Q.T, lower=True).T)
     basis = double(system.geometry.basis_sizes)
-    geometry = Geometry(gram, gram, Q, system.definite, lambda: double(system.geometry.sizes), basis)
+    geometry = GramGeometry(gram, gram, Q, system.definite, lambda: double(system.geometry.sizes), basis)
     return FiniteProblem(geometry, blocks_in_double(system.terms), system.outputs)
 
 
@@ -225,3 +324,40 @@ def from_memory(inside: FiniteProblem, system: FiniteProblem, iterate: Iterate) 
         return iterate
     alpha = None if iterate.alpha is None else like(iterate.alpha, system.Q)
     return Iterate(like(iterate.a, system.Q), system.Q.T @ like(inside.Q @ iterate.basis, system.Q), alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class RowSubset:
+    """The restriction of a problem to some of its rows; the coefficients of the others are zero."""
+
+    whole: FiniteProblem
+    system: FiniteProblem  # the problem of these rows
+    rows: Vector  # their indices in `whole`
+    R: Array  # (r, r) of the decomposition Q[rows] = Q_rows R
+
+    @classmethod
+    def of(cls, system: FiniteProblem, rows: Vector) -> RowSubset:
+        """Return the restriction to rows, given by increasing indices."""
+        Q, R = namespace(system.Q).linalg.qr(take_rows(system.Q, rows))
+        blocks = []
+        for t in system.terms:
+            kept = rows[(rows >= t.rows.start) & (rows < t.rows.stop)] - t.rows.start
+            target, weight = take_rows(t.target, kept), take_rows(t.weight, kept)
+            blocks.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
+        gram = diagonal_part(system.gram, rows)
+        exact = diagonal_part(system.exact, rows) if system.inexact else gram
+        geometry = GramGeometry(gram, exact, Q, system.definite, lambda: take_rows(system.geometry.sizes, rows))
+        return cls(system, FiniteProblem(geometry, consecutive(blocks), system.outputs), rows, R)
+
+    def restrict(self, iterate: Iterate) -> Iterate:
+        """Return an iterate of the whole problem restricted to these rows."""
+        return Iterate(self.system.inside(take_rows(iterate.a, self.rows)), self.R @ iterate.basis)
+
+    def extend(self, iterate: Iterate) -> Iterate:
+        """Return an iterate of these rows extended by zeros."""
+        basis = like(np.linalg.pinv(to_numpy(self.R)), self.R) @ iterate.basis
+        extended = [None if a is None else self.whole.zeros(int(a.shape[1])) for a in (iterate.a, iterate.alpha)]
+        for column, a in zip(extended, (iterate.a, iterate.alpha), strict=True):
+            if column is not None:
+                column[indices(self.rows, column)] = a
+        return Iterate(extended[0], basis, extended[1])

@@ -14,32 +14,97 @@
 
 The number of iterations of the last three is uncertain, so that an applicable dense solver takes over once they have
 taken as long as it would: together they take at most twice the time of the faster one.
+
+*Screening.*  Leave out functionals that cannot matter, and prove that they do not.
+
+Every f with J(f) <= J(0) has |f|^2 <= 2 J(0), so that |L_i(f)| <= r_i = |z_i| sqrt(2 J(0)) for functionals that vanish
+on the basis.  Without functional i the minimum of J changes by at most the range of its loss over this interval,
+
+    e_i = w_i (max over u = r_i, -r_i of loss(u) - loss(0) + r_i |loss'(0)|)
+
+Functionals with the smallest e_i are left out as long as the sum of their e_i is at most a small part of the tolerance,
+relative to J(0).  The certificate is that of all functionals, with zero coefficients for those that were left out; if J
+is so much smaller than J(0) that it fails, the solver continues with all of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 
 import numpy as np
 
-from rkhs._backend.arrays import namespace
+from rkhs._backend.arrays import Vector, double, namespace, to_numpy
+from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations, slowness
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._gram.matrix import ENTRY as STORED_ENTRY
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import Solver, fits, from_memory, in_memory, to_memory
+from rkhs.solvers._base import Estimate, RowSubset, Solver, fits, from_memory, in_memory, to_memory
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
-from rkhs.solvers._costs import Estimate
-from rkhs.solvers._direct import Direct
+from rkhs.solvers._direct import DENSE, Direct, SchurComplement
+from rkhs.solvers._features import FeatureNewton
 from rkhs.solvers._galerkin import Galerkin
-from rkhs.solvers._negligible import WORTH, Restricted, negligible, restricted
 from rkhs.solvers._newton import Newton, expected
 from rkhs.solvers._nonlinear_cg import NonlinearCG
-from rkhs.solvers._schur_complement import DENSE, SchurComplement
+from rkhs.solvers._operators import OperatorNewton
+
+SHARE = 1e-2  # part of the tolerance that functionals which are left out may use
+WORTH = 0.2  # smallest share of functionals that is left out
+
+
+def screen(system: FiniteProblem, tol: float) -> Vector:
+    """Return the indices of functionals whose losses together change J by at most SHARE tol J(0)."""
+    if system.columns > 1 or not (system.separable and system.definite and tol > 0):
+        return np.zeros(0, dtype=int)
+    energy = float(system.at_zero[0])
+    norms = np.sqrt(np.abs(double(system.exact.diagonal())))
+    r = norms * (2 * energy) ** 0.5
+    effects = np.zeros(system.size)
+    for t in system.terms:  # an overflow makes an effect infinite
+        u, target, weight = r[t.rows, None], to_numpy(t.target), to_numpy(t.weight)
+        zero = 0 * u
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends = np.maximum(t.loss.value(u, target), t.loss.value(-u, target)) - t.loss.value(zero, target)
+            effect = weight * (np.maximum(ends, 0) + u * np.abs(t.loss.gradient(zero, target)))
+        effects[t.rows] = np.nan_to_num(effect[:, 0], nan=np.inf)
+    effects[np.any(to_numpy(system.Q) != 0, axis=1)] = np.inf
+    order = np.argsort(effects)
+    return np.sort(order[np.cumsum(effects[order]) <= SHARE * tol * energy])
+
+
+@dataclass(frozen=True)
+class ScreenedSolver(Solver):
+    """Run `first` without the functionals `dropped`; continue with `then` on all if the certificate asks for it."""
+
+    first: Solver
+    then: Solver
+    dropped: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return self.first.name
+
+    def check(self, system: FiniteProblem) -> None:
+        self.then.check(system)
+
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        subset = _without(system, self.dropped)
+        inner = InnerMonitor((1 - SHARE) * monitor.tol, outer=monitor, whole=subset.extend)
+        iterate = subset.extend(self.first.run(subset.system, subset.restrict(start), inner))
+        if certify(system, iterate, monitor.tol).within(monitor.tol):
+            return iterate
+        return self.then.run(system, iterate, monitor)
+
+
+def _without(system: FiniteProblem, dropped: Sequence[int]) -> RowSubset:
+    return RowSubset.of(system, np.delete(np.arange(system.size), np.array(dropped, dtype=int)))
+
 
 EXACT: tuple[Solver, ...] = (*DENSE[:-1], SchurComplement())
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), NonlinearCG())  # in order of preference
+IN_SPACES: tuple[Solver, ...] = (FeatureNewton(), OperatorNewton())  # for other spaces than that of the representers
 MIN_PRODUCTS = 8  # Gram products that an iterative solver may always use before its fallback takes over
 TRIAL = 6  # iterations of a trial of a solver whose estimate is high, if six times as many are affordable
 
@@ -49,12 +114,15 @@ def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> 
 
     It leaves out functionals that provably cannot matter, if they are many.
     """
-    dropped = negligible(system, tol)
+    for solver in IN_SPACES:
+        if solver.applies(system):
+            return solver
+    dropped = screen(system, tol)
     if not WORTH * system.size <= len(dropped) < system.size:
         return cheapest_solver(system, tol, time_limit)
-    part = restricted(system, np.delete(np.arange(system.size), dropped))
+    part = _without(system, dropped.tolist()).system
     first, then = (cheapest_solver(one, tol, time_limit) for one in (part, system))
-    return Restricted(first, then, tuple(dropped.tolist()))
+    return ScreenedSolver(first, then, tuple(dropped.tolist()))
 
 
 def cheapest_solver(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:

@@ -13,19 +13,6 @@ S is regular, because G_qq is positive definite on {U'a = 0}.  The *conditioned*
 where B_M are the values on M of the basis functions that q determines.  It is the posterior covariance of a Gaussian
 process with a flat prior on the basis and observations with noise of variance 1/(2w); its diagonal is the predictive
 variance.
-
-*In a subspace* the process splits into its part there, with independent standard normal coefficients tau of orthonormal
-functions psi R, and an independent part.  Given the terms, (c, tau) has the covariance (S + diag(0, I))^-1
-(`_projected`), with a flat prior on the basis functions; so a functional M has the variance
-
-    k_MM - |e|^2  +  E (S + diag(0, I))^-1 E',        e = M(psi R),  E = [M(p), e]
-
-The first difference is the variance of M outside the subspace.  If the functionals of all terms are among the
-landmarks, the terms carry no information about it, and the sum is the variance above.  Otherwise they do, and the sum
-neglects it: it is the variance of the best Gaussian approximation that keeps the prior outside the subspace.  For
-random features, which define the kernel themselves, nothing is outside.  For conditionally positive definite kernels
-k_MM - |e|^2 is the variance of M - sum_b a_b L_b, with landmarks L and coefficients a that reproduce the polynomials of
-M; the variance of M itself is not defined.
 """
 
 from __future__ import annotations
@@ -35,34 +22,27 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
-from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs._finite.basis import on_basis
+from rkhs._finite.basis import UNDETERMINED, Basis, check_determined, largest_entries, on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
-from rkhs._finite.problem import FiniteProblem
-from rkhs._finite.representers import RepresenterProblem, as_representer_problem
+from rkhs._finite.problem import FiniteProblem, LossBlock, consecutive, degrees_of_freedom
+from rkhs._finite.representers import RepresenterTerms, as_representer_terms
+from rkhs._finite.solution import Covariance, Posterior, Solution
 from rkhs._gram.operator import gram
 from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import report_progress
-from rkhs._spaces import DenseSpace, LandmarkSpace
 from rkhs.functionals._base import Functional
 from rkhs.solvers._base import fits, in_memory
 from rkhs.solvers._preconditioning import preconditioner
-from rkhs.solvers._reduced import Curvature
-
-if TYPE_CHECKING:
-    from rkhs._problem.problem import Problem
-
-RANK_TOL = 1e-9  # basis functions of norm one on all rows count as zero on a subset below this norm
 
 
 @dataclass(frozen=True, eq=False)
-class QuadraticTerms:
+class ConditioningEquations:
     """The quadratic terms of a finite problem, as a problem of their own, and the equations S.
 
     Its Q are rows of the Q of the whole problem, and orthonormal only together with the others.
@@ -72,7 +52,7 @@ class QuadraticTerms:
     tol: float  # relative accuracy of the solutions if S is not factorized
 
     @classmethod
-    def of(cls, system: FiniteProblem, tol: float) -> QuadraticTerms:
+    def of(cls, system: FiniteProblem, tol: float) -> ConditioningEquations:
         part = system.part(system.quadratic_rows, [t for t in system.terms if t.loss.quadratic])
         if not factorable(part):
             return cls(part, tol)
@@ -85,7 +65,7 @@ class QuadraticTerms:
         Q = double(self.system.Q)
         q, r = Q.shape
         U, sizes, Vt = np.linalg.svd(np.concatenate([Q, np.zeros((max(r - q, 0), r))]), full_matrices=False)
-        k = int(np.sum(sizes > RANK_TOL))
+        k = int(np.sum(sizes > UNDETERMINED))
         parts = U[:q, :k], Vt[:k].T / sizes[:k], Vt[k:].T
         U, seen, unseen = (like(np.ascontiguousarray(matrix), self.system.Q) for matrix in parts)
         return U, seen, unseen
@@ -120,14 +100,6 @@ def factorable(system: FiniteProblem) -> bool:
     return system.gram.stored or fits(system.size)
 
 
-def _check_determined(undetermined: Matrix, M: Functional) -> None:
-    if np.any(undetermined):
-        raise ValueError(
-            f"{M!r} depends on a basis function that no Squared term determines, so its variance is infinite: "
-            "add such a term, or omit the basis."
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class ConditionedGram:
     """The covariance of any functionals, given the squared terms of a problem.
@@ -142,14 +114,14 @@ class ConditionedGram:
     array([0.  , 0.03, 1.  ])
     """
 
-    represented: RepresenterProblem
-    quadratic: QuadraticTerms
+    represented: RepresenterTerms
+    quadratic: ConditioningEquations
     monitor: Monitor
 
     @classmethod
     def of(
         cls,
-        problem: Problem | RepresenterProblem,
+        problem: Any,
         tol: float = 1e-8,
         time_limit: float | None = None,
         verbose: bool = False,
@@ -158,7 +130,7 @@ class ConditionedGram:
 
         Parameters
         ----------
-        problem : Problem or RepresenterProblem
+        problem : Problem or RepresenterTerms
             The problem.
         tol : float, default=1e-8
             The relative accuracy of conjugate gradients, which are used if there are too many terms to factorize.
@@ -172,20 +144,30 @@ class ConditionedGram:
         ConditionedGram
             The conditional covariance.
         """
-        represented = as_representer_problem(problem, "ConditionedGram")
+        represented = as_representer_terms(problem, "ConditionedGram")
         if not any(t.loss.quadratic for t in represented.rows):
             raise ValueError("No term has a Squared loss, so there is no variance: add a term with a Squared loss.")
         if represented.dropped:
             raise ValueError(f"The null space of {represented.kernel!r} was dropped; variances need it in the basis.")
         monitor = Monitor(tol, time_limit, verbose=verbose)
         with _in_time(monitor, represented.functionals):
-            quadratic = QuadraticTerms.of(monitor.monitored(represented.system), tol)
+            quadratic = ConditioningEquations.of(monitor.monitored(represented.system), tol)
         return cls(represented, quadratic, monitor)
+
+    @property
+    def outputs(self) -> int | None:
+        """The number of outputs; None for a scalar function."""
+        return self.represented.outputs
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """The degrees of freedom N - r, without terms whose targets are all zero."""
+        return degrees_of_freedom(self.represented.rows, double(self.represented.basis.Q))
 
     def covariance(self, M: Functional) -> Array:
         """Return the conditioned Gram matrix G~_MM, (m, m)."""
         prototype, M = M.prototype, self._converted(M)
-        _check_determined(self._undetermined(M), M)
+        check_determined(self._undetermined(M), M)
         B = self._on_basis(M) @ self.quadratic.split[1]
         xp = namespace(B)
         prior, solutions, crosses = [], [], []
@@ -247,7 +229,7 @@ class ConditionedGram:
         missing = np.concatenate([to_numpy(P - in_span), to_numpy(undetermined)], axis=1)
         given = (M.prototype, self.represented.functionals.prototype)
         rounding = 64 * max(float(np.finfo(to_numpy(array[:0]).dtype).eps) for array in given)  # of P and of Q
-        return _largest(missing) > max(RANK_TOL, rounding) * _largest(to_numpy(P))
+        return largest_entries(missing) > max(UNDETERMINED, rounding) * largest_entries(to_numpy(P))
 
 
 @contextmanager
@@ -262,54 +244,51 @@ def _in_time(monitor: Monitor, M: Functional) -> Iterator[None]:
         monitor.close()
 
 
-def _largest(rows: Matrix) -> Matrix:
-    return np.max(np.abs(rows), axis=1, initial=0.0)
-
-
 @dataclass(frozen=True, eq=False)
-class SubspaceCovariance:
-    """The covariance of any functionals, given the quadratic terms of a problem on a subspace."""
+class PosteriorSource:
+    """The data from which the posterior of a solution is computed on demand."""
 
-    space: DenseSpace
-    basis: FunctionSpace | None
-    R: Matrix  # (p, m), from coefficients of orthonormal functions to those of the psi
-    curvature: Curvature
-    degrees_of_freedom: int
-    outputs: int | None
+    given: Any  # the problem, or its covariance in a subspace
+    repeats: int = 0  # the number of observations that were merged with equal ones
 
-    def variance(self, M: Functional) -> Array:
-        """Return the variances (m,), infinite where M depends on a basis function that no term determines."""
-        variances = [np.zeros(0)]
-        for piece in map(M.take, self.space.tiles(M.size)):
-            psi, A, left, E, undetermined = self._rows(piece)
-            variance = self.curvature.variance(E)
-            if isinstance(self.space, LandmarkSpace):
-                outside = double(gram(self.space.kernel, piece).diagonal()) - np.sum((psi + left) * A, axis=1)
-                variance += np.clip(outside - np.sum((left @ self.R) ** 2, axis=1), 0, None)
-            variances.append(np.where(undetermined, inf, variance))
-            report_progress(sum(map(len, variances)) / M.size)
-        return like(np.concatenate(variances), M.prototype)
+    @classmethod
+    def of(cls, represented: RepresenterTerms, rows: tuple[LossBlock, ...]) -> PosteriorSource | None:
+        """Return the source for a problem with the given loss blocks; None if it has no Gaussian posterior.
 
-    def within(self, M: Functional) -> Matrix:
-        """Return the part (m,) of the variances that is inside the subspace."""
-        parts = [self.curvature.variance(self._rows(piece)[3]) for piece in map(M.take, self.space.tiles(M.size))]
-        return np.concatenate([np.zeros(0), *parts])
+        Rows of weight zero, which folds leave out, are dropped when the posterior is computed.
+        """
+        if represented.dropped or not all(t.loss.quadratic for t in rows):
+            return None
+        return cls(replace(represented, rows=rows, precision=None))
 
-    def covariance(self, M: Functional) -> Array:
-        """Return the covariances, (m, m)."""
-        psi, A, left, E, undetermined = self._rows(M)
-        _check_determined(undetermined, M)
-        covariance = self.curvature.covariance(E)
-        if isinstance(self.space, LandmarkSpace):
-            e = left @ self.R
-            covariance += double(gram(self.space.kernel, M).dense()) - left @ A.T - A @ psi.T - e @ e.T
-        return like((covariance + covariance.T) / 2, M.prototype)
+    def __getstate__(self) -> dict[str, Any]:
+        return {"given": replace(self.given), "repeats": self.repeats}  # without cached properties
 
-    def _rows(self, M: Functional) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
-        """Return psi (m, p) on M, the coefficients a (m, p), psi on M - sum_b a_b L_b, E, and undetermined rows."""
-        psi, (A, missed) = to_numpy(self.space.rows(M)), self.space.annihilated(M)
-        P = on_basis(M, self.basis)
-        E = np.concatenate([P, psi @ self.R], axis=1)
-        undetermined = missed | (_largest(P @ self.curvature.unseen) > RANK_TOL * _largest(P))
-        left = psi - A @ self.space.gram if len(self.space.constraints) else psi
-        return psi, A, left, E, undetermined
+    @cached_property
+    def spread(self) -> Covariance:
+        """The posterior covariance of f, in units of tau^2."""
+        if not isinstance(self.given, RepresenterTerms):
+            return self.given
+        rows = self.given.rows
+        kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]
+        if all(len(index) == t.rows.stop - t.rows.start for index, t in zip(kept, rows, strict=True)):
+            return ConditionedGram.of(self.given)
+        every = np.concatenate([index + t.rows.start for index, t in zip(kept, rows, strict=True)])
+        functionals = self.given.functionals.take(every)
+        blocks = [
+            replace(t, rows=slice(0, len(index)), target=t.target[index], weight=t.weight[index])
+            for index, t in zip(kept, rows, strict=True)
+        ]
+        basis = Basis.of(functionals, self.given.basis.space)
+        return ConditionedGram.of(replace(self.given, functionals=functionals, rows=consecutive(blocks), basis=basis))
+
+    def posterior(self, solution: Solution) -> Posterior:
+        """Return the posterior with the solution as its mean, and tau from the minimum of J for each output."""
+        spread = self.spread
+        free = spread.degrees_of_freedom + self.repeats
+        if free < 1:
+            raise ValueError(
+                "There are no more functionals than basis functions: add functionals, or take a smaller basis."
+            )
+        tau: Matrix = np.sqrt(2 * np.clip(solution.certificate.primal, 0, None) / free)
+        return Posterior(solution.function, spread, float(tau[0]) if spread.outputs is None else tau)

@@ -27,8 +27,7 @@ from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.cg import BasisFit, BlockCG
-from rkhs.solvers._base import Solver
-from rkhs.solvers._costs import SHARED, Estimate
+from rkhs.solvers._base import SHARED, Estimate, Solver
 from rkhs.solvers._direct import check_quadratic
 from rkhs.solvers._preconditioning import check_landmarks, iterations_before, landmark_count, preconditioner
 

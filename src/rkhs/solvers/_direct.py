@@ -6,21 +6,57 @@ are the optimality conditions of the primal and the dual problem at once (`rkhs.
 bounds the error of a and c without another product (as in `_conjugate_gradients`):
 
     dual(a) = 1/2 (b'a + s'a),        J(a, c) = dual(a) + 1/2 s'D^-1 s
+
+*Schur complement.*  Elimination of the squared losses, and a solver for the small problem that remains.
+
+Let q be the functionals with squared losses and l the others, S the equations of q (`_conditioned`) and B_l the values
+on l of the basis functions that q determines.  For given coefficients a_l those of q, and of these basis functions, are
+
+    S [a_q; c] = [b_q - G_ql a_l; -B_l'a_l]
+
+Their elimination leaves u_l = G~ a_l + m + Q_l e with the conditioned Gram matrix (the Schur complement) and the image
+m of the solution of q alone,
+
+    G~ = G_ll - [G_lq, B_l] S^-1 [G_ql; B_l'],        m = [G_lq, B_l] S^-1 [b_q; 0]
+
+and e the coefficients of the basis functions that q does not determine, which are the basis of the remaining problem.
+J is its objective plus 1/2 b_q'a_q for a_l = 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
-from rkhs._finite.certificate import relative_gap
-from rkhs._finite.monitor import FACTOR, Monitor
+from rkhs._backend.arrays import namespace, take_rows, zeros
+from rkhs._backend.memory import budget_bytes
+from rkhs._finite.certificate import certify, relative_gap
+from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.representers import GramGeometry
 from rkhs._linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
-from rkhs.solvers._base import DenseSolver, Solver, fits_once, from_memory, in_memory, in_numpy
-from rkhs.solvers._costs import Estimate, factorization
+from rkhs.solvers._base import (
+    FLOP,
+    DenseSolver,
+    Estimate,
+    Solver,
+    cheapest,
+    factorization,
+    fits_once,
+    from_memory,
+    in_memory,
+    in_numpy,
+    to_memory,
+)
+from rkhs.solvers._conditioned import ConditioningEquations, factorable
+from rkhs.solvers._interior_point import FACTORIZATIONS, BoxDual
+from rkhs.solvers._libsvm import LibSVM
+from rkhs.solvers._newton import STEP, Newton, ProximalNewton, expected
+from rkhs.solvers._nonlinear_cg import NonlinearCG
+from rkhs.solvers._reduced import orthonormal_columns
 
 
 @dataclass(frozen=True)
@@ -79,3 +115,123 @@ def check_quadratic(solver: Solver, system: FiniteProblem) -> None:
                 "rkhs.solvers.SchurComplement() if few functionals have such a loss, or rkhs.solvers.NonlinearCG() at "
                 "any size."
             )
+
+
+DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNewton(), NonlinearCG())
+
+
+@dataclass(frozen=True)
+class SchurComplement(Solver):
+    """Elimination of the squared losses; LIBSVM, Newton's method or another exact solver for the few others.
+
+    At most 3,000 functionals may have other losses.  There may be many squared ones: up to about 5,000 their equations
+    are factorized, above they are solved by conjugate gradients, once for each other functional.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).standard_normal((100, 2))
+    >>> terms = [
+    ...     rkhs.Term(rkhs.Evaluation(X[:10]), rkhs.Hinge(), target=np.where(X[:10, 0] > 0, 1, -1), weight=10.0),
+    ...     rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
+    ... ]
+    >>> rkhs.Problem(rkhs.Gaussian(scale=1.0), terms, rkhs.Constant()).solve(rkhs.solvers.SchurComplement()).status
+    'converged'
+    """
+
+    def check(self, system: FiniteProblem) -> None:
+        eliminated = len(system.quadratic_rows)
+        left = system.size - eliminated
+        if eliminated == 0:
+            losses = ", ".join(sorted({repr(t.loss) for t in system.terms}))
+            raise NotApplicableError(
+                f"SchurComplement eliminates squared losses, but there is none among {losses}: use "
+                "rkhs.solvers.NonlinearCG()."
+            )
+        if left == 0:
+            raise NotApplicableError(
+                "SchurComplement does not apply if all losses are Squared: use rkhs.solvers.Direct(), or "
+                "rkhs.solvers.ConjugateGradients() if the problem is large."
+            )
+        if not all(bool(namespace(t.weight).all(t.weight > 0)) for t in system.terms if t.loss.quadratic):
+            raise NotApplicableError(
+                "SchurComplement needs positive weights on squared losses, but some are zero, as in a fold of a grid: "
+                "remove these functionals, or use rkhs.solvers.Galerkin()."
+            )
+        needed = 4 * 8 * eliminated * left  # bytes of four copies of G_ql
+        if left > 3000 or needed > budget_bytes(None, system.Q):
+            raise NotApplicableError(
+                f"SchurComplement would leave a dense problem of {left} functionals after eliminating {eliminated}, "
+                "which is too large: use rkhs.solvers.NonlinearCG()."
+            )
+
+    def cost(self, estimate: Estimate) -> float:
+        system = estimate.system
+        q, rest = len(system.quadratic_rows), len(system.other_rows)
+        if not factorable(system):  # conjugate gradients for each remaining functional: never chosen automatically
+            return inf
+        left = FACTORIZATIONS * factorization(rest)
+        if system.smooth:  # Newton's method takes as many steps as on the whole problem
+            left = min(left, expected(estimate) * (STEP + factorization(rest)))
+        return estimate.matrix + 5e-3 + factorization(q) + 4 * FLOP * q**2 * rest + system.columns * left
+
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        inside = in_memory(system) if factorable(system) else system
+        with monitor.showing(FACTOR):  # losses with a kink depend on the square root of the gap of conjugate gradients
+            rest = _RemainingProblem(inside, ConditioningEquations.of(inside, (0.1 * monitor.tol) ** 2))
+        outputs = [problem.start() for problem in rest.outputs]
+
+        def whole() -> Iterate:
+            return from_memory(inside, system, rest.lift(Iterate.joined(outputs)))
+
+        for k, problem in enumerate(rest.outputs):
+            inner = _RemainingMonitor(monitor.tol, outer=monitor, above=rest.known[k], best=outputs[k])
+            try:
+                outputs[k] = cheapest(DENSE, problem, monitor.tol).run(problem, outputs[k], inner)
+            except (Stopped, KeyboardInterrupt):
+                outputs[k] = inner.best or outputs[k]
+                monitor.keep(whole())
+                raise
+        iterate = whole()
+        if inside is system or certify(inside, to_memory(inside, system, iterate), monitor.tol).within(monitor.tol):
+            return iterate
+        # The elimination was not accurate enough: continue on the whole problem.
+        return cheapest(DENSE, inside, monitor.tol).run(system, iterate, monitor)
+
+
+@dataclass
+class _RemainingMonitor(InnerMonitor):
+    """A monitor of the remaining problem; it keeps iterates without lifting them, which would be expensive."""
+
+    def keep(self, iterate: Iterate | None) -> None:
+        Monitor.keep(self, iterate)
+
+
+class _RemainingProblem:
+    """The problem after elimination, one system per output, and the map to iterates of the whole problem."""
+
+    def __init__(self, system: FiniteProblem, quadratic: ConditioningEquations) -> None:
+        xp = namespace(system.Q)
+        self.quadratic = quadratic
+        self.q, self.l = system.quadratic_rows, system.other_rows
+        rest = system.part(self.l, [t for t in system.terms if not t.loss.quadratic])
+        U, self.seen, unseen = quadratic.split
+        self.B = rest.Q @ self.seen
+        self.cross = system.gram.block(self.q, self.l)
+        a, c, residual = quadratic.solve(self.cross, self.B.T)
+        G = system.gram.block(self.l, self.l) - (self.cross + residual).T @ a - self.B @ c
+        a, c, _ = quadratic.solve(quadratic.system.target, zeros((U.shape[1], system.columns), U))
+        mean = self.cross.T @ a + self.B @ c
+        self.known = [float(value) for value in xp.vecdot(quadratic.system.target, a, axis=0) / 2]
+        Q, transform = orthonormal_columns(rest.Q @ unseen)
+        self.unseen = unseen @ transform
+        left = FiniteProblem(GramGeometry.stored((G + G.T) / 2, Q), rest.terms, rest.outputs)
+        self.outputs = [left.output(k).shifted(mean[:, k]) for k in range(system.columns)]
+
+    def lift(self, left: Iterate) -> Iterate:
+        """Return the iterate of the whole problem for an iterate of the remaining one."""
+        xp = namespace(left.a)
+        a, c, _ = self.quadratic.solve(self.quadratic.system.target - self.cross @ left.a, -(self.B.T @ left.a))
+        order = np.argsort(np.concatenate([self.q, self.l]))
+        coefficients = take_rows(xp.concat([a, left.a]), order)
+        return Iterate(coefficients, self.seen @ c + self.unseen @ left.basis)

@@ -26,14 +26,20 @@ import scipy.linalg
 from rkhs._backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._finite.verified import joined
+from rkhs._finite.representers import joined_iterates
 from rkhs.exceptions import NotApplicableError
-from rkhs.solvers._base import Solver
-from rkhs.solvers._costs import FLOP, SHARED, Estimate, factorization
+from rkhs.solvers._base import FLOP, SHARED, Estimate, Solver, factorization
 from rkhs.solvers._interior_point import FACTORIZATIONS
 from rkhs.solvers._nonlinear_cg import NonlinearCG
-from rkhs.solvers._recycling import OTHERS, capacity_of, has_few_nonquadratic, solve_together
-from rkhs.solvers._subspace import Directions, Task, TaskPoints
+from rkhs.solvers._recycling import (
+    OTHERS,
+    CellPoints,
+    GridCell,
+    SearchSubspace,
+    capacity_of,
+    has_few_nonquadratic,
+    solve_together,
+)
 
 FORCING = 0.1  # relative accuracy of reduced problems, in units of the current gap (inexact steps)
 
@@ -81,10 +87,10 @@ class Galerkin(Solver):
         return products + steps * system.columns * reduced
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        tasks = [Task.of(system, c) for c in range(system.columns)]
+        tasks = [GridCell.of(system, c) for c in range(system.columns)]
 
         def joint_iterate() -> Iterate:
-            return joined([task.iterate or task.system.start() for task in tasks])
+            return joined_iterates([task.iterate or task.system.start() for task in tasks])
 
         try:
             capacity = self.capacity or capacity_of(system)
@@ -150,13 +156,13 @@ class GreedyCoordinate(Solver):
         limit = min(system.size, self.representers or system.size)
         for i in selected.support(start)[: max(0, limit - selected.active)]:
             selected.add(i)
-        tasks = [Task.of(system, k) for k in range(system.columns)]
+        tasks = [GridCell.of(system, k) for k in range(system.columns)]
         last = selected.active >= limit  # whether no more representers will be added
         while True:
             for task in tasks:
                 tol = monitor.tol if last else max(monitor.tol, min(FORCING * task.gap, FORCING))
                 task.solve(selected.directions, tol, monitor.left, smoothing=True)
-            points = TaskPoints.of(tasks, selected.directions)
+            points = CellPoints.of(tasks, selected.directions)
             products = system.gram @ points.gradients
             points.certify(tasks, products)
             iterate = Iterate.joined([task.iterate or task.system.start() for task in tasks])
@@ -182,7 +188,7 @@ class _SelectedRepresenters:
         self.system, self.indices = system, list[int]()
         N, Q = system.size, double(system.Q)
         most = system.gram.budget // (16 * max(N, 1))
-        self.directions = Directions(system, max(1, min(N, most)))
+        self.directions = SearchSubspace(system, max(1, min(N, most)))
         fixed = 0 if system.definite else Q.shape[1]
         self.fixed = scipy.linalg.qr(Q.T, mode="r", pivoting=True)[1][:fixed]  # the functionals T
         self.shares = np.linalg.solve(Q[self.fixed].T, Q.T).T if fixed else np.zeros((N, 0))  # Q Q_T^-1

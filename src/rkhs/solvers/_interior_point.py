@@ -34,15 +34,15 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
-from rkhs._finite.certificate import UNITS, Certificate, certify
+from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import FACTOR, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._finite.representers import UNITS
 from rkhs._linalg.projection import project
 from rkhs._linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import OutputSolver
-from rkhs.solvers._costs import Estimate, factorization
+from rkhs.solvers._base import Estimate, OutputSolver, factorization
 
 FACTORIZATIONS = 15  # the typical number, including those of the crossover
 PATIENCE = 50  # iterations without a smaller gap before it stops; duplicate rows take up to 30

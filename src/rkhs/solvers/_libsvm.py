@@ -24,8 +24,7 @@ from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Hinge
-from rkhs.solvers._base import OutputSolver
-from rkhs.solvers._costs import Estimate
+from rkhs.solvers._base import Estimate, OutputSolver
 from rkhs.solvers._interior_point import BoxDual
 
 ITERATIONS = 50_000  # maximal number of LIBSVM's iterations, each of which updates a pair of examples

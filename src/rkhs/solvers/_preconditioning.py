@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, identity, namespace, take_rows, to_numpy, zeros
-from rkhs._finite.problem import Geometry
+from rkhs._finite.representers import GramGeometry
 from rkhs._gram.matrix import GramOperator
 from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
-from rkhs.solvers._costs import FLOP
+from rkhs.solvers._base import FLOP
 
 PRODUCTS = 15  # the preconditioner may take as long as this many Gram products: half of about thirty iterations
 PLAIN = 12  # iterations without landmarks, if they are cheaper than the landmarks
@@ -41,7 +41,7 @@ class Nystroem:
     Q: Array
 
     @classmethod
-    def of(cls, geometry: Geometry, strength: Array, count: int, seconds: float = inf) -> Nystroem:
+    def of(cls, geometry: GramGeometry, strength: Array, count: int, seconds: float = inf) -> Nystroem:
         """Compute the approximation from `count` landmarks, drawn with probabilities proportional to G_ii strength_i.
 
         `strength` has shape (N, 1).  If G is positive definite only on {Q'a = 0}, then (I - QQ') G (I - QQ')
@@ -86,7 +86,9 @@ class Nystroem:
         return Preconditioner.of(inverse / (1 + inverse * self.left), self.F, self.Q)
 
 
-def preconditioner(geometry: Geometry, d: Array, landmarks: int | None = None, seconds: float = inf) -> Preconditioner:
+def preconditioner(
+    geometry: GramGeometry, d: Array, landmarks: int | None = None, seconds: float = inf
+) -> Preconditioner:
     """Return M = diag(d) + the part of G that landmarks span + the diagonal of the rest; diag(d) without landmarks."""
     return Nystroem.of(geometry, 1 / d, landmark_count(geometry, landmarks), seconds).with_diagonal(1 / d)
 
@@ -97,7 +99,7 @@ def check_landmarks(name: str, count: int | None) -> None:
         raise ValueError(f"landmarks of {name} must be a nonnegative integer or None, got {count!r}.")
 
 
-def landmark_count(geometry: Geometry, landmarks: int | None, products: float = 4.0) -> int:
+def landmark_count(geometry: GramGeometry, landmarks: int | None, products: float = 4.0) -> int:
     """Return the number of landmarks: as given, else the cost-optimal one, within memory and the size of the problem.
 
     The cost is taken as `products` times N p^2 operations.
@@ -109,7 +111,7 @@ def landmark_count(geometry: Geometry, landmarks: int | None, products: float = 
     return min(landmarks, int(gram.budget // (8 * max(size, 1))), size // 4)
 
 
-def iterations_before(geometry: Geometry, count: int) -> int:
+def iterations_before(geometry: GramGeometry, count: int) -> int:
     """Return the number of iterations to try first without landmarks: PLAIN if they are cheaper than `count` landmarks.
 
     An entry of a column takes 1e-7 s.

@@ -1,11 +1,8 @@
-"""Problems on a subspace: a quadratic function of a few variables plus losses on rows.
+"""The finite problem in few variables: on the span of some directions, of landmarks, of random features.
 
     min over theta = (c, tau)    1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(u_i + (E theta)_i)
 
-This is the finite problem with explicit features E: on the span of some directions around a point
-(`ReducedProblem.around`), of landmarks, of random features, or of all directions so far.  tau are the coefficients of
-these functions and c those of the basis.  Quadratic losses enter S, linear and constant by their moments; the others
-keep their rows.  If all of these are smooth, Newton's method with a line search finds the minimum to rounding.
+(`_finite.features`).  If all losses are smooth, Newton's method with a line search finds the minimum to rounding.
 
 If there are few rows, the variables that S determines can be eliminated (`Elimination`).  With alpha = -w loss'(u),
 S theta = E'alpha - linear, which leaves a finite problem with a Gram matrix,
@@ -19,21 +16,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, double, like, namespace, to_numpy
 from rkhs._finite.certificate import feasible, lower_bound, project_dual
+from rkhs._finite.features import FeatureGeometry
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
+from rkhs._finite.representers import GramGeometry
+from rkhs._linalg.saddle import Curvature, with_ridge
 from rkhs.solvers._base import Solver, blocks_in_double
 
 ROUNDING = 45  # units of rounding of the objective below which a decrease is not significant
 SHRINK = 0.25  # factor by which the smoothing width decreases
-RANK_TOL = 1e-9  # basis functions count as zero on the rows below this share of the largest norm
+VANISHING = 1e-9  # basis functions count as zero on the rows below this share of the largest norm
 
 
 @dataclass
@@ -75,171 +74,164 @@ class Smoothing:
         self.width = max(SHRINK * self.width, self.least)
 
 
-@dataclass(frozen=True, eq=False)
-class FeatureBlock:
-    """Rows of one output with a loss that is not quadratic, at u + E theta: E (t, m), u (t,)."""
+def around(system: FiniteProblem, a: Array, image: Array, u: Array, D: Array, U: Array) -> FiniteProblem:
+    """Return J of one output at a + D tau and u + U tau + Q c, for directions D (N, k) with images U, in (c, tau)."""
+    xp = namespace(a)
+    k, r = int(D.shape[1]), int(system.Q.shape[1])
+    linear, square = np.zeros(r + k), np.zeros((r + k, r + k))
+    linear[r:] = to_numpy(D.T @ image)
+    cross = double(D.T @ U)
+    square[r:, r:] = (cross + cross.T) / 2
+    constant = float(xp.vecdot(a, image)) / 2
+    terms, rows, offsets = [], [], []
+    for t in system.terms:
+        E = xp.concat([system.Q[t.rows], U[t.rows]], axis=1)
+        if t.loss.quadratic:
+            residual = u[t.rows] - t.target[:, 0]
+            weighted = t.weight * E
+            linear += 2 * to_numpy(weighted.T @ residual)
+            square += 2 * to_numpy(weighted.T @ E)
+            constant += float(xp.sum(t.weight[:, 0] * residual**2))
+        else:
+            terms.append(t)
+            rows.append(E)
+            offsets.append(u[t.rows])
+    offset = xp.concat(offsets)[:, None] if terms else None
+    return reduced(with_ridge(square, a), linear, constant, r, terms, rows, offset)
 
-    rows: LossBlock
-    u: Array
-    E: Any
 
-    def at(self, theta: Matrix) -> Array:
-        return self.u + self.E @ like(theta, self.u)
+def reduced(
+    square: Matrix,
+    linear: Vector,
+    constant: float,
+    rank: int,
+    terms: Sequence[LossBlock],
+    rows: Sequence[Any],
+    offset: Array | None = None,
+) -> FiniteProblem:
+    """Return a problem of one output in few variables: a quadratic function of them plus losses on rows E."""
+    geometry = FeatureGeometry(square, linear[:, None], np.array([constant]), rank, tuple(rows), offset)
+    return FiniteProblem(geometry, consecutive(terms))
 
-    def slope(self, theta: Matrix) -> Array:
-        """Return w loss'(u + E theta), (t,)."""
-        return self.rows.weight[:, 0] * self.rows.loss.gradient(self.at(theta), self.rows.target[:, 0])
+
+def value(problem: FiniteProblem, theta: Vector) -> float:
+    """Return the objective at theta (m,)."""
+    return float(problem.geometry.energy(theta[:, None])[0]) + _loss(problem, problem.geometry.values(theta[:, None]))
 
 
-@dataclass(frozen=True, eq=False)
-class ReducedProblem:
-    """The problem on a subspace; the first `rank` variables are c, which S need not determine."""
+def _loss(problem: FiniteProblem, u: Array) -> float:
+    return float(problem.loss(u)[0]) if problem.terms else 0.0
 
-    square: Matrix
-    linear: Matrix
-    constant: float
-    parts: Sequence[FeatureBlock]
-    rank: int
 
-    @classmethod
-    def around(cls, system: FiniteProblem, a: Array, image: Array, u: Array, D: Array, U: Array) -> ReducedProblem:
-        """Return J of one output at a + D tau and u + U tau + Q c, for directions D (N, k) with images U."""
-        xp = namespace(a)
-        k, r = int(D.shape[1]), int(system.Q.shape[1])
-        linear, square = np.zeros(r + k), np.zeros((r + k, r + k))
-        linear[r:] = to_numpy(D.T @ image)
-        cross = double(D.T @ U)
-        square[r:, r:] = (cross + cross.T) / 2
-        constant = float(xp.vecdot(a, image)) / 2
-        parts = []
-        for t in system.terms:
-            E = xp.concat([system.Q[t.rows], U[t.rows]], axis=1)
-            if t.loss.quadratic:
-                residual = u[t.rows] - t.target[:, 0]
-                weighted = t.weight * E
-                linear += 2 * to_numpy(weighted.T @ residual)
-                square += 2 * to_numpy(weighted.T @ E)
-                constant += float(xp.sum(t.weight[:, 0] * residual**2))
-            else:
-                parts.append(FeatureBlock(t, u[t.rows], E))
-        return cls(with_ridge(square, a), linear, constant, parts, r)
+def derivatives(problem: FiniteProblem, theta: Vector) -> tuple[Vector, Matrix]:
+    """Return the gradient and the Hessian at theta."""
+    features = problem.geometry
+    gradient, hessian = features.linear[:, 0] + features.square @ theta, features.square.copy()
+    u = features.values(theta[:, None])
+    for t, E in zip(problem.terms, features.E, strict=True):
+        v, w, b = u[t.rows, 0], t.weight[:, 0], t.target[:, 0]
+        gradient += to_numpy(E.T @ (w * t.loss.gradient(v, b)))
+        hessian += _weighted_gram(E, w * t.loss.curvature(v, b))
+    return gradient, hessian
 
-    @property
-    def smooth(self) -> bool:
-        return all(part.rows.loss.smooth for part in self.parts)
 
-    @cached_property
-    def resolution(self) -> float:
-        """The relative change of the objective that is lost in the rounding of its rows."""
-        units = [float(namespace(part.u).finfo(part.u.dtype).eps) for part in self.parts]
-        return ROUNDING * max([float(np.finfo(np.float64).eps), *units])
+def minimize(
+    problem: FiniteProblem,
+    theta: Vector | None = None,
+    enough: float = 0.0,
+    check: Callable[[], None] = lambda: None,
+) -> Vector:
+    """Minimize by Newton's method with a line search, to rounding or until a step gains less than `enough`.
 
-    def smoothed(self, smoothing: Smoothing) -> ReducedProblem:
-        """Return the problem with envelopes instead of losses that have no gradient."""
-        soft = smoothing.terms([part.rows for part in self.parts])
-        return replace(self, parts=[replace(part, rows=t) for part, t in zip(self.parts, soft, strict=True)])
-
-    def slopes(self, theta: Matrix) -> list[Matrix]:
-        """Return w loss'(u) on the rows of each part."""
-        return [double(part.slope(theta)) for part in self.parts]
-
-    def value(self, theta: Matrix) -> float:
-        total = self.constant + float(theta @ (self.linear + self.square @ theta / 2))
-        for part in self.parts:
-            v, t = part.at(theta), part.rows
-            total += float(namespace(v).sum(t.weight[:, 0] * t.loss.value(v, t.target[:, 0])))
-        return total
-
-    def derivatives(self, theta: Matrix) -> tuple[Matrix, Matrix]:
-        """Return the gradient and the Hessian."""
-        gradient, hessian = self.linear + self.square @ theta, self.square.copy()
-        for part in self.parts:
-            v, w, b = part.at(theta), part.rows.weight[:, 0], part.rows.target[:, 0]
-            gradient += to_numpy(part.E.T @ (w * part.rows.loss.gradient(v, b)))
-            hessian += _weighted_gram(part.E, w * part.rows.loss.curvature(v, b))
-        return gradient, hessian
-
-    def minimize(
-        self, theta: Matrix | None = None, enough: float = 0.0, check: Callable[[], None] = lambda: None
-    ) -> Matrix:
-        """Minimize by Newton's method with a line search, to rounding or until a step gains less than `enough`.
-
-        `enough` is relative to the objective; the last step is still taken, and leaves a far smaller error.  `check` is
-        called before each step and may raise to stop.
-        """
-        theta = np.zeros(len(self.linear)) if theta is None else theta
-        if theta.size == 0:
-            return theta
-        value = self.value(theta)
-        last, before = float("inf"), theta
-        for _ in range(100):
-            check()
-            gradient, hessian = self.derivatives(theta)
-            step = newton_step(hessian, gradient)
-            decrement = -float(gradient @ step)
-            if decrement <= enough * abs(value):
-                return self._lower(theta, step, value)
-            lost = self.resolution * abs(value)
-            if decrement <= lost:  # below the resolution of the objective: full steps as long as they shrink
-                if not self.parts:
-                    return self._lower(theta, step, value)
-                if decrement > last / 2:
-                    return theta if decrement < last else before
-                if not self.value(theta + step) <= value + lost:  # the step has left the quadratic piece
-                    return theta
-                last, before, theta = decrement, theta, theta + step
-                continue
-            fraction, lower = self._search(theta, step, value, decrement)
-            if not lower < value:
-                return theta
-            theta, value = theta + fraction * step, lower
+    `enough` is relative to the objective; the last step is still taken, and leaves a far smaller error.  `check` is
+    called before each step and may raise to stop.
+    """
+    if theta is None:
+        theta = np.zeros(len(problem.geometry.square))
+    if theta.size == 0:
         return theta
+    objective = value(problem, theta)
+    resolution = ROUNDING * max([EPS, *(float(namespace(t.target).finfo(t.target.dtype).eps) for t in problem.terms)])
 
-    def _lower(self, theta: Matrix, step: Matrix, value: float) -> Matrix:
+    def lower(theta: Vector, step: Vector) -> Vector:
         """Return theta + step, or theta if rounding makes the step increase the objective."""
-        return theta + step if self.value(theta + step) <= value + self.resolution * abs(value) else theta
+        return theta + step if value(problem, theta + step) <= objective + resolution * abs(objective) else theta
 
-    def _search(self, theta: Matrix, step: Matrix, value: float, decrement: float) -> tuple[float, float]:
-        """Return a step length that satisfies decrease and curvature conditions, and the objective there.
+    last, before = float("inf"), theta
+    for _ in range(100):
+        check()
+        gradient, hessian = derivatives(problem, theta)
+        step = newton_step(hessian, gradient)
+        decrement = -float(gradient @ step)
+        if decrement <= enough * abs(objective):
+            return lower(theta, step)
+        lost = resolution * abs(objective)
+        if decrement <= lost:  # below the resolution of the objective: full steps as long as they shrink
+            if not problem.terms:
+                return lower(theta, step)
+            if decrement > last / 2:
+                return theta if decrement < last else before
+            if not value(problem, theta + step) <= objective + lost:  # the step has left the quadratic piece
+                return theta
+            last, before, theta = decrement, theta, theta + step
+            continue
+        features, column = problem.geometry, step[:, None]
+        slope = float(theta @ features.square @ step + features.linear[:, 0] @ step)
+        level, curvature = float(features.energy(theta[:, None])[0]), float(step @ features.square @ step)
+        u, du = features.values(theta[:, None]), features.changes(column)
+        fraction, lowest = line_search(problem, u, du, (level, slope, curvature), objective, decrement)
+        if not lowest < objective:
+            return theta
+        theta, objective = theta + fraction * step, lowest
+    return theta
 
-        Curvature ends where a loss becomes linear or flat, so a Newton step may be far too long or too short: the
-        length is bracketed, and a secant of the slope and the geometric mean of the bracket are tried in turn.
-        """
-        initial_slope = float(theta @ self.square @ step + self.linear @ step)
-        curvature = float(step @ self.square @ step)
-        level = self.constant + float(theta @ (self.linear + self.square @ theta / 2))
-        rows = [(part.rows, part.at(theta), part.E @ like(step, part.u)) for part in self.parts]
 
-        def at(length: float) -> tuple[float, float]:
-            total = level + length * (initial_slope + length * curvature / 2)
-            slope = initial_slope + length * curvature
-            for t, v, e in rows:
-                u, w, b = v + length * e, t.weight[:, 0], t.target[:, 0]
-                xp = namespace(u)
-                total += float(xp.sum(w * t.loss.value(u, b)))
-                slope += float(xp.sum(w * t.loss.gradient(u, b) * e))
-            return total, slope
+def line_search(
+    problem: FiniteProblem,
+    u: Array,
+    du: Array,
+    quadratic: tuple[float, float, float],
+    objective: float,
+    decrement: float,
+) -> tuple[float, float]:
+    """Return a step length that satisfies decrease and curvature conditions, and the objective there.
 
-        low, high, length = 0.0, float("inf"), 1.0
-        low_slope, best = -decrement, (0.0, value)
-        for attempt in range(60):
-            tried, slope = at(length)
-            if tried < best[1]:
-                best = (length, tried)
-            if tried > value - 1e-4 * length * decrement or slope > 0.5 * decrement:
-                high, high_slope = length, slope
-            elif slope < -0.5 * decrement:
-                low, low_slope = length, slope
-            else:
-                return length, tried
-            if high == float("inf"):
-                length *= 8
-            else:
-                secant = low - low_slope * (high - low) / (high_slope - low_slope) if high_slope > 0 else 0.0
-                middle = (low * high) ** 0.5 if low > 0 else high / 16
-                margin = 0.05 * (high - low)
-                length = secant if attempt % 2 == 0 and low + margin < secant < high - margin else middle
-        return best
+    Along the step the values are u + length du (N, 1), and the rest of the objective is the quadratic function with the
+    given value, slope and curvature.  Curvature ends where a loss becomes linear or flat, so a Newton step may be far
+    too long or too short: the length is bracketed, and a secant of the slope and the geometric mean of the bracket are
+    tried in turn.
+    """
+    level, initial_slope, curvature = quadratic
+
+    def at(length: float) -> tuple[float, float]:
+        total = level + length * (initial_slope + length * curvature / 2)
+        slope = initial_slope + length * curvature
+        if problem.terms:
+            v = u + length * du
+            total += float(problem.loss(v)[0])
+            slope += float(namespace(v).sum(problem.gradient(v) * du))
+        return total, slope
+
+    low, high, length = 0.0, float("inf"), 1.0
+    low_slope, best = -decrement, (0.0, objective)
+    for attempt in range(60):
+        tried, slope = at(length)
+        if tried < best[1]:
+            best = (length, tried)
+        if tried > objective - 1e-4 * length * decrement or slope > 0.5 * decrement:
+            high, high_slope = length, slope
+        elif slope < -0.5 * decrement:
+            low, low_slope = length, slope
+        else:
+            return length, tried
+        if high == float("inf"):
+            length *= 8
+        else:
+            secant = low - low_slope * (high - low) / (high_slope - low_slope) if high_slope > 0 else 0.0
+            middle = (low * high) ** 0.5 if low > 0 else high / 16
+            margin = 0.05 * (high - low)
+            length = secant if attempt % 2 == 0 and low + margin < secant < high - margin else middle
+    return best
 
 
 def _weighted_gram(E: Array, h: Array) -> Matrix:
@@ -254,12 +246,6 @@ def _weighted_gram(E: Array, h: Array) -> Matrix:
     active = h > 0
     F = np.sqrt(h[active])[:, None] * E[active]
     return F.T @ F
-
-
-def with_ridge(square: Matrix, array: Array) -> Matrix:
-    """Return the matrix plus a diagonal of rounding errors, in the precision of `array`, to keep it definite."""
-    size = len(square)
-    return square + np.diag(8 * size * float(namespace(array).finfo(array.dtype).eps) * np.diag(square))
 
 
 def newton_step(hessian: Matrix, gradient: Matrix) -> Matrix:
@@ -285,78 +271,31 @@ def _pseudo_step(scaled: Matrix, scale: Matrix, gradient: Matrix) -> Matrix:
     return -scale * (vectors @ (slopes / np.maximum(np.maximum(values, floor), np.finfo(np.float64).tiny)))
 
 
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """S, positive definite in tau, factorized in blocks of tau and c: [LL', LT; T'L', T'T + (HH')^-1]."""
-
-    L: Matrix
-    T: Matrix
-    seen: Matrix  # H, on the directions of c that S determines
-    unseen: Matrix  # the directions of c that S does not determine, as columns
-
-    @classmethod
-    def of(cls, S: Matrix, rank: int) -> Curvature:
-        """Factorize S, whose first `rank` variables are c."""
-        c, tau = slice(0, rank), slice(rank, None)
-        L = scipy.linalg.cholesky(S[tau, tau], lower=True, check_finite=False)
-        T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
-        values, vectors = np.linalg.eigh(S[c, c] - T.T @ T)
-        # A direction of c is determined if more than 1e-12 of its curvature remains after elimination of tau.
-        known = values > 1e-12 * np.diag(S)[c].max(initial=0.0)
-        return cls(L, T, vectors[:, known] / np.sqrt(values[known]), vectors[:, ~known])
-
-    def minimum(self, linear: Matrix, unseen: Any = 0.0) -> Matrix:
-        """Return argmin 1/2 theta'S theta + linear'theta, (m, c), for a given undetermined part of c."""
-        r = self.T.shape[1]
-        reduced = self.down(linear[r:])
-        c = unseen - self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ reduced))
-        tau = scipy.linalg.solve_triangular(self.L, -reduced - self.T @ c, lower=True, trans="T", check_finite=False)
-        return np.concatenate([c, tau])
-
-    def variance(self, E: Matrix) -> Vector:
-        """Return the diagonal of E S^-1 E' on the determined directions, (t,)."""
-        known, basis = self._roots(E)
-        return np.sum(known**2, axis=0) + np.sum(basis**2, axis=1)
-
-    def covariance(self, E: Matrix) -> Matrix:
-        """Return E S^-1 E' on the determined directions, (t, t)."""
-        known, basis = self._roots(E)
-        return known.T @ known + basis @ basis.T
-
-    def _roots(self, E: Matrix) -> tuple[Matrix, Matrix]:
-        r = self.T.shape[1]
-        known = self.down(E[:, r:].T)
-        return known, (E[:, :r] - known.T @ self.T) @ self.seen
-
-    def down(self, right: Matrix) -> Matrix:
-        """Return L^-1 right."""
-        return np.asarray(scipy.linalg.solve_triangular(self.L, right, lower=True, check_finite=False))
-
-
 def orthonormal_columns(B: Array) -> tuple[Array, Array]:
     """Return Q (N, k) with orthonormal columns that span those of B (N, r), and the map (r, k) with Q = B map."""
     U, sizes, Vt = np.linalg.svd(double(B), full_matrices=False)
-    kept = sizes > RANK_TOL * sizes.max(initial=0.0)
+    kept = sizes > VANISHING * sizes.max(initial=0.0)
     return like(np.ascontiguousarray(U[:, kept]), B), like(Vt[kept].T / sizes[kept], B)
 
 
 class Elimination:
     """The problem after elimination, as a `FiniteProblem` of one output, and the map of its solutions to theta."""
 
-    def __init__(self, problem: ReducedProblem) -> None:
-        r, linear = problem.rank, problem.linear
-        curvature = Curvature.of(problem.square, r)
-        E = np.concatenate([double(part.E) for part in problem.parts])
-        F, reduced = curvature.down(E[:, r:].T), curvature.down(linear[r:])
+    def __init__(self, problem: FiniteProblem) -> None:
+        features, r = problem.geometry, problem.geometry.rank
+        linear = features.linear[:, 0]
+        curvature = Curvature.of(features.square, r)
+        E = np.concatenate([double(E) for E in features.E])
+        F, known = curvature.down(E[:, r:].T), curvature.down(linear[r:])
         B = E[:, :r] - F.T @ curvature.T
-        W, linear_c = B @ curvature.seen, linear[:r] - curvature.T.T @ reduced
-        mean = -F.T @ reduced - W @ (curvature.seen.T @ linear_c)
+        W, linear_c = B @ curvature.seen, linear[:r] - curvature.T.T @ known
+        mean = -F.T @ known - W @ (curvature.seen.T @ linear_c)
         Q, unseen = orthonormal_columns(B @ curvature.unseen)
         self.linear, self.E, self.curvature = linear, E, curvature
         self.unseen = curvature.unseen @ unseen
-        offset = np.concatenate([double(part.u) for part in problem.parts])
-        blocks = consecutive(blocks_in_double([part.rows for part in problem.parts]))
-        self.system = FiniteProblem.stored(F.T @ F + W @ W.T, Q, blocks).shifted(offset + mean)
+        offset = 0.0 if features.offset is None else double(features.offset)[:, 0]
+        geometry = GramGeometry.stored(F.T @ F + W @ W.T, Q)
+        self.system = FiniteProblem(geometry, blocks_in_double(problem.terms)).shifted(offset + mean)
 
     def solve(self, solver: Solver, monitor: Monitor) -> tuple[Matrix, Matrix]:
         """Return theta, and alpha on the rows, to the tolerance of the monitor if rounding allows."""

@@ -82,13 +82,13 @@ def check_kernel(kernel: Kernel, dimension: int = 2, random_state: int = 0) -> N
     AssertionError: AutodiffKernel(...) breaks the law k(x, y) = k(y, x), for Evaluation x Evaluation in R^2: \
 measured ..., allowed ....
     """
-    sample = Sample(kernel, dimension, random_state)
+    sample = KernelSample(kernel, dimension, random_state)
     for law in LAWS:
         law(sample)
 
 
 @dataclass(frozen=True)
-class Sample:
+class KernelSample:
     """A kernel and the points at which it is checked."""
 
     kernel: Kernel
@@ -147,7 +147,7 @@ class Sample:
         return f"{law}, for {FAMILIES[m].__name__} x {FAMILIES[r].__name__} in R^{self.dimension}"
 
 
-def _symmetric(sample: Sample) -> None:
+def _symmetric(sample: KernelSample) -> None:
     """Check k(x, y) = k(y, x) and its derivatives, also at coincident points."""
     X, Y = sample.X, np.concatenate([sample.Y, sample.X[:2]])
     swapped = sample.tables(Y, X)
@@ -155,14 +155,14 @@ def _symmetric(sample: Sample) -> None:
         demand_equal(sample.kernel, sample.named("k(x, y) = k(y, x)", m, r), table, swapped[r, m].T)
 
 
-def _finite(sample: Sample) -> None:
+def _finite(sample: KernelSample) -> None:
     """Check that all G_ij are finite, also at coincident and near points."""
     infinite = float(np.sum(~np.isfinite(sample.dense)))
     law = f"G_ij is finite in R^{sample.dimension} (number of entries that are not)"
     demand(sample.kernel, law, infinite, 0.0)
 
 
-def _semi_definite(sample: Sample) -> None:
+def _semi_definite(sample: KernelSample) -> None:
     """Check c'Gc >= 0 for all c with P'c = 0, where P_ij = L_i(p_j) for a basis p of the null space."""
     P = sample.nearby.L(sample.kernel.null_space)
     where = " for all c with P'c = 0, P the null space" if P.size else ""
@@ -175,7 +175,7 @@ def _semi_definite(sample: Sample) -> None:
         demand(sample.kernel, f"c'Gc >= 0{where} in R^{sample.dimension} (minus the smallest)", -least, rounding(G))
 
 
-def _spectrum(sample: Sample) -> None:
+def _spectrum(sample: KernelSample) -> None:
     """Check that the Fourier transform of a radial kernel is not negative: int k(x) exp(i w'x) dx >= 0 for all w.
 
     The kernel is multiplied by Gaussian windows, so that the integral exists.  Their Fourier transforms are positive,
@@ -214,7 +214,7 @@ def _waves(dimension: int, nodes: int) -> tuple[Vector, Vector, Matrix]:
     return radii, weights, gamma(dimension / 2) * (2 / t) ** (dimension / 2 - 1) * jv(dimension / 2 - 1, t)
 
 
-def _differentiable(sample: Sample) -> None:
+def _differentiable(sample: KernelSample) -> None:
     """Check D_u (L k)(x, y) = lim ((L k)(x + h u, y) - (L k)(x - h u, y)) / 2h for each L of lower order."""
     rng = np.random.default_rng((sample.random_state, 2))
     layouts: tuple[tuple[str, type[Pairing], Array], ...] = (
@@ -238,7 +238,7 @@ def _shifted(kernel: Kernel, layout: type[Pairing], left: Atoms, right: Atoms, h
     return kernel.pair(layout(lower.shifted(-h * u), right))
 
 
-def _refuses(sample: Sample) -> None:
+def _refuses(sample: KernelSample) -> None:
     """Check that derivatives of order m >= smoothness raise NotBoundedError."""
     limit = sample.kernel.smoothness(sample.dimension)
     demand(sample.kernel, "values are bounded: smoothness > 0 (minus the smoothness)", -limit, -np.finfo(float).tiny)
@@ -252,7 +252,7 @@ def _refuses(sample: Sample) -> None:
         raise AssertionError(f"{sample.kernel!r} bounds orders below {limit:g}, but order {order} was not refused.")
 
 
-def _structured(sample: Sample) -> None:
+def _structured(sample: KernelSample) -> None:
     """Check that the structured product G v agrees with the dense one, also at near points."""
     G = sample.dense
     v = np.random.default_rng((sample.random_state, 3)).standard_normal((len(G), 3))
@@ -260,7 +260,7 @@ def _structured(sample: Sample) -> None:
     demand_equal(sample.kernel, law, sample.nearby @ v, G @ v, scale=largest(abs(G) @ abs(v)))
 
 
-def _same_elsewhere(sample: Sample) -> None:
+def _same_elsewhere(sample: KernelSample) -> None:
     """Check that NumPy and PyTorch, float32 and float64 give the same results up to rounding."""
     expected = sample.tables(sample.X, sample.Y)
     for orders, table in sample.tables(sample.X.astype(np.float32), sample.Y.astype(np.float32)).items():
@@ -272,7 +272,7 @@ def _same_elsewhere(sample: Sample) -> None:
             demand_equal(sample.kernel, sample.named("PyTorch = NumPy", *orders), table, expected[orders])
 
 
-def _averages(sample: Sample) -> None:
+def _averages(sample: KernelSample) -> None:
     """Check E k(x + w z, y) -> k(x, y) as w -> 0, and that its derivative in w^2/2 is the Laplacian of k in x."""
     kernel, M, widths = sample.kernel, Evaluation(sample.Y), STEPS[1:6].tolist()
     values = gram(kernel, Evaluation(sample.X), M).dense()
@@ -287,7 +287,7 @@ def _averages(sample: Sample) -> None:
         demand_limit(kernel, law, gram(kernel, Laplacian(sample.X), M).dense(), quotients)
 
 
-def _consistent(sample: Sample) -> None:
+def _consistent(sample: KernelSample) -> None:
     """Check that `summands` and `form` agree with `pair`, for all derivatives."""
     for order in sample.orders:
         left, right = (FAMILIES[order](points).parts[0].atoms for points in (sample.near, sample.Y))
@@ -301,7 +301,7 @@ def _consistent(sample: Sample) -> None:
             demand_equal(sample.kernel, f"`form` equals `pair`, for order {order}", form(pairing), expected)
 
 
-def _frozen_value(sample: Sample) -> None:
+def _frozen_value(sample: KernelSample) -> None:
     """Check that a kernel is an immutable value: equal to its copy, with the same hash and a readable repr."""
     kernel, duplicate = sample.kernel, deepcopy(sample.kernel)
     name = type(kernel).__name__

@@ -1,4 +1,4 @@
-"""Assertions shared by all laws, with tolerances derived from the dtype.
+"""Assertions and families shared by all laws, with tolerances derived from the dtype.
 
 The tolerance of an equality is `ROUNDING` units in the last place of the largest number involved.  The tolerance of a
 limit is the difference between its approximations.
@@ -6,14 +6,16 @@ limit is the difference between its approximations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
-from rkhs._backend.arrays import Array, to_numpy
+from rkhs._backend.arrays import Array, Matrix, to_numpy
+from rkhs.functionals import Functional, stack
 
 ROUNDING = 2.0**12  # tolerance in units of eps: 9e-13 in float64, 5e-4 in float32
 SLACK = 16.0  # tolerance of a limit in units of the difference between its last approximations
@@ -93,3 +95,16 @@ def restricted(G: Array, P: Array) -> Array:
     U, values, _ = np.linalg.svd(P)
     null = U[:, int(np.sum(values > rounding(values))) :]
     return null.T @ G @ null
+
+
+def combinations(L: Functional, values: Array, W: Matrix) -> Iterator[tuple[str, Functional, Array]]:
+    """Yield families that are made of L, with their values, given those (N, ..) of L, which are linear in L."""
+    turned = np.arange(L.size)[::-1]
+    flat, M, other = L.take(slice(None)), L.take(turned), values[turned]
+    yield "2 L - M / 2", 2 * flat - M / 2, 2 * values - other / 2
+    yield "-L + 3 L", -L + 3 * L, 2 * values
+    yield "W @ L", W @ L, W @ values
+    yield "sparse W @ L", scipy.sparse.csr_array(W) @ L, W @ values
+    yield "W @ (L + M)", W @ (flat + M), W @ (values + other)
+    yield "stack([L, M])", stack([L, M]), np.concatenate([values, other])
+    yield "L.take(rows)", L.take(turned[::2]), other[::2]

@@ -20,19 +20,9 @@ from rkhs._problem.solving import solve_to_tolerance
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Gaussian, Kernel, Polyharmonic
-from rkhs.losses import (
-    Absolute,
-    EpsilonInsensitive,
-    Hinge,
-    Huber,
-    Logistic,
-    Loss,
-    Quantile,
-    Squared,
-    SquaredHinge,
-)
+from rkhs.losses import Absolute, EpsilonInsensitive, Hinge, Huber, Logistic, Loss, Quantile, Squared, SquaredHinge
 from rkhs.solvers._base import Solver, cheapest
-from rkhs.solvers._schur_complement import DENSE
+from rkhs.solvers._direct import DENSE
 from rkhs.testing._laws import ROUNDING, demand
 
 LOSSES: tuple[Loss, ...] = (
@@ -106,7 +96,7 @@ def check_solver(solver: Solver) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class SolverTrial:
     """A solver and a small problem to which it is applicable."""
 
     solver: Solver
@@ -162,9 +152,9 @@ class Trial:
         self.demand("its coefficients are finite", float(not _finite(solution)), 0.0)
 
 
-def _trials(solver: Solver) -> Iterator[Trial]:
+def _trials(solver: Solver) -> Iterator[SolverTrial]:
     for (i, loss), (j, (kernel, basis)) in product(enumerate(LOSSES), enumerate(SPACES)):
-        trial = Trial(solver, loss, kernel, basis, further=(i + j) % 2 == 0)  # all pairs of these three
+        trial = SolverTrial(solver, loss, kernel, basis, further=(i + j) % 2 == 0)  # all pairs of these three
         try:
             solver.check(trial.one.system)
         except NotApplicableError as error:
@@ -176,13 +166,13 @@ def _trials(solver: Solver) -> Iterator[Trial]:
         yield trial
 
 
-def reaches_the_tolerance(trial: Trial) -> None:
+def reaches_the_tolerance(trial: SolverTrial) -> None:
     """Check that the solution has converged by an independent certificate, and primal >= dual."""
     trial.converged("it reaches the tolerance", trial.solution)
     trial.demand("primal >= dual", trial.solution.dual - trial.solution.primal, EPS * abs(trial.solution.primal))
 
 
-def agrees_with_the_reference(trial: Trial) -> None:
+def agrees_with_the_reference(trial: SolverTrial) -> None:
     """Check that J agrees within both gaps, and without a basis f too, by 1/2 |f - f*|^2 <= J(f) - J(f*)."""
     solution, reference = trial.solution, trial.reference
     gaps = solution.gap + reference.gap + EPS * abs(reference.primal)
@@ -194,7 +184,7 @@ def agrees_with_the_reference(trial: Trial) -> None:
         trial.demand("its f is that of an exact solver", float(error), allowed)
 
 
-def reports_what_it_keeps(trial: Trial) -> None:
+def reports_what_it_keeps(trial: SolverTrial) -> None:
     """Check that there is at least one report, and none below the minimum."""
     primals = [record.primal for record in trial.solution.history]
     trial.demand("it reports at least once", float(not primals), 0.0)
@@ -202,7 +192,7 @@ def reports_what_it_keeps(trial: Trial) -> None:
     trial.demand("no J that it reports is below the minimum", least - min(primals), 0.0)
 
 
-def outputs_are_separate(trial: Trial) -> None:
+def outputs_are_separate(trial: SolverTrial) -> None:
     """Check that each output has the same minimum as its separate problem."""
     together = trial.problem(trial.target).solve(trial.solver, tol=TOL)
     trial.converged("it solves several outputs", together)
@@ -213,7 +203,7 @@ def outputs_are_separate(trial: Trial) -> None:
         trial.demand("outputs are separate problems", abs(values[k] - least), 2 * TOL * abs(least) + EPS)
 
 
-def takes_a_warm_start(trial: Trial) -> None:
+def takes_a_warm_start(trial: SolverTrial) -> None:
     """Check that a start at the solution takes no more iterations than a cold start.
 
     `Problem.solve` would not run the solver, since the start is within the tolerance.
@@ -227,7 +217,7 @@ def takes_a_warm_start(trial: Trial) -> None:
     trial.demand("a start at the solution costs no more iterations", extra, 1)
 
 
-def stops_at_once(trial: Trial) -> None:
+def stops_at_once(trial: SolverTrial) -> None:
     """Check that limits, a callback and Ctrl-C stop the solver, with the iterate of its last report."""
 
     def interrupt(record: Record) -> bool:
@@ -257,9 +247,6 @@ def _finite(solution: Solution) -> bool:
     return all(bool(np.all(np.isfinite(to_numpy(part)))) for part in parts)
 
 
-ALWAYS: tuple[Callable[[Trial], None], ...] = (
-    reaches_the_tolerance,
-    agrees_with_the_reference,
-    reports_what_it_keeps,
-)
-ONCE: tuple[Callable[[Trial], None], ...] = (outputs_are_separate, takes_a_warm_start, stops_at_once)
+Law = Callable[[SolverTrial], None]
+ALWAYS: tuple[Law, ...] = (reaches_the_tolerance, agrees_with_the_reference, reports_what_it_keeps)
+ONCE: tuple[Law, ...] = (outputs_are_separate, takes_a_warm_start, stops_at_once)

@@ -1,0 +1,234 @@
+"""Folds: labels that are left out of the models by which they are predicted.
+
+The points of a held-out fold stay in the problem, unlabeled (Zhang et al. 2013, section 6.2).  If a point stands for
+several equal rows, folds leave out some of its rows.  Solves are shared over folds, C, nu and classes (`Problem.grid`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import inf
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
+from sklearn.utils import check_consistent_length
+from sklearn.utils.multiclass import type_of_target
+
+from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._estimators.data import ClassPrior, Sample, class_weights, fill_missing_targets
+from rkhs._estimators.formulation import ModelConfig
+from rkhs._finite.monitor import Stopped
+from rkhs._finite.solution import CONVERGED, TIME_LIMIT
+from rkhs._problem import Problem
+from rkhs._progress import interrupts_raised, seconds_left
+from rkhs._warnings import warn
+
+FOLD_TOL = 1e-2  # relative duality gap of the models of folds; scores hardly change below it
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Factors on the weights of the labels in each fold, and the number of rows of each label that it is scored on.
+
+    A factor is the share of the label's rows that the fold keeps, 0 or 1 for a label of one row.  Class weights that
+    depend on the labels of the fold multiply it (`weighted`).
+    """
+
+    factors: Matrix  # (t, folds)
+    scored: Matrix  # (t, folds)
+
+    def weighted(self, config: ModelConfig, labeled: Sample) -> Folds:
+        """Return the folds with class weights that are computed from the labels that each fold keeps."""
+        if not isinstance(config.class_weight, str | ClassPrior):
+            return self
+        classes, factors = np.asarray(config.classes), np.zeros(self.factors.shape)
+        of_all = class_weights(config.class_weight, classes, labeled.y, labeled.weight)
+        for k, column in enumerate(self.factors.T):
+            kept = np.flatnonzero(column)
+            weight = column[kept] * labeled.weight[kept]
+            of_fold = class_weights(config.class_weight, classes, labeled.y[kept], weight)
+            factors[kept, k] = column[kept] * of_fold / of_all[kept]
+        return replace(self, factors=factors)
+
+
+def user_marks(cv: Any, y: Vector, labeled: Vector, classifier: bool) -> Matrix | None:
+    """Return the folds of the parameter `cv` as marks (t, 2 folds) of rows; None if `cv` is a number of folds.
+
+    Two columns mark the rows that a fold leaves out and those that it is scored on.  Points with different marks are
+    not merged.  An iterable of (train, test) has indices of rows of X; a splitter is given the labeled rows only.
+    """
+    if cv is None or isinstance(cv, Integral):
+        return None
+    rows = np.flatnonzero(labeled)
+    splitter = check_cv(cv, y[rows], classifier=classifier)
+    index = rows if hasattr(cv, "split") else np.arange(len(y))
+    columns = []
+    for train, test in splitter.split(np.zeros((len(rows), 1)), y[rows]):
+        left_out, scored = labeled.copy(), np.zeros(len(y), dtype=bool)
+        left_out[index[train]] = False
+        scored[index[test]] = labeled[index[test]]
+        columns += [left_out, scored]
+    return np.column_stack(columns).astype(np.float64)
+
+
+def folds_of(cv: Any, sample: Sample, config: ModelConfig) -> Folds:
+    """Return the folds of the labeled points of a sample, in the order of its label term.
+
+    The number of folds is at most the number of rows of the smallest class, or of all rows in regression.
+    """
+    labeled = sample.take(sample.labeled)
+    if sample.marks.shape[1]:
+        marks = labeled.marks.astype(bool)
+        return Folds(1.0 - marks[:, 0::2], labeled.count[:, None] * marks[:, 1::2]).weighted(config, labeled)
+    classes = None if config.classes is None else labeled.y
+    smallest = int(labeled.count.sum()) if classes is None else smallest_class(classes, labeled.count)
+    splitter: Any = KFold if classes is None else StratifiedKFold
+    count = max(2, min(5 if cv is None else int(cv), smallest))
+    scored = rows_per_fold(splitter(count, shuffle=True, random_state=0), labeled.count, classes)
+    return Folds(1 - scored / labeled.count[:, None], scored).weighted(config, labeled)
+
+
+def smallest_class(codes: Vector, count: Vector) -> int:
+    """Return the number of rows of the smallest class, from class indices (t,) and numbers of rows (t,) of points."""
+    rows = np.bincount(codes, weights=count)
+    return int(rows[rows > 0].min())
+
+
+def rows_per_fold(splitter: Any, count: Vector, classes: Vector | None = None) -> Matrix:
+    """Return the numbers (t, K) of rows of each point that a splitter puts into each of K folds.
+
+    A point stands for `count` (t,) equal rows.  If it has 2 K rows or more, all folds get the same number of them, and
+    the splitter distributes only the last K to 2 K - 1.
+    """
+    folds = int(splitter.get_n_splits())
+    even = np.maximum(count // folds - 1, 0)
+    rows = np.repeat(np.arange(len(count)), count - folds * even)
+    counts = np.repeat(even[:, None], folds, axis=1)
+    labels = None if classes is None else classes[rows]
+    for k, (_, test) in enumerate(splitter.split(np.zeros((len(rows), 1)), labels)):
+        counts[:, k] += np.bincount(rows[test], minlength=len(count))
+    return counts
+
+
+def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) -> tuple[Vector, Vector, Vector]:
+    """Return held-out values of f at labels, the index of each label, and the number of rows that each value is for.
+
+    Fold k leaves out `left_out[:, k]` of the `count` (l,) rows of each label.  A label appears once for each fold that
+    leaves out some of its rows, in the order of labels.  Folds that could not be solved are missing, with a warning.
+    """
+    points = problem.terms[0].functional
+    factors = list((1 - left_out / count[:, None]).T)
+    with interrupts_raised():
+        solutions = problem.in_double().grid({}, held_out={0: factors}, tol=FOLD_TOL)
+    solved = [k for k, s in enumerate(solutions) if s.status == CONVERGED]
+    reasons = ", ".join(sorted({s.status for s in solutions if s.status != CONVERGED}))
+    in_time = all(s.status != TIME_LIMIT for s in solutions)
+    if not in_time and seconds_left() < inf:  # results are kept for later calls, which may have more time
+        raise Stopped(TIME_LIMIT)
+    if not solved:
+        raise RuntimeError(
+            f"{what} need models without some of the labels, and none of {len(solutions)} was solved ({reasons}): fit "
+            "with a smaller C, or use decision_function."
+        )
+    if reasons:
+        message = f"{what} are from {len(solved)} of {len(solutions)} folds: the others were not solved ({reasons})."
+        warn(message, ConvergenceWarning)
+    parts = [np.flatnonzero(left_out[:, k]) for k in solved]
+    values = [to_numpy(points.take(part)(solutions[k].function)) for k, part in zip(solved, parts, strict=True)]
+    times = np.concatenate([left_out[part, k] for k, part in zip(solved, parts, strict=True)])
+    rows = np.concatenate(parts)
+    order = np.argsort(rows, kind="stable")
+    return np.concatenate(values)[order], rows[order], times[order]
+
+
+@dataclass(frozen=True)
+class LabeledSplit:
+    """Splits the labeled rows into folds, and puts all rows without a label into every training part.
+
+    It is the parameter `cv` of scikit-learn's `cross_val_score`, `cross_validate` and `GridSearchCV` for data with
+    unlabeled rows.  Without it these rows are spread over the folds: every model learns from fewer of them than the
+    final one does, and scorers such as "accuracy" count them as errors.
+
+    Parameters
+    ----------
+    cv : int or splitter, default=5
+        The number of folds, or a splitter of scikit-learn for the labeled rows.  A number means stratified folds if y
+        has classes of at least that many rows each, and consecutive rows otherwise.
+    unlabeled : object, default=-1
+        The y of rows without a label, as in `InvariantClassifier`; NaN stands for all missing values.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.model_selection import cross_val_score
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> few = np.where(np.arange(200) < 40, y, -1)
+    >>> model = rkhs.InvariantClassifier(scale=0.5, C=10.0)
+    >>> scores = cross_val_score(model, X, few, cv=rkhs.LabeledSplit(4), scoring="accuracy")
+    >>> bool(scores.mean() > 0.9)
+    True
+    """
+
+    cv: Any = 5
+    unlabeled: Any = -1
+
+    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[Vector, Vector]]:
+        """Yield the indices of the rows of each training part, with those of all unlabeled rows, and of each test part.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points, of which a splitter may use the number.
+        y : array-like of shape (t,) or (t, outputs)
+            The labels or targets.
+        groups : array-like of shape (t,), optional
+            The groups of the rows, for a splitter that needs them.
+
+        Yields
+        ------
+        tuple of two ndarrays of int
+            The indices of the training rows and of the test rows.
+        """
+        labels, groups, rows, others = self._labeled(y, groups)
+        splitter = check_cv(self.cv, labels, classifier=self._stratified(labels))
+        for train, test in splitter.split(np.zeros((len(rows), 1)), labels, groups):
+            yield np.sort(np.concatenate([rows[train], others])), rows[test]
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of folds.
+
+        Parameters
+        ----------
+        X, y, groups : object, optional
+            As in `split`; only some splitters need them, such as those that leave out one row at a time.
+
+        Returns
+        -------
+        int
+            The number of folds.
+        """
+        if y is None or isinstance(self.cv, Integral):
+            return int(check_cv(self.cv).get_n_splits(X, y, groups))
+        labels, groups, rows, _ = self._labeled(y, groups)
+        return int(check_cv(self.cv).get_n_splits(np.zeros((len(rows), 1)), labels, groups))
+
+    def _labeled(self, y: Any, groups: Any) -> tuple[Vector, Vector | None, Vector, Vector]:
+        """Return the labels and groups of labeled rows, the indices of these rows, and those of all other rows."""
+        if y is None:
+            raise ValueError("LabeledSplit needs y, which marks the rows without a label.")
+        filled, missing = fill_missing_targets(y, self.unlabeled)
+        check_consistent_length(filled, groups)
+        rows = np.flatnonzero(~missing)
+        if not len(rows):
+            raise ValueError(f"LabeledSplit needs rows with a label; every y is unlabeled={self.unlabeled!r}.")
+        return filled[rows], None if groups is None else np.asarray(groups)[rows], rows, np.flatnonzero(missing)
+
+    def _stratified(self, labels: Vector) -> bool:
+        if not isinstance(self.cv, Integral) or type_of_target(labels) not in ("binary", "multiclass"):
+            return False
+        return int(np.unique(labels, return_counts=True)[1].min()) >= self.cv

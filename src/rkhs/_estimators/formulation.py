@@ -1,0 +1,340 @@
+"""Formulate the `Problem` of an estimator from its configuration and training points, with weights that have no units.
+
+A priori f is a Gaussian process with covariance k: a value f(x) has the variance k(x, x), and L(f) has the variance
+|L|^2, the squared norm of L in the RKHS.  With the means over the training points and over the functionals of an
+invariance,
+
+    v = mean of k(x_i, x_i),        s^2 = mean of |L_ij|^2 / v
+
+L_ij(f) / s is typically as large as a value of f, in any units of the features.  The problem of the estimators is
+
+    1/2 |f|^2  +  C / v  sum_i loss(f(x_i); y_i)  +  nu / v  mean_i sum_j loss(L_ij(f) / s; target / s)
+
+The mean is over the first axis of the family, which is that of the points, or of edges; the sum is over all functionals
+at one point, such as all its slopes.  The Gaussian kernel has v = 1, and its gradients have s = 1 / scale, so their
+squared loss is nu scale^2 mean_i |grad f(x_i)|^2.  Multiples of the kernel, other units, duplicated features, and
+repeated or additional rows do not change the meaning of C and nu.  Only this module converts them to weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rkhs._backend.arrays import Array, Matrix, Vector, double, take_rows, to_numpy
+from rkhs._calculus.function_spaces import Constant, FunctionSpace
+from rkhs._estimators.data import ClassPrior, Sample, class_weights, one_vs_rest
+from rkhs._estimators.options import CLASSIFICATION, INVARIANCE, REGRESSION, SolverOptions, as_loss, check_number
+from rkhs._finite.basis import on_basis, orthonormal
+from rkhs._finite.term import Term
+from rkhs._gram import gram
+from rkhs._problem import Problem
+from rkhs.functionals import Evaluation, Functional, Gradient, GraphDifference
+from rkhs.functionals._points import centered
+from rkhs.invariances import Invariance
+from rkhs.invariances._base import as_invariances, resolve_columns
+from rkhs.kernels import GraphKernel, Kernel, Sum
+from rkhs.losses import Loss, Squared
+
+MOST_NORMS = 2048  # functionals over which norms are averaged, evenly spaced if there are more
+
+
+@dataclass(frozen=True, eq=False)
+class WeightNormalization:
+    """The sizes v and s that make weights dimensionless, for a kernel and training points."""
+
+    kernel: Kernel
+    variance: float  # v, the mean of k(x, x)
+    points: Array | None = None  # for a conditionally positive definite kernel, where polynomials are fitted
+
+    @classmethod
+    def at(cls, kernel: Kernel, X: Array, weight: Vector) -> WeightNormalization:
+        """Compute v from points (t, n) and their weights; graph kernels have the mean one over their nodes."""
+        points = take_rows(X, spaced(len(X), 256)) if kernel.order else None
+        rows, summands = spaced(len(X), MOST_NORMS), kernel.summands()
+        graphs = float(sum(factor for factor, k in summands if isinstance(k, GraphKernel)))
+        others = [factor * k for factor, k in summands if not isinstance(k, GraphKernel)]
+        if not others:
+            return cls(kernel, graphs, points)
+        rest = Sum(tuple(others)) if graphs else kernel
+        squares = _squared_norms(rest, Evaluation(take_rows(X, rows)), points)
+        return cls(kernel, graphs + _mean(squares, weight[rows]), points)
+
+    def observed(self, term: Term) -> Term:
+        """Return a term of observations with its weight divided by v."""
+        return term if self.variance == 1.0 else term.changed(weight=np.asarray(term.weight) / self.variance)
+
+    def size(self, L: Functional, times: Any) -> float:
+        """Return s of functionals with the multiplicities `times`."""
+        rows, per_row = _rows(L)
+        subset = spaced(rows, max(32, MOST_NORMS // per_row))  # at least 32 points
+        index = (subset[:, None] * per_row + np.arange(per_row)).ravel()
+        squares = _squared_norms(self.kernel, L if len(index) == L.size else L.take(index), self.points)
+        return float(np.sqrt(_mean(squares, np.broadcast_to(times, L.size)[index]) / self.variance))
+
+    def invariance(
+        self, L: Functional, loss: Loss, target: float, weight: float, times: Any, size: float, share: float = 1.0
+    ) -> Term:
+        """Return the term weight / v * mean_i sum_j loss(L_ij(f) / s; target / s), or a block's `share` of it."""
+        rows, per_row = _rows(L)
+        total = rows * times if isinstance(times, float) else float(np.sum(times)) / per_row
+        mean = weight * share / (self.variance * total) * times if total > 0 else weight * times
+        rescaled = loss.in_units(size)
+        if rescaled is None:
+            return Term(L / size, loss, target=target / size, weight=mean)
+        scaled_loss, factor = rescaled
+        return Term(L, scaled_loss, target=target, weight=factor * mean)
+
+
+def _rows(L: Functional) -> tuple[int, int]:
+    """Return the number of rows of a family, and of functionals in each row."""
+    rows = int(L.shape[0]) if L.shape else 1
+    return rows, max(1, L.size // max(rows, 1))
+
+
+def spaced(count: int, most: int) -> Vector:
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).round().astype(np.intp)
+
+
+def _mean(squares: Vector, times: Vector) -> float:
+    """Return the weighted mean, or 1 if it is undefined, zero or overflows."""
+    total = float(np.sum(times))
+    mean = float(np.dot(squares, times)) / total if total > 0 else 0.0
+    return mean if 0 < mean < np.inf else 1.0
+
+
+def _squared_norms(kernel: Kernel, L: Functional, points: Array | None) -> Vector:
+    """Return the squared norms |L_j|^2 of functionals.
+
+    A conditionally positive definite kernel has them for functionals that vanish on its polynomials.  Then L is
+    replaced by M(f) = L(f) - L(p), p being the least squares polynomial of f at `points`.
+    """
+    squares = double(gram(kernel, L).diagonal())
+    if points is None:
+        return squares
+    E = Evaluation(points)
+    space = centered(kernel.null_space, [E])
+    Q, transform = orthonormal(on_basis(E, space), float(np.finfo(np.float64).eps))
+    B = on_basis(L, space) @ transform @ Q.T  # L(p) = B f(points)
+    cross, K = (to_numpy(gram(kernel, left, E).dense()) for left in (L, E))
+    return squares - 2 * np.sum(B * cross, axis=1) + np.sum((B @ K) * B, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelConfig:
+    """The parameters of an estimator that determine its problem, with the classes and the feature names."""
+
+    kernel: Any = "gaussian"  # a name, or a Kernel
+    scale: Any = "median"
+    loss: Loss | str = "squared"
+    C: float = 1.0
+    learns_noise: bool = False  # whether C, and what else is open, is learned if there are slopes
+    invariance: Any = None
+    nu: float = 0.0
+    gradient_weight: float | Vector | None = None
+    class_weight: Mapping[Any, float] | str | ClassPrior | None = None
+    fit_intercept: bool = True
+    unlabeled: Any = None  # the y of points without a label
+    approximation: Any = None
+    solver: Any = "auto"  # "auto", a Solver, or SolverOptions
+    tol: float = 1e-4
+    verbose: bool = False
+    classes: Vector | None = None  # None for regression
+    feature_names: Any = None  # of the columns of X
+
+    @property
+    def options(self) -> SolverOptions:
+        return SolverOptions.of(self.solver)
+
+    @property
+    def basis(self) -> FunctionSpace | None:
+        return Constant() if self.fit_intercept else None
+
+    def label_term(self, sample: Sample) -> Term:
+        """Return C * sum over the labeled points of class and sample weight * loss(f(x_i); y_i)."""
+        labeled = sample.take(sample.labeled)
+        target: Vector = labeled.y
+        factors: Any = check_number(self.C, "C")
+        if self.classes is not None:
+            factors = factors * class_weights(self.class_weight, self.classes, labeled.y, labeled.weight)
+            target = one_vs_rest(labeled.y, len(self.classes))
+        return Term(Evaluation(labeled.X), self.label_loss, target=target, weight=factors * labeled.weight)
+
+    @property
+    def label_loss(self) -> Loss:
+        names = REGRESSION if self.classes is None else CLASSIFICATION
+        return as_loss(self.loss, names, "loss")
+
+    def slope_weights(self, sample: Sample) -> Vector:
+        """Return the weights (n,) of measured slopes in each feature.
+
+        By default they are C times the variance of the feature: a slope times the standard deviation of its feature has
+        the units of the target.
+        """
+        n = int(sample.X.shape[1])
+        if isinstance(self.gradient_weight, np.ndarray):
+            return self.gradient_weight
+        if self.gradient_weight is not None:
+            return np.full(n, check_number(self.gradient_weight, "gradient_weight"))
+        X = double(sample.X)
+        return check_number(self.C, "C") * np.cov(X.T, ddof=0, fweights=sample.count).reshape(n, n).diagonal()
+
+    def observed_terms(self, sample: Sample, slope_weights: Vector | None = None) -> list[tuple[Term, Vector]]:
+        """Return the terms of labels and of measured slopes with the indices of their points.
+
+        The weights are those for a kernel with k(x, x) = 1.
+        """
+        pairs = [(self.label_term(sample), np.flatnonzero(sample.labeled))] if np.any(sample.labeled) else []
+        if sample.slopes is None:
+            return pairs
+        which = np.flatnonzero(~np.all(np.isnan(sample.slopes.reshape(sample.size, -1)), axis=1))
+        factors = self.slope_weights(sample) if slope_weights is None else slope_weights
+        measured = sample.take(which)
+        weight = np.outer(measured.weight, factors).reshape(measured.X.shape)
+        slopes = Term(Gradient(measured.X), Squared(), target=measured.slopes, weight=weight)
+        return [*pairs, (slopes, which)]
+
+
+@dataclass(frozen=True, eq=False)
+class Formulation:
+    """The map from points to their problem, with the settings that the points of the first fit determine.
+
+    It also formulates the terms of one of many blocks of points; `totals` are then the weights of all blocks.
+    """
+
+    config: ModelConfig
+    norms: WeightNormalization
+    invariances: tuple[Invariance, ...]
+    sizes: tuple[float | None, ...]  # s of each invariance; None if it depends on all points
+    slope_weights: Vector | None  # of the slopes in each feature, if slopes are measured
+    metric: Matrix | None = None  # of the kernel, if it was learned
+    totals: Vector | None = None  # (2,) weights of all labeled and of all unlabeled rows
+
+    @classmethod
+    def at(
+        cls, config: ModelConfig, sample: Sample, kernel: Kernel, metric: Matrix | None = None, totals: Any = None
+    ) -> Formulation:
+        """Determine the settings for a kernel at training points, or at a sample of the rows of many blocks."""
+        norms = WeightNormalization.at(kernel, sample.X, sample.weight)
+        nu, prior = check_number(config.nu, "nu", or_zero=True), config.invariance
+        if sample.slopes is not None and isinstance(prior, str) and prior == "gradient":
+            prior = None  # slopes that were measured are not assumed to be small
+        given = [invariance for invariance in as_invariances(prior) if invariance.shape_constraint is None]
+        invariances = resolve_columns(given if nu > 0 else [], config.feature_names)
+        sizes: list[float | None] = []
+        for invariance in invariances:
+            points = sample.take(holds_at(invariance, sample))
+            if totals is not None and not points.size:  # later blocks may have such points
+                points = sample.take(np.arange(1))
+            functionals = invariance(points.X) if points.size and not invariance.once else None
+            times = None if functionals is None else multiplicity(functionals, points.weight)
+            sizes.append(None if functionals is None else size_of(invariance, functionals, norms, times))
+        slope_weights = None if sample.slopes is None else config.slope_weights(sample)
+        return cls(replace(config, nu=nu), norms, invariances, tuple(sizes), slope_weights, metric, totals)
+
+    def problem(self, sample: Sample) -> tuple[Problem, list[Vector]]:
+        """Return the problem of a sample, and for each term the indices of its points."""
+        config, observed = self.config, self.config.observed_terms(sample, self.slope_weights)
+        pairs = [(self.norms.observed(term), which) for term, which in observed]
+        if isinstance(config.class_weight, ClassPrior) and not np.all(sample.labeled):
+            pairs.append((self.norms.observed(proportion_term(config, sample)), np.arange(0)))
+        for invariance, size in zip(self.invariances, self.sizes, strict=True):
+            which = np.flatnonzero(holds_at(invariance, sample))
+            if len(which):
+                term = invariance_term(invariance, sample.take(which), self.norms, config, size)
+                pairs += [(term, which)] if term.size and np.any(np.asarray(term.weight) > 0) else []
+        options = config.options
+        settings = {"device": options.device, "precision": options.precision, "approximation": config.approximation}
+        problem = Problem(self.norms.kernel, [term for term, _ in pairs], config.basis, **settings)
+        return problem, [which for _, which in pairs]
+
+    def block_terms(self, sample: Sample) -> list[Term]:
+        """Return the terms of one of many blocks of points: the labels, then each invariance, which may be empty."""
+        terms = [self.norms.observed(self.config.label_term(sample))]
+        for invariance, size in zip(self.invariances, self.sizes, strict=True):
+            points = sample.take(holds_at(invariance, sample))
+            nonempty = points if points.size else sample.take(np.arange(1))  # an empty term needs a functional as well
+            # mean over all rows = sum over blocks of (weight of the block / weight of all) * mean over the block
+            share = float(points.weight.sum()) / weight_of(invariance, self.totals)
+            term = invariance_term(invariance, nonempty, self.norms, self.config, size, share)
+            terms.append(term if points.size else Term(term.functional.take([]), term.loss, target=invariance.target))
+        return terms
+
+
+def weight_of(invariance: Invariance, totals: Any) -> float:
+    """Return the total weight of the rows at which an invariance holds, or 1 if there are none yet."""
+    kinds = {"labeled": totals[0], "unlabeled": totals[1], "all": totals.sum()}
+    return float(kinds[invariance.on]) or 1.0
+
+
+def proportion_term(config: ModelConfig, sample: Sample) -> Term:
+    """Return the term that the mean of f over all rows, labeled or not, is that of the known class proportions.
+
+    One-against-rest functions that are 1 on a class of share p and -1 elsewhere have the mean 2 p - 1.  The term weighs
+    as much as all labels together.
+    """
+    assert config.classes is not None
+    assert isinstance(config.class_weight, ClassPrior)
+    means = 2 * config.class_weight.of(config.classes) - 1
+    rows = spaced(sample.size, MOST_NORMS)
+    mean = (sample.count[rows] / sample.count[rows].sum())[None, :] @ Evaluation(take_rows(sample.X, rows))
+    target = means[1:] if len(means) == 2 else means[None, :]
+    weight = check_number(config.C, "C") * float(sample.weight[sample.labeled].sum())
+    return Term(mean, Squared(), target=target, weight=weight)
+
+
+def depends_on_row_order(invariance: Any) -> bool:
+    """Return whether an invariance refers to rows of X by index, as a graph given by the user does."""
+    if isinstance(invariance, str):
+        return False
+    return any(getattr(item.maker, "graph", None) is not None for item in as_invariances(invariance))
+
+
+def holds_at(invariance: Invariance, sample: Sample) -> Vector:
+    """Return the mask of the points at which an invariance holds: all, the labeled, or the unlabeled ones."""
+    every = np.ones(sample.size, dtype=bool)
+    return every if invariance.on == "all" else sample.labeled == (invariance.on == "labeled")
+
+
+def invariance_term(
+    invariance: Invariance,
+    points: Sample,
+    norms: WeightNormalization,
+    config: ModelConfig,
+    size: float | None = None,
+    share: float = 1.0,
+) -> Term:
+    """Return the term nu * weight * mean_i sum_j loss(L_ij(f) / s; target / s) of an invariance at points.
+
+    For one of many blocks of points, the caller gives the `size` s and the `share` of the block in the mean.
+    """
+    functionals = invariance(points.X)
+    times = 1.0 if invariance.once else multiplicity(functionals, points.weight)
+    size = size_of(invariance, functionals, norms, times) if size is None else size
+    loss = as_loss(invariance.loss, INVARIANCE, "The loss of an Invariance")
+    return norms.invariance(functionals, loss, invariance.target, config.nu * invariance.weight, times, size, share)
+
+
+def size_of(invariance: Invariance, functionals: Functional, norms: WeightNormalization, times: Any) -> float:
+    """Return s.
+
+    The functionals of an invariance of all points together (`once`) are normalized already: on white noise the expected
+    sum of their squares is one.
+    """
+    if invariance.once:
+        return float(max(functionals.size, 1) ** -0.5)
+    return norms.size(functionals, times) if functionals.size else 1.0
+
+
+def multiplicity(functionals: Functional, weight: Vector) -> Any:
+    """Return the factor on each functional: the weight of its point, w_i w_j for an edge (i, j), else 1."""
+    if np.all(weight == 1):
+        return 1.0
+    if isinstance(functionals, GraphDifference):
+        return weight[functionals.edges[:, 0]] * weight[functionals.edges[:, 1]]
+    if functionals.shape[0] == len(weight):
+        return np.repeat(weight, functionals.size // len(weight))
+    return 1.0

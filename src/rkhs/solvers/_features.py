@@ -1,0 +1,110 @@
+"""Problems in stored features (`_finite.features`), solved to rounding: Newton's method, and elimination for kinks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from rkhs._backend.arrays import Vector, double
+from rkhs._finite.certificate import certify, relative_gap
+from rkhs._finite.features import FeatureGeometry
+from rkhs._finite.monitor import Monitor, quiet
+from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs.exceptions import NotApplicableError
+from rkhs.solvers._base import Solver, cheapest
+from rkhs.solvers._interior_point import BoxDual
+from rkhs.solvers._libsvm import LibSVM
+from rkhs.solvers._newton import ProximalNewton
+from rkhs.solvers._nonlinear_cg import NonlinearCG
+from rkhs.solvers._reduced import Elimination, Smoothing, minimize, value
+
+KINKED = (LibSVM(), BoxDual(), ProximalNewton(), NonlinearCG())  # solvers for losses with kinks after elimination
+ROWS = 3000  # maximal number of rows with kinks for elimination, whose Gram matrix is dense
+
+
+@dataclass(frozen=True)
+class FeatureNewton(Solver):
+    """Newton's method, or elimination where losses have kinks, for problems in stored features."""
+
+    def check(self, system: FiniteProblem) -> None:
+        if not isinstance(system.geometry, FeatureGeometry):
+            raise NotApplicableError("FeatureNewton needs a space whose matrices are stored, such as Landmarks.")
+
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        features, count = system.geometry, system.geometry.resolved
+        rest = np.zeros((len(features.square) - count, system.columns))
+        if not system.terms:
+            theta = features.curvature.minimum(features.linear[:count])
+            return features.iterate(np.concatenate([theta, rest]), np.zeros((0, system.columns)))
+        outputs = [self._run_output(system.output(c), start.output(c), monitor) for c in range(system.columns)]
+        return Iterate.joined(outputs)
+
+    def _run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        """Solve a problem of one output to the tolerance, if rounding allows."""
+        features, count = system.geometry, system.geometry.resolved
+        leading = FiniteProblem(features.leading(count), system.terms)
+        theta = np.concatenate([start.basis, start.a])[:count, 0]
+        for enough in (monitor.tol / 100, 0.0) if system.smooth else (0.0,):
+            theta, alpha = solve(leading, monitor.tol / 4, theta, enough, monitor.left)
+            padded = np.concatenate([theta, np.zeros(len(features.square) - count)])
+            iterate = features.iterate(padded[:, None], alpha[:, None])
+            if certify(system, iterate, monitor.tol).within(monitor.tol):
+                break
+        return iterate
+
+
+def solve(
+    problem: FiniteProblem,
+    tol: float,
+    start: Vector | None = None,
+    enough: float = 0.0,
+    seconds: float = inf,
+    smoothing: bool = False,
+) -> tuple[Vector, Vector]:
+    """Minimize over few variables, to rounding (or to `enough`) if losses are smooth, else to a relative gap of tol.
+
+    Return theta, and alpha = -w loss'(u) on the rows, or a subgradient where there is no derivative.  With `smoothing`,
+    kinks on many more rows than variables are smoothed before any elimination.  `Stopped` is raised after `seconds`.
+    """
+    monitor, variables = quiet(tol, seconds), len(problem.geometry.square)
+    if start is not None:
+        start = np.concatenate([start, np.zeros(variables - len(start))])
+    if problem.smooth:
+        theta = minimize(problem, start, enough, monitor.check)
+        return theta, dual_point(problem, theta)
+    in_memory = all(hasattr(E, "shape") for E in problem.geometry.E)
+    dense = in_memory and problem.size <= ROWS
+    if not dense or (smoothing and variables < problem.size):
+        theta, alpha, gap = _solve_smoothed(problem, tol, start, monitor)
+        if not dense or gap <= tol:
+            return theta, alpha
+    elimination = Elimination(problem)
+    return elimination.solve(cheapest(KINKED, elimination.system, tol), monitor)
+
+
+def dual_point(problem: FiniteProblem, theta: Vector) -> Vector:
+    """Return alpha = -w loss'(u) (N,)."""
+    if not problem.terms:
+        return np.zeros(0)
+    return -double(problem.gradient(problem.geometry.values(theta[:, None])))[:, 0]
+
+
+def _solve_smoothed(
+    problem: FiniteProblem, tol: float, start: Vector | None, monitor: Monitor
+) -> tuple[Vector, Vector, float]:
+    """Solve a series of smoothed problems with decreasing widths; return theta, alpha and the relative gap.
+
+    The minimum of the true problem lies between the values of the smoothed and of the true objective.
+    """
+    theta = np.zeros(len(problem.geometry.square)) if start is None else start
+    smoothing = Smoothing.of(problem.terms, problem.geometry.values(theta[:, None]))
+    narrowest = 1e-9 * smoothing.width
+    while True:
+        smoothed = problem.with_rows(smoothing.terms(problem.terms))
+        theta = minimize(smoothed, theta, check=monitor.check)
+        gap = relative_gap(value(problem, theta), value(smoothed, theta))
+        if gap <= tol or smoothing.width <= narrowest:
+            return theta, dual_point(smoothed, theta), gap
+        smoothing.shrink()

@@ -1,0 +1,57 @@
+"""tools/structure.py counts code lines, and compares them with the budget of pyproject.toml."""
+
+import ast
+
+import structure
+
+TEXT = '''"""A module.
+
+More of it.
+"""
+
+# Why
+def value(x):
+    """Return x."""
+    text = """one
+
+    three"""
+    return (  # a comment beside code
+        x
+    )
+'''
+
+
+def test_code_lines_are_neither_blank_nor_comments_nor_docstrings():
+    assert structure.code_lines(TEXT) == 7
+
+
+def test_a_folder_above_its_budget_is_named_with_its_size(tmp_path):
+    (tmp_path / "src/rkhs/_gram").mkdir(parents=True)
+    (tmp_path / "src/rkhs/_gram/operator.py").write_text(TEXT)
+    (tmp_path / "src/rkhs/__init__.py").write_text("x = 1\n")
+    sizes = structure.measure(tmp_path)
+    assert sizes == {"files of src/rkhs": 2, "src/rkhs": 8, "src/rkhs/.": 1, "src/rkhs/_gram": 7}
+    assert structure.over_budget(sizes, sizes) == []
+    (message,) = structure.over_budget(sizes, sizes | {"src/rkhs/_gram": 6})
+    assert message.startswith("src/rkhs/_gram: 7 is more than the budget of 6 in pyproject.toml.")
+    assert "a commit that says what was bought" in message
+
+
+def test_circles_of_imports_include_those_for_type_checking():
+    sources = {
+        "a.py": "from rkhs.b import one",
+        "b.py": "if TYPE_CHECKING:\n    from rkhs.c import two",
+        "c.py": "def f():\n    from rkhs import a",
+        "d.py": "from rkhs.a import three",
+    }
+    trees = {structure.SOURCE / name: ast.parse(text) for name, text in sources.items()}
+    assert structure.circles(trees) == [{"rkhs.a", "rkhs.b", "rkhs.c"}]
+
+
+def test_checks_of_the_type_of_a_space_outside_of_spaces():
+    sources = {
+        "_spaces/base.py": "class FiniteSpace: pass\nclass Own(FiniteSpace): pass\nisinstance(x, Own)",
+        "solver.py": "isinstance(space, Own | int)\nisinstance(space, int)",
+    }
+    trees = {structure.SOURCE / name: ast.parse(text) for name, text in sources.items()}
+    assert structure.checks_of_spaces(trees) == ["solver.py:1: isinstance(space, Own | int)"]
