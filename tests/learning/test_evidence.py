@@ -53,6 +53,21 @@ def check_gradient(problem, tolerance=1e-7):
         assert abs(found - expected) <= tolerance * max(1.0, abs(expected)), name
 
 
+@pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        2.0 * rkhs.Gaussian((0.4, 0.7)) + rkhs.RationalQuadratic(0.7, 0.5),
+        rkhs.Matern(1.5, (0.4, 0.7)),
+        rkhs.Gaussian(0.5) * rkhs.kernels.Linear() + 0.3 * rkhs.Matern(2.5, 0.8) @ np.ones((1, 2)),
+        rkhs.kernels.Polyharmonic(3) + 0.5 * rkhs.Matern(2.5, 1.4),
+    ],
+    ids=repr,
+)
+def test_derivatives_are_differences(kernel, basis):
+    check_gradient(problem(kernel, basis, target=np.stack([Y, 3 * Y**2], axis=1)))
+
+
 @pytest.mark.parametrize(
     ("ours", "kernel"),
     [

@@ -104,3 +104,19 @@ test_what_is_refused = refused(
     (lambda: conditioned(SQUARES, approximation=rkhs.Landmarks(5)), "ConditionedGram.*whole space.*Landmarks"),
     (lambda: module.ConditionedGram.of(3), r"ConditionedGram needs an rkhs\.Problem, got 3", TypeError),
 )
+
+
+@pytest.mark.parametrize("basis", [rkhs.Constant(), rkhs.Polynomials(1)])
+def test_a_basis_is_a_flat_prior(basis, both_ways):
+    """The limit of a prior on the basis that becomes wide: universal kriging."""
+    kernel = rkhs.Gaussian(0.8)
+    wide = 1e6 * rkhs.Polynomial(max(basis.degree, 1), offset=1.0)
+    if basis.degree == 0:
+        wide = 1e6 * (rkhs.kernels.Linear() @ np.zeros((1, 2)) + rkhs.Polynomial(1, offset=1.0) @ np.zeros((1, 2)))
+    q = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:5])])
+    noisy = rkhs.gram(kernel + wide, q).dense() + np.diag([1 / 8] * 20 + [1.0] * 10)
+    cross = rkhs.gram(kernel + wide, q, M).dense()
+    expected = rkhs.gram(kernel + wide, M).dense() - cross.T @ np.linalg.solve(noisy, cross)
+    found = module.ConditionedGram.of(represented(kernel, basis)).covariance(M)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert np.all(np.diag(found) >= module.ConditionedGram.of(represented(kernel)).variance(M) - 1e-9)

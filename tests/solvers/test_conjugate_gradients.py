@@ -175,3 +175,13 @@ def test_rows_that_a_fold_leaves_out_are_as_if_they_were_not_there(monkeypatch, 
     assert found.status == "converged"
     np.testing.assert_allclose(found.function(Z), expected.function(Z), atol=near)
     np.testing.assert_array_equal(found.function.coefficients[out], 0)
+
+
+def test_warm_start():
+    first = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6)
+    again = problem(basis=rkhs.Constant()).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6, start=first)
+    assert again.products <= 5 < first.products / 5  # its residual, and what a dual point as good as the lost one takes
+    near = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6, start=first)
+    cold = problem(basis=rkhs.Constant(), lam=11.0).solve(rkhs.solvers.ConjugateGradients(0), tol=1e-6)
+    assert near.status == "converged"
+    assert near.primal == pytest.approx(cold.primal, rel=3e-6)

@@ -169,3 +169,11 @@ def test_it_takes_the_memory_of_one_matrix():
     tracemalloc.stop()
     assert solution.status == "converged"
     assert peak < 8 * 2500**2 + 96 * 2**20
+
+
+def test_outputs_are_solved_together_as_each_alone():
+    targets = np.stack([Y, np.cos(X[:, 1]), np.zeros(30)], axis=1)
+    f = solve(rkhs.Gaussian(0.8), [values(target=targets), slopes()], rkhs.Constant()).function
+    for k in range(3):
+        alone = solve(rkhs.Gaussian(0.8), [values(target=targets[:, k]), slopes()], rkhs.Constant()).function
+        np.testing.assert_allclose(f(Z)[:, k], alone(Z), atol=1e-12)
