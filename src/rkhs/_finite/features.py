@@ -226,7 +226,7 @@ class FeaturePoint(Point):
         felt = sum((np.linalg.norm((self.sizes * alpha)[t.rows], axis=0) for t in blocks), np.zeros(len(gaps)))
         force, rest, _, _ = self.accuracy.errors(self.iterate.basis, self.iterate.a, self.squared, felt)
         moved = sum((np.linalg.norm((alpha * self.error)[t.rows], axis=0) for t in blocks), np.zeros(len(gaps)))
-        self.shift = self.value_error + moved
+        self.shift = np.maximum(self.shift, self.value_error + moved)
         rounding = force * (np.linalg.norm(h, axis=0) + force / 2) + rest
         return np.where(unbalanced, inf, gaps), rounding
 

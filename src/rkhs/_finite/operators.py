@@ -31,7 +31,16 @@ from rkhs._backend.arrays import EPS, Array, Matrix, Vector, to_numpy
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis, orthonormal
 from rkhs._finite.certificate import FEASIBLE, project_dual
-from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock, Point, consecutive
+from rkhs._finite.problem import (
+    FiniteProblem,
+    Geometry,
+    Iterate,
+    LossBlock,
+    Point,
+    consecutive,
+    degrees_of_freedom,
+    prior_rows,
+)
 from rkhs._finite.representers import block_in_double
 from rkhs._finite.term import Term
 from rkhs._gram.operator import gram
@@ -101,10 +110,16 @@ class OperatorGeometry(Geometry):
             return np.zeros((self.space.size, alpha.shape[1]))
         return self.space.adjoint(self.functional, alpha)
 
+    @cached_property
+    def summed_equations(self) -> NormalEquations:
+        """The equations of squared losses whose rows are not in memory."""
+        assert self.sums is not None
+        return NormalEquations(self.space, self.sums, 2.0)
+
     def curvature(self, system: FiniteProblem, u: Matrix) -> NormalEquations:
         """Return the equations of a Newton step at values u, whose curvatures have to be the same for all outputs."""
         if self.sums is not None:
-            return NormalEquations(self.space, self.sums, 2.0)
+            return self.summed_equations
         curvatures = [t.weight * t.loss.curvature(u[t.rows, :1], t.target[:, :1]) for t in system.terms]
         return NormalEquations(self.space, QuadraticSums.of(self.space, self.rows, curvatures), 1.0)
 
@@ -140,11 +155,11 @@ class OperatorPoint(Point):
         self.u = geometry.values(tau, c) if u is None else u
         self.error = np.zeros_like(self.u)
         self.shown = system if shown is None else shown
-        self.slopes = self.shown.gradient(self.u) if system.terms else np.zeros_like(self.u)
+        self.slopes = self.shown.gradient(self.u)
         self.gradient = tau + geometry.adjoint(self.slopes)
         self.basis_gradient = geometry.P.T @ self.slopes
         norm, error = dots(tau, tau) / 2, geometry.space.product_error
-        self.primal = norm + (system.loss(self.u) if system.terms else 0.0)
+        self.primal = norm + system.loss(self.u)
         waves, lengths = self.u - geometry.P @ c, np.sqrt(2 * norm) * geometry.largest_norm
         sizes = sum(np.linalg.norm(values, axis=0) for values in (self.u, waves))
         missed = error * (sizes + lengths + path)  # of u, in the Euclidean norm
@@ -154,12 +169,12 @@ class OperatorPoint(Point):
             change = change + missed * np.linalg.norm(t.weight * np.maximum(*ends), axis=0)
         self.shift = 1e3 * EPS * system.at_zero + change
         if geometry.sums is not None:
-            self._add_sums(geometry.sums, norm)
+            self._add_sums(geometry.sums)
 
-    def _add_sums(self, sums: QuadraticSums, norm: Vector) -> None:
+    def _add_sums(self, sums: QuadraticSums) -> None:
         """Add the squared losses whose rows are not in memory to J and the gradient."""
         c, tau = self.iterate.basis, self.iterate.a
-        image = NormalEquations(self.geometry.space, sums, 2.0).normal @ tau
+        image = self.geometry.summed_equations.normal @ tau
         self.gradient = self.gradient + 2 * (image + sums.EP @ c - sums.Eb)
         mixed = sums.EP.T @ tau - sums.Pb
         self.basis_gradient = self.basis_gradient + 2 * (sums.PP @ c + mixed)
@@ -296,9 +311,11 @@ class OperatorCovariance:
     @property
     def degrees_of_freedom(self) -> int:
         """The degrees of freedom N - r, without terms whose targets are all zero."""
-        pairs = list(zip(self.rows, self.blocks, strict=True))
-        count = sum(int(np.sum(t.weight > 0)) for t in self.blocks if np.any(t.target))
-        return count - _rank(self.rows) + _rank([rows for rows, t in pairs if not np.any(t.target)])
+        positive = np.concatenate([t.weight[:, 0] > 0 for t in self.blocks])
+        P = np.concatenate([P for _, P in self.rows])
+        priors = np.zeros(len(P), dtype=bool)
+        priors[prior_rows(consecutive(self.blocks))] = True
+        return degrees_of_freedom(P[positive], np.flatnonzero(priors[positive]))
 
     def variance(self, M: Functional) -> Vector:
         """Return the variances (m,), infinite where M depends on a basis function that no row determines."""
@@ -351,9 +368,3 @@ class OperatorCovariance:
             with subtask(start // TOGETHER, -(-SAMPLES // TOGETHER)):
                 found.append(curvature.solve(Pb, Eb, SAMPLE_TOL))
         return space, np.concatenate([c for c, _ in found], axis=1), np.concatenate([tau for _, tau in found], axis=1)
-
-
-def _rank(rows: Sequence[tuple[Functional, Matrix]]) -> int:
-    """Return the number of basis functions that are independent on some rows."""
-    total = sum((P.T @ P for _, P in rows[1:]), rows[0][1].T @ rows[0][1]) if rows else np.zeros((0, 0))
-    return int(np.linalg.matrix_rank(total, hermitian=True)) if np.size(total) else 0

@@ -181,6 +181,15 @@ class Geometry(ABC):
     All problems with the same functionals in the same space share it.
     """
 
+    gram: Any = None  # the Gram operators of the space of the representers
+    exact: Any = None
+    definite: bool = True
+
+    @property
+    def finer(self) -> Geometry | None:
+        """The same geometry with more accurate products; None if there is none."""
+        return None
+
     @property
     def summed_at_zero(self) -> Any:
         """The part of J(0) (c,) that is not in the losses on rows."""
@@ -250,17 +259,14 @@ class FiniteProblem:
     (2, True, array([1.]))
     """
 
-    gram: Any
-    exact: Any
-
     def __init__(self, geometry: Any, terms: tuple[LossBlock, ...], outputs: int | None = None) -> None:
         self.geometry, self.terms, self.outputs, self.columns = geometry, terms, outputs, outputs or 1
-        self.gram, self.exact = getattr(geometry, "gram", None), getattr(geometry, "exact", None)
+        self.gram, self.exact, self.definite = geometry.gram, geometry.exact, geometry.definite
         self.size = int(geometry.size)
         self.smooth = all(t.loss.smooth for t in terms)
         self.quadratic = all(t.loss.quadratic for t in terms)
         self.separable = all(t.loss.separable for t in terms)
-        self.definite, self.inexact = getattr(geometry, "definite", True), self.gram is not self.exact
+        self.inexact = self.gram is not self.exact
 
     @property
     def Q(self) -> Array:
@@ -425,7 +431,8 @@ class FiniteProblem:
             The loss of each output.
         """
         xp = namespace(u)
-        return sum(xp.sum(t.weight * t.loss.value(u[t.rows], t.target), axis=0) for t in self.terms)
+        losses = [xp.sum(t.weight * t.loss.value(u[t.rows], t.target), axis=0) for t in self.terms]
+        return sum(losses[1:], losses[0]) if losses else np.zeros(self.columns)
 
     def gradient(self, u: Array) -> Array:
         """Return the derivatives w_i loss_i'(u_i).
@@ -596,11 +603,16 @@ def _indices(terms: Sequence[LossBlock]) -> Vector:
     return np.concatenate([np.zeros(0, dtype=int), *(np.arange(t.rows.start, t.rows.stop) for t in terms)])
 
 
-def degrees_of_freedom(terms: Sequence[LossBlock], Q: Matrix) -> int:
-    """Return N - r without priors, which are terms whose targets are all zero.
+def degrees_of_freedom(Q: Matrix, priors: Vector) -> int:
+    """Return N - r without priors, which are functionals of terms whose targets are all zero.
 
-    That is the number of other targets minus the rank of the basis functions, with values Q (N, r), given the priors.
+    That is the number of other functionals minus the rank of the basis functions, with values Q (N, r), given those of
+    the `priors`, which are indices.
     """
-    priors = _indices([t for t in terms if not np.any(to_numpy(t.target))])
     rank, prior_rank = (int(np.linalg.matrix_rank(rows)) if rows.size else 0 for rows in (Q, Q[priors]))
     return len(Q) - len(priors) - rank + prior_rank
+
+
+def prior_rows(terms: Sequence[LossBlock]) -> Vector:
+    """Return the indices of the functionals of terms whose targets are all zero."""
+    return _indices([t for t in terms if not np.any(to_numpy(t.target))])

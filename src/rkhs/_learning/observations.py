@@ -26,6 +26,7 @@ import scipy.sparse
 from rkhs._backend.arrays import Matrix, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import Basis
+from rkhs._finite.problem import degrees_of_freedom
 from rkhs._finite.representers import RepresenterTerms
 from rkhs._finite.solution import Solution
 from rkhs._finite.term import Term
@@ -134,8 +135,7 @@ class Observations:
     @cached_property
     def degrees_of_freedom(self) -> int:
         """N - r without the priors: the number of targets minus the rank of the basis given the priors."""
-        rank, prior_rank = (np.linalg.matrix_rank(Q) if Q.size else 0 for Q in (self.Q, self.Q[self.prior_rows]))
-        return self.size - len(self.prior_rows) - int(rank) + int(prior_rank)
+        return degrees_of_freedom(self.Q, self.prior_rows)
 
     @cached_property
     def informative(self) -> Matrix:

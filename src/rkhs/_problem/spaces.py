@@ -177,7 +177,7 @@ def _solution(
     More accurate products are used if they decide whether it is within the tolerance.
     """
     certificate = certify(system, iterate, monitor.tol)
-    finer = getattr(system.geometry, "finer", None)
+    finer = system.geometry.finer
     if finer is not None and not certificate.within(monitor.tol):
         certificate = certify(FiniteProblem(finer, system.terms, system.outputs), iterate, monitor.tol)
     return SpaceSolution(terms, system, iterate, certificate, tuple(monitor.history[first:]))

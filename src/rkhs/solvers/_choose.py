@@ -114,9 +114,8 @@ def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> 
 
     It leaves out functionals that provably cannot matter, if they are many.
     """
-    for solver in IN_SPACES:
-        if solver.applies(system):
-            return solver
+    if system.gram is None:
+        return next(solver for solver in IN_SPACES if solver.applies(system))
     dropped = screen(system, tol)
     if not WORTH * system.size <= len(dropped) < system.size:
         return cheapest_solver(system, tol, time_limit)

@@ -29,7 +29,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
 from rkhs._finite.basis import UNDETERMINED, Basis, check_determined, largest_entries, on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
-from rkhs._finite.problem import FiniteProblem, LossBlock, consecutive, degrees_of_freedom
+from rkhs._finite.problem import FiniteProblem, LossBlock, consecutive, degrees_of_freedom, prior_rows
 from rkhs._finite.representers import RepresenterTerms, as_representer_terms
 from rkhs._finite.solution import Covariance, Posterior, Solution
 from rkhs._gram.operator import gram
@@ -162,7 +162,7 @@ class ConditionedGram:
     @property
     def degrees_of_freedom(self) -> int:
         """The degrees of freedom N - r, without terms whose targets are all zero."""
-        return degrees_of_freedom(self.represented.rows, double(self.represented.basis.Q))
+        return degrees_of_freedom(double(self.represented.basis.Q), prior_rows(self.represented.rows))
 
     def covariance(self, M: Functional) -> Array:
         """Return the conditioned Gram matrix G~_MM, (m, m)."""

@@ -86,8 +86,6 @@ def solve(
 
 def dual_point(problem: FiniteProblem, theta: Vector) -> Vector:
     """Return alpha = -w loss'(u) (N,)."""
-    if not problem.terms:
-        return np.zeros(0)
     return -double(problem.gradient(problem.geometry.values(theta[:, None])))[:, 0]
 
 

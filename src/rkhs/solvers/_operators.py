@@ -84,9 +84,8 @@ class _Descent:
 
     def stopped(self) -> Iterate:
         """Return the better one of the best iterate so far and of the current one, or f = 0 if both are worse."""
-        if not self._objective(self.system) <= float(
-            self.system.at_zero.sum()
-        ):  # envelopes may be far below the losses
+        at_zero = float(self.system.at_zero.sum())
+        if not self._objective(self.system) <= at_zero:  # envelopes may be far below the losses
             self.c, self.tau, self.u, self.path = 0 * self.c, 0 * self.tau, 0 * self.u, 0.0
         self._assess(self._point())
         return self._best_iterate()
@@ -132,7 +131,10 @@ class _Descent:
     def _refine(self, finer: OperatorGeometry) -> NormalEquations:
         """Continue with more accurate products, for close fits of many values; return their equations."""
         self.geometry, self.best = finer, None
-        self.system, self.shown = (FiniteProblem(finer, one.terms, one.outputs) for one in (self.system, self.shown))
+        shown = self.shown.terms
+        self.system = self.shown = FiniteProblem(finer, self.system.terms, self.system.outputs)
+        if shown is not self.system.terms:
+            self.shown = self.system.with_rows(shown, self.system.outputs)
         self.u, self.path = finer.values(self.tau, self.c), 0.0
         return finer.curvature(self.shown, self.u)
 
@@ -150,17 +152,17 @@ class _Descent:
         return self.best[1].within(self.monitor.tol)
 
     def _start(self) -> None:
-        """Start from the solution with squared losses instead, if it is better than f = 0."""
+        """Start from the solution with squared losses instead, if it is better."""
         blocks = tuple(replace(t, loss=Squared()) for t in self.system.terms)
         squared = FiniteProblem(self.geometry, blocks)
         point = OperatorPoint(self.geometry, squared, Iterate(self.tau, self.c), self.u)
         with self.monitor.showing(SOLVING):
             right = -point.basis_gradient, -point.gradient
             dc, dtau = self.geometry.curvature(squared, self.u).solve(*right, 1e-3, INNER)
-        before = self.c, self.tau, self.u
+        before, objective = (self.c, self.tau, self.u), self._objective(self.system)
         self.c, self.tau = self.c + dc, self.tau + dtau
         self.u = self.geometry.values(self.tau, self.c)
-        if not self._objective(self.system) < float(self.system.at_zero[0]):
+        if not self._objective(self.system) < objective:
             self.c, self.tau, self.u = before
 
     def _descend(self) -> Certificate:
@@ -200,8 +202,7 @@ class _Descent:
         return line_search(self.shown, self.u, du, (norm / 2, slope, curvature), objective, decrease)[0]
 
     def _objective(self, system: FiniteProblem) -> float:
-        losses = float(np.sum(system.loss(self.u))) if system.terms else 0.0
-        return float(np.sum(self.tau**2)) / 2 + losses
+        return float(np.sum(self.tau**2)) / 2 + float(np.sum(system.loss(self.u)))
 
 
 def _is_better(one: Certificate, other: Certificate) -> bool:

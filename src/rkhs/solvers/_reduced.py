@@ -116,11 +116,8 @@ def reduced(
 
 def value(problem: FiniteProblem, theta: Vector) -> float:
     """Return the objective at theta (m,)."""
-    return float(problem.geometry.energy(theta[:, None])[0]) + _loss(problem, problem.geometry.values(theta[:, None]))
-
-
-def _loss(problem: FiniteProblem, u: Array) -> float:
-    return float(problem.loss(u)[0]) if problem.terms else 0.0
+    column = theta[:, None]
+    return float(problem.geometry.energy(column)[0]) + float(problem.loss(problem.geometry.values(column))[0])
 
 
 def derivatives(problem: FiniteProblem, theta: Vector) -> tuple[Vector, Matrix]:
@@ -206,10 +203,9 @@ def line_search(
     def at(length: float) -> tuple[float, float]:
         total = level + length * (initial_slope + length * curvature / 2)
         slope = initial_slope + length * curvature
-        if problem.terms:
-            v = u + length * du
-            total += float(problem.loss(v)[0])
-            slope += float(namespace(v).sum(problem.gradient(v) * du))
+        v = u + length * du
+        total += float(problem.loss(v)[0])
+        slope += float(namespace(v).sum(problem.gradient(v) * du))
         return total, slope
 
     low, high, length = 0.0, float("inf"), 1.0
