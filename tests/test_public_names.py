@@ -12,7 +12,7 @@ from sklearn.utils import all_estimators
 import rkhs
 import rkhs.preprocessing
 from rkhs._estimators.base import BaseKernelEstimator
-from rkhs._moved import NAMES, PARAMETERS, SINCE, SOLVERS
+from rkhs._moved import EXTEND, NAMES, PARAMETERS, SINCE, SOLVERS
 
 MOST_PARAMETERS = 15  # InvariantClassifierCV has those of a search and all priors, the shape among them
 ROOT = Path(rkhs.__file__).parent
@@ -55,11 +55,16 @@ def test_an_old_name_says_the_new_one(old):
 
 
 @pytest.mark.every
-@pytest.mark.parametrize("old", SOLVERS)
-def test_an_old_solver_says_the_new_one(old):
-    with pytest.raises(AttributeError, match=f"{old!r} since rkhs {SINCE}: use rkhs.solvers.{SOLVERS[old]}$"):
-        getattr(rkhs.solvers, old)
-    assert issubclass(getattr(rkhs.solvers, SOLVERS[old]), rkhs.solvers.Solver)
+@pytest.mark.every
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [(module, *pair) for module, moved in ((rkhs.solvers, SOLVERS), (rkhs.extend, EXTEND)) for pair in moved.items()],
+    ids=str,
+)
+def test_names_of_earlier_versions_in_modules(module, old, new):
+    with pytest.raises(AttributeError, match=f"{old!r} since rkhs {SINCE}: use {module.__name__}.{new}$"):
+        getattr(module, old)
+    assert hasattr(module, new)
 
 
 @pytest.mark.every

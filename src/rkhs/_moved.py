@@ -40,6 +40,9 @@ INVARIANCES = {
 KERNELS = {"Pullback": "LinearTransform", "Symmetrised": "Symmetrized", "learn": "Tunable"}
 STREAMS = {"parquet": "read_parquet"}
 
+# Attributes of `rkhs.extend`
+EXTEND = {"DenseSpace": "FiniteSpace"}
+
 # Attributes of `rkhs.solvers`
 SOLVERS = {
     "Absorption": "SchurComplement",

@@ -3,6 +3,8 @@
 The pages under "Extend" of the documentation have one example of each; `rkhs.testing` has the checks.
 """
 
+from typing import Any
+
 from rkhs._backend.arrays import namespace
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
@@ -47,3 +49,9 @@ __all__ = [
     "Stopped",
     "namespace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    from rkhs._moved import EXTEND, missing
+
+    raise missing(__name__, name, EXTEND)
