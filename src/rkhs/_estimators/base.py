@@ -38,7 +38,7 @@ from rkhs._estimators.formulation import ModelConfig, depends_on_row_order
 from rkhs._estimators.options import SolverOptions, check_number
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
+from rkhs._finite.solution import ABSOLUTE, CONVERGED, TIME_LIMIT, Solution
 from rkhs._moved import check_parameters
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, with_time_limit
@@ -293,7 +293,8 @@ class BaseKernelEstimator(BaseEstimator):
 
         def solve(instance: Problem, start: Function | None = None) -> Solution:
             method = SolverOptions.of(getattr(self, "solver", "auto")).method
-            return instance.solve(method, tol=self.tol, start=start, verbose=verbose)
+            atol = getattr(self, "_atol", 0.0)
+            return instance.solve(method, tol=self.tol, start=start, verbose=verbose, atol=atol)
 
         if shape is None:
             self._keep(problem, solve(problem), variance)
@@ -320,7 +321,7 @@ class BaseKernelEstimator(BaseEstimator):
             self.__dict__.pop(earlier, None)
         self.problem_ = None if problem is None else replace(problem)  # a copy without cached properties
         self.solution_, self.function_ = solution, solution.function
-        if solution.status != CONVERGED:
+        if solution.status not in (CONVERGED, ABSOLUTE):
             late = solution.status == TIME_LIMIT
             remedy = "more time, or an approximation" if late else "a larger tol, or another solver"
             message = f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it {remedy}."

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
-from rkhs._estimators import options, selection
+from rkhs._estimators import many_labels, options, selection
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
@@ -137,6 +137,7 @@ class CrossValidated(BaseKernelEstimator):
         problem = None if formulation is None else formulation.problem(sample)[0]
         if by_errors and problem is not None:
             problem = self._affordable(problem, sample)
+            self._atol = many_labels.settled(problem.terms[0], self._expected)
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
             if formulation is None or problem is None:
@@ -194,6 +195,8 @@ class CrossValidated(BaseKernelEstimator):
         if graphs and not can_search(sample.size, device):
             warn(f"{type(self).__name__} tries no graph: graphs of more than {EXACT} rows need {INDEX}")
             graphs = False
+        many = scales is None and named and self.kernel == "auto" and self.approximation is None and not graphs
+        many = many and int(sample.count[sample.labeled].sum()) >= many_labels.FEWEST
         points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
         candidates = selection.AutomaticCandidates(
             LeaveOneOutScorer(points, targets, normalized, Cs),
@@ -202,7 +205,7 @@ class CrossValidated(BaseKernelEstimator):
             scales,
             unlabeled=unlabeled,
             graphs=graphs,
-            learns_scales=scales is None and self.scales == "auto",
+            learns_scales=scales is None and self.scales == "auto" and not many,
             trends=kernels == list(VALUE_KERNELS),
             rotations=not shaped,
             device=device,
@@ -214,6 +217,10 @@ class CrossValidated(BaseKernelEstimator):
                 f"{type(self).__name__} stopped its search after {len(found)} candidates ({status}).",
                 ConvergenceWarning,
             )
+        if many and status == CONVERGED:
+            targets = self._scored_by(sample, None)[0]
+            rows = targets.rows
+            found, targets, status = many_labels.chosen(points[rows], targets, normalized, found, candidates.monitor)
         choice = selection.Choice(found, targets, unlabeled, candidates.assumed)
         best = choice.best
         if not np.isfinite(best.loss):
@@ -230,6 +237,7 @@ class CrossValidated(BaseKernelEstimator):
         self._keep_choice(found, best, {**best.params, "C": C / mean}, status, start, choice.report())
         self.cv_results_["mean_test_loss"] = np.array([candidate.loss for candidate in found])
         self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == SCALES else 1)
+        self._expected = best.loss * targets.target.shape[1] if many else 0.0
         return self._config(**self.best_params_)
 
     def _is_map(self, sample: Sample) -> bool:
@@ -329,16 +337,16 @@ class CrossValidated(BaseKernelEstimator):
         """Return the loss by which held-out targets are scored; None for classes."""
         return None
 
-    def _scored_by(self, sample: Sample) -> tuple[ScoringTargets, float]:
+    def _scored_by(self, sample: Sample, most: int | None = MOST_LABELS) -> tuple[ScoringTargets, float]:
         """Return the labels by which candidates are scored, and the mean weight of all labels.
 
-        Merged rows are separate labels here: one is left out while equal ones stay.  At most `MOST_LABELS` are drawn,
+        Merged rows are separate labels here: one is left out while equal ones stay.  At most `most` are drawn,
         and fewer for many features, so that features times squared labels stay below 2e9: seconds on one core.
         """
         labels = self._config(C=1.0).label_term(sample)
         count = sample.count[sample.labeled]
         weight, target = to_numpy(labels.weights())[:, 0] / count, to_numpy(labels.target)
-        most = min(MOST_LABELS, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
+        most = int(count.sum()) if most is None else min(most, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
         drawn = drawn_rows(count, most, 0)
         rows = np.flatnonzero(sample.labeled)[drawn]
         targets = ScoringTargets(
@@ -368,6 +376,8 @@ class CrossValidated(BaseKernelEstimator):
         """Return the problem, with landmarks and a warning if there are too many labels or too little time."""
         labels, left = problem.terms[0].size, seconds_left()
         few, free = labels <= MOST_EXACT_LABELS, options.SolverOptions.of(self.solver).method == "auto"
+        if all(term.loss.quadratic for term in problem.terms) and selection.iterates_exactly(problem.system):
+            return problem
         if self.approximation is not None or not free or (few and (left == inf or selection.solves_exactly(labels))):
             return problem
         count = selection.landmark_count(problem, self.verbose)

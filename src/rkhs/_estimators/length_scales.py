@@ -137,7 +137,11 @@ class NormalizedKernels:
             )
         if isinstance(kernel, str) and kernel in SCALED:  # k(x, x) = 1 for these
             return made
-        return made * (1 / WeightNormalization.at(made, self.sample.X, self.sample.weight).variance)
+        return made * (1 / self.variance(made))
+
+    def variance(self, kernel: Kernel) -> float:
+        """Return the mean of k(x, x) at training points."""
+        return WeightNormalization.at(kernel, self.sample.X, self.sample.weight).variance
 
 
 def formulate(config: ModelConfig, sample: Sample) -> Formulation:

@@ -67,7 +67,8 @@ from rkhs._estimators.search import (
     search,
     tuning_of,
 )
-from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.monitor import Monitor, Stopped, slowness
+from rkhs._finite.problem import FiniteProblem
 from rkhs._finite.solution import TIME_LIMIT, Record
 from rkhs._finite.sums import KEPT_BYTES
 from rkhs._finite.term import Term
@@ -79,6 +80,7 @@ from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Multiple, Standardized, Sum, Tunable, median_scale
 from rkhs.kernels._scaled import LEAST
 from rkhs.losses import Squared
+from rkhs.solvers._base import Estimate
 
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
@@ -90,6 +92,7 @@ COMPARED, TUNED = 600, 1500  # functionals of an evaluation of the evidence, to 
 
 # Landmarks.
 FIRST_COUNT, MOST_COUNT = 1000, 3000
+MOST_ON_DEVICE = 100_000  # labels up to which an accelerator learns without an approximation
 WORK = 4e12  # rows times squared landmarks: about a minute on two cores
 ROWS, HELD_OUT = 20_000, 2000  # rows that are learned, and held out, to compare numbers of landmarks
 LEAST_FALL = 0.01  # a smaller fall of the error is not worth the time
@@ -431,6 +434,17 @@ def landmark_count(problem: Problem, verbose: bool = False) -> int:
     before, after = (_errors(problem, learned, held_out, count, verbose) for count in (FIRST_COUNT, 2 * FIRST_COUNT))
     falls = paired_test(before, after, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
     return most if falls else FIRST_COUNT
+
+
+def iterates_exactly(system: FiniteProblem) -> bool:
+    """Return whether conjugate gradients solve a large problem in time, with the Gram matrix in memory or on a device.
+
+    About 100 iterations are expected.
+    """
+    if not isinstance(system.Q, np.ndarray):
+        return system.size <= MOST_ON_DEVICE
+    estimate = Estimate(system, 1e-2, assumed_iterations=100)
+    return estimate.storing is not None and slowness() * estimate.iterating(estimate.step) < seconds_left()
 
 
 def solves_exactly(labels: int) -> bool:

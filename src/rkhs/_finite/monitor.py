@@ -16,7 +16,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._finite.solution import TIME_LIMIT, Record
+from rkhs._finite.solution import ABSOLUTE, TIME_LIMIT, Record
 from rkhs._gram.matrix import GramOperator
 from rkhs._progress import ProgressCallback, progress_callback, seconds_left, with_progress_callback
 
@@ -83,6 +83,8 @@ class Monitor:
         A function that is called with the `Record` of each iteration; a true result stops the solver.
     verbose : bool, default=False
         Whether to display progress on standard error after two seconds.
+    atol : float, default=0.0
+        A duality gap, not relative to J, at which a solver may stop as well.
 
     Attributes
     ----------
@@ -110,6 +112,7 @@ class Monitor:
     time_limit: float | None = None
     callback: Callable[[Record], Any] | None = None
     verbose: bool = False
+    atol: float = 0.0
     started: float = field(default_factory=perf_counter)
     work: float = 0.0
     seconds_each: float = 0.0
@@ -121,7 +124,7 @@ class Monitor:
     _enclosing: ProgressCallback | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tol", "time_limit"):
+        for name in ("tol", "time_limit", "atol"):
             value = getattr(self, name)
             if value is None and name == "time_limit":
                 continue
@@ -183,6 +186,8 @@ class Monitor:
         self._show(record.seconds, self.line(record))
         if self.callback is not None and self.callback(record):
             raise Stopped("stopped by the callback")
+        if self.tol < gap < inf and gap * abs(primal) <= self.atol:
+            raise Stopped(ABSOLUTE)
         self.check()
 
     def keep(self, iterate: Iterate | None) -> None:

@@ -194,7 +194,8 @@ def _noise(weight: float | None) -> float:
     return 1 / (2 * float(weight))
 
 
-__all__ = ["CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden_functions"]
+__all__ = ["ABSOLUTE", "CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden_functions"]
+ABSOLUTE = "absolute tolerance"
 INTERRUPTED = "interrupted"
 TIME_LIMIT = "time limit"
 
@@ -236,10 +237,10 @@ class Solution:
         The duality gap with bounds on its rounding errors.
     status : str
         "converged" if the relative duality gap is within the tolerance.  Otherwise the reason for which the solver
-        stopped: an iteration or time limit, an interruption, or no further progress.  "rounding leaves 3e-06" means
-        that rounding errors may hide a gap of this size, relative to J.  "rounding hides 3 of 15 basis functions" (or
-        functions of a span) means that f does not use functions which are linearly dependent on the others up to
-        rounding.  J might be smaller with them, so that the lower bound is 0.
+        stopped: the absolute tolerance, an iteration or time limit, an interruption, or no further progress.
+        "rounding leaves 3e-06" means that rounding errors may hide a gap of this size, relative to J.  "rounding hides
+        3 of 15 basis functions" (or functions of a span) means that f does not use functions which are linearly
+        dependent on the others up to rounding.  J might be smaller with them, so that the lower bound is 0.
     solver : str
         The name of the solver.
     iterations, products : int

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, namespace, to_numpy
-from rkhs._backend.memory import budget_bytes
+from rkhs._backend.memory import budget_bytes, cores, map_in_threads
 
 
 class GramOperator(Protocol):
@@ -67,6 +68,12 @@ class GramMatrix:
     matrix: Array
     double: Matrix | None = None  # the matrix in float64, if `matrix` has a lower precision
     stored = recordable = True
+    SHARE = 1.0  # of the entries that are computed
+
+    @staticmethod
+    def product_seconds(size: int) -> float:
+        """Return the seconds of a product with a stored matrix of this many rows, on one core."""
+        return CALL + ENTRY * size**2
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -79,7 +86,7 @@ class GramMatrix:
 
     @property
     def core_seconds(self) -> float:
-        return CALL + ENTRY * self.shape[0] * self.shape[1]
+        return self.product_seconds(self.shape[0])
 
     seconds = core_seconds
 
@@ -107,6 +114,83 @@ class GramMatrix:
         return self.matrix[rows][:, columns]
 
     part = block
+
+
+SIDE = 1024  # rows of a tile: 4 MiB in float32, which stays in the cache between its two products
+
+
+class SingleGram:
+    """A symmetric Gram matrix that is stored in float32, as tiles of its upper triangle: 2 bytes per entry.
+
+    A product with a large stored matrix takes as long as reading it, so each tile T serves both T v and T'v.  Entries
+    are computed in float64 and then rounded; the products of tiles are added up in float64.  Everything but products is
+    that of the operator `exact`.
+    """
+
+    stored = recordable = False
+    SHARE = 0.5  # of the entries that are computed
+
+    def __init__(self, exact: GramOperator) -> None:
+        self.exact, self.shape, self.budget = exact, exact.shape, exact.budget
+        cuts = [slice(start, min(start + SIDE, self.shape[0])) for start in range(0, self.shape[0], SIDE)]
+        pairs = [(rows, columns) for k, rows in enumerate(cuts) for columns in cuts[k:]]
+
+        def tile(pair: tuple[slice, slice]) -> Array:
+            return to_numpy(exact.block(*pair)).astype(np.float32)
+
+        self.tiles = list(zip(pairs, map_in_threads(tile, pairs), strict=True))
+
+    @staticmethod
+    def bytes(size: int) -> int:
+        """Return the memory of a matrix with this many rows."""
+        return 2 * size * (size + SIDE)
+
+    @staticmethod
+    def product_seconds(size: int) -> float:
+        """Return the seconds of a product with a matrix of this many rows, on one core."""
+        return CALL + 0.25 * ENTRY * size**2  # a quarter of the bytes of a `GramMatrix`
+
+    @property
+    def core_seconds(self) -> float:
+        return self.product_seconds(self.shape[0])
+
+    seconds = core_seconds
+
+    @property
+    def group_starts(self) -> Vector:
+        return self.exact.group_starts
+
+    def __matmul__(self, v: Array) -> Array:
+        columns = v.reshape(len(v), -1)
+        size = np.max(np.abs(columns), axis=0, initial=np.finfo(np.float64).tiny)  # so that float32 does not overflow
+        single = (columns / size).astype(np.float32)
+
+        def total(tiles: Sequence[Any]) -> Matrix:
+            out = np.zeros(columns.shape)
+            for (rows, others), T in tiles:
+                out[rows] += T @ single[others]
+                if rows != others:
+                    out[others] += T.T @ single[rows]
+            return out
+
+        count = cores(v)
+        image = sum(map_in_threads(total, [self.tiles[k::count] for k in range(count)]))
+        return (image * size).reshape(v.shape)
+
+    def dense(self) -> Array:
+        return self.exact.dense()
+
+    def in_double(self, out: Matrix | None = None) -> Matrix:
+        return self.exact.in_double(out)
+
+    def diagonal(self) -> Array:
+        return self.exact.diagonal()
+
+    def block(self, rows: Any, columns: Any) -> Array:
+        return self.exact.block(rows, columns)
+
+    def part(self, rows: Any, columns: Any) -> Any:
+        return self.exact.part(rows, columns)
 
 
 def diagonal_part(gram: GramOperator, rows: Vector) -> GramOperator:

@@ -274,7 +274,8 @@ class SearchSpace:
 
 def _hyperparameter(marker: Tunable, start: float, kind: str, **which: Any) -> Hyperparameter:
     """Return a hyperparameter with the start and range of the user, or else those suggested by the data."""
-    given, start = marker.start is not None, marker.start or start
+    given = marker.start is not None
+    start = marker.start if isinstance(marker.start, float) else start
     low, high = (
         factor * start if limit is None else limit
         for factor, limit in zip(BOUNDS.get(kind, (1e-2, 1e3)), (marker.low, marker.high), strict=True)
@@ -293,12 +294,17 @@ def _initialized(kernel: Kernel, X: Matrix) -> tuple[Kernel, list[Hyperparameter
         marker = getattr(kernel, name)
         if isinstance(marker, Tunable):
             new = [
-                _hyperparameter(marker, start, name, parameter=name, feature=j if marker.each else None)
+                _hyperparameter(_of_feature(marker, j), start, name, parameter=name, feature=j if marker.each else None)
                 for j, start in enumerate(_starts(kernel, name, marker, X))
             ]
             kernel = kernel.with_parameters({name: tuple(h.start for h in new) if marker.each else new[0].start})
             hyperparameters += new
     return kernel, hyperparameters
+
+
+def _of_feature(marker: Tunable, feature: int) -> Tunable:
+    """Return the placeholder of one feature."""
+    return replace(marker, start=marker.start[feature]) if isinstance(marker.start, tuple) else marker
 
 
 def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
@@ -316,7 +322,9 @@ def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
             "number, or a start, as in rkhs.Tunable(start=1.0)."
         )
     if not marker.each:
-        return [marker.start or median_scale(X, distance=kernel.distance)]
+        return [marker.start if isinstance(marker.start, float) else median_scale(X, distance=kernel.distance)]
+    if isinstance(marker.start, tuple) and len(marker.start) != X.shape[1]:
+        raise ValueError(f"{marker!r} has {len(marker.start)} starts, and the points have {X.shape[1]} features.")
     spread = np.std(X, axis=0)
     spread = np.where(spread > 0, spread, np.mean(spread) if np.any(spread) else 1.0)
     return (

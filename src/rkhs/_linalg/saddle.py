@@ -91,9 +91,9 @@ class Saddle:
         self.T = T = halves.product(self.U) + self.d[:, None] * self.U  # (G + diag(d)) U
         middle = self.U.T @ T
         T = T - self.U @ ((middle + middle.T) / 4 + np.eye(rank) / 2)  # K = G + diag(d) - UT' - TU'
-        shift = 0.0
-        while not halves.factorize(self.d + shift, self.U, T):  # the smallest shift for which Cholesky succeeds
-            shift = 10 * shift or EPS * len(d)
+        self.shift = 0.0
+        while not halves.factorize(self.d + self.shift, self.U, T):  # the smallest shift for which Cholesky succeeds
+            self.shift = 10 * self.shift or EPS * len(d)
 
     def solve(self, b: Matrix, e: Matrix | None = None) -> tuple[Matrix, Matrix]:
         """Return a (N, k) and c (r, k) for b (N, k) and e (r, k), where None is zero.
@@ -111,6 +111,23 @@ class Saddle:
         c = np.zeros((self.Q.shape[1], b.shape[1]))
         a, c = refined(a, c, correction, lambda a, c: self._scaled_residual(a, c, b), 20)
         return self.scale[:, None] * a, c
+
+    def quadratic_forms(self, b: Matrix, e: Matrix) -> Matrix:
+        """Return [b; e]' S^-1 [b; e] (k,) of columns b (N, k) and e (r, k), for S = [G + diag(d), Q; Q', 0].
+
+        With a = U z + s, where z solves Q'a = e, s'U = 0 and r = b - (G + diag(d)) U z, they are
+
+            2 z'U'b - z'U'(G + diag(d)) U z + |L^-1 (I - UU') r|^2
+
+        which takes half of a solution, and no refinement.
+        """
+        if self.shift:  # the factor is that of another matrix
+            a, c = self.solve(b, e)
+            return np.sum(b * a, axis=0) + np.sum(e * c, axis=0)
+        U, T, z, b = self.U, self.T, self.back.T @ e, self.scale[:, None] * b
+        r = b - T @ z
+        half = self.halves.half_solve(r - U @ (U.T @ r))
+        return np.sum(z * (2 * (U.T @ b) - U.T @ (T @ z)), axis=0) + np.sum(half**2, axis=0)
 
     def residual(self, a: Matrix, c: Matrix, b: Matrix) -> Matrix:
         """Return b - (G + diag(d)) a - Q c, (N, k)."""
@@ -276,6 +293,10 @@ class PackedCholesky:
     def solve(self, b: Matrix) -> Matrix:
         """Return (LL')^-1 b for columns b (N, k)."""
         return np.asarray(scipy.linalg.lapack.dpotrs(self.factor.T, b, lower=0)[0]) if b.size else np.zeros_like(b)
+
+    def half_solve(self, b: Matrix) -> Matrix:
+        """Return L^-1 b for columns b (N, k)."""
+        return np.asarray(scipy.linalg.blas.dtrsm(1.0, self.factor.T, b, trans_a=1)) if b.size else np.zeros_like(b)
 
     def inverse(self) -> Matrix:
         """Return (LL')^-1, (N, N)."""

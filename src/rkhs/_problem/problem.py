@@ -177,6 +177,7 @@ class Problem:
         callback: Callable[[Record], Any] | None = None,
         start: Solution | Function | None = None,
         verbose: bool = False,
+        atol: float = 0.0,
     ) -> Solution:
         """Solve the problem to a certified relative duality gap.
 
@@ -197,6 +198,10 @@ class Problem:
             already, no solver is run.
         verbose : bool, default=False
             Whether to print progress to standard error.
+        atol : float, default=0.0
+            A duality gap, not relative to J, at which an iterative solver stops as well, with the status "absolute
+            tolerance".  An f whose gap is w_1 r_1^2 + .. + w_n r_n^2, for squared losses of weights w_i, is the
+            minimizer for targets that differ by at most these r_i (in the mean).
 
         Returns
         -------
@@ -220,7 +225,7 @@ class Problem:
             found = self._grid_in_space(WeightGrid(len(self.terms), {}, {}), Monitor(tol, time_limit, verbose=verbose))
             return cast(Solution, found.item())
         system = self.system
-        monitor = Monitor(tol, time_limit, callback, verbose)
+        monitor = Monitor(tol, time_limit, callback, verbose, atol)
         chosen = auto(system, tol, time_limit) if solver == "auto" else solver
         if not isinstance(chosen, Solver):
             raise TypeError(f'solver must be "auto" or an object such as rkhs.solvers.NonlinearCG(), got {solver!r}.')

@@ -9,7 +9,7 @@ from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.monitor import InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.representers import VerifiedIterate, certify_quickly
-from rkhs._finite.solution import CONVERGED, INTERRUPTED
+from rkhs._finite.solution import ABSOLUTE, CONVERGED, INTERRUPTED
 from rkhs._progress import interrupted
 from rkhs.solvers._base import Solver
 
@@ -25,8 +25,9 @@ def solve_to_tolerance(
     while True:
         iterate, status = _run_solver(solver, watched, iterate, current, monitor)
         certificate = certificate_of(system, iterate, monitor.tol, status)
-        following = _next_monitor(certificate, system, current, previous_gap, monitor)
-        if status != CONVERGED or following is None:
+        inexact = system.inexact or solver.inexact
+        following = _next_monitor(certificate, status, inexact, current, previous_gap, monitor)
+        if following is None:
             return iterate, status, certificate
         current, previous_gap = following, certificate.relative
 
@@ -52,7 +53,7 @@ def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, 
 
 
 def _next_monitor(
-    certificate: Certificate, system: FiniteProblem, current: Monitor, previous_gap: float, monitor: Monitor
+    certificate: Certificate, status: str, inexact: bool, current: Monitor, previous_gap: float, monitor: Monitor
 ) -> Monitor | None:
     """Return the monitor with which to run a solver again whose certified gap is too large; None if that is useless.
 
@@ -60,9 +61,9 @@ def _next_monitor(
     run once with a smaller tolerance if rounding leaves the gap just above the tolerance.
     """
     gap, tol, margin = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
-    if certificate.within(tol):
+    if status not in (CONVERGED, ABSOLUTE) or certificate.within(tol) or certificate.gap <= 2 * monitor.atol:
         return None
-    if system.inexact and tol < gap <= previous_gap / 2:
+    if inexact and tol < gap <= previous_gap / 2:
         return monitor
     if current is monitor and margin > 0 and gap <= NEAR * tol:
         return InnerMonitor(margin / 2, outer=monitor)

@@ -33,7 +33,8 @@ class Tunable:
     Parameters
     ----------
     start : float, optional
-        The initial value of the search; by default the best of several values derived from the data.
+        The initial value of the search, or one for each feature; by default the best of several values derived from the
+        data.
     low : float, optional
         The lower bound; by default derived from the data.
     high : float, optional
@@ -50,7 +51,7 @@ class Tunable:
     Tunable() * Gaussian(scale=Tunable(each=True)) + Linear()
     """
 
-    start: float | None = None
+    start: float | tuple[float, ...] | None = None
     low: float | None = None
     high: float | None = None
     each: bool = False
@@ -59,7 +60,12 @@ class Tunable:
     __array_ufunc__ = None  # NumPy must leave `array * Tunable()` to __rmul__
 
     def __post_init__(self) -> None:
-        given = [name for name in ("low", "start", "high") if getattr(self, name) is not None]
+        several = isinstance(self.start, tuple)
+        if several and not self.each:
+            raise ValueError(f"Tunable with one start for each feature needs each=True, got start={self.start!r}.")
+        for start in self.start if isinstance(self.start, tuple) else ():
+            Tunable(start, self.low, self.high)
+        given = [n for n in ("low", "start", "high") if getattr(self, n) is not None and not (several and n == "start")]
         for name in given:
             value = getattr(self, name)
             if not (isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < inf):

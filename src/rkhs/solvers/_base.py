@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -24,7 +25,7 @@ from rkhs._backend.memory import budget_bytes, free_memory
 from rkhs._finite.monitor import InnerMonitor, Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
 from rkhs._finite.representers import GramGeometry
-from rkhs._gram.matrix import CALL, ENTRY as STORED_ENTRY, GramMatrix, GramOperator, diagonal_part
+from rkhs._gram.matrix import CALL, GramMatrix, GramOperator, SingleGram, diagonal_part
 from rkhs.exceptions import NotApplicableError
 
 ENTRY = 18e-9  # seconds per entry to compute a dense Gram matrix
@@ -57,16 +58,24 @@ class Estimate:
         return self.system.gram.seconds
 
     @cached_property
-    def storing(self) -> bool:
-        """Whether an iterative solver is faster if it stores the Gram matrix."""
-        stored = CALL + STORED_ENTRY * self.system.size**2
-        return self.matrix + self.iterations * stored < self.iterations * self.product
+    def storing(self) -> type[GramMatrix] | type[SingleGram] | None:
+        """How an iterative solver stores the Gram matrix: in float64, in float32 if it is large, or not at all."""
+        size, system = self.system.size, self.system
+        if fits(size):
+            kind: Any = GramMatrix
+        elif isinstance(system.Q, np.ndarray) and not system.gram.stored and SingleGram.bytes(size) <= half_of_memory():
+            kind = SingleGram
+        else:
+            return None
+        stored = self.matrix * kind.SHARE + self.iterations * kind.product_seconds(size)
+        return kind if stored < self.iterations * self.product else None
 
     def iterating(self, step: float) -> float:
         """Return the seconds of all iterations of a solver with one Gram product and `step` further seconds each."""
-        if not self.storing:
+        kind = self.storing
+        if kind is None:
             return self.iterations * (step + self.product)
-        return self.matrix + self.iterations * (step + CALL + STORED_ENTRY * self.system.size**2)
+        return self.matrix * kind.SHARE + self.iterations * (step + kind.product_seconds(self.system.size))
 
     @property
     def step(self) -> float:
@@ -136,6 +145,11 @@ class Solver(ABC):
     >>> isinstance(rkhs.solvers.Newton(), rkhs.solvers.Solver)
     True
     """
+
+    @property
+    def inexact(self) -> bool:
+        """Whether its products are less accurate than those of the problem."""
+        return False
 
     @property
     def name(self) -> str:
@@ -275,7 +289,12 @@ def fits(rows: int) -> bool:
 
 def fits_once(rows: int) -> bool:
     """Return whether a single dense float64 Gram matrix of this many rows fits in half of the free memory."""
-    return 8 * rows**2 <= free_memory(np.zeros(0)) / 2
+    return 8 * rows**2 <= half_of_memory()
+
+
+def half_of_memory() -> int:
+    """Return half of the free main memory in bytes."""
+    return free_memory(np.zeros(0)) // 2
 
 
 def blocks_in_double(blocks: Sequence[LossBlock]) -> tuple[LossBlock, ...]:

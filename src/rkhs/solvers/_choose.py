@@ -30,18 +30,18 @@ is so much smaller than J(0) that it fails, the solver continues with all of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf, log
 
 import numpy as np
 
 from rkhs._backend.arrays import Vector, double, namespace, to_numpy
 from rkhs._finite.certificate import certify
-from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations, slowness
+from rkhs._finite.monitor import MATRIX, InnerMonitor, Monitor, MonitoredGram, OutOfIterations, slowness
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._gram.matrix import ENTRY as STORED_ENTRY
+from rkhs._gram.matrix import GramMatrix, SingleGram
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import Estimate, RowSubset, Solver, fits, from_memory, in_memory, to_memory
+from rkhs.solvers._base import Estimate, RowSubset, Solver, from_memory, in_memory, to_memory
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._direct import DENSE, Direct, SchurComplement
 from rkhs.solvers._features import FeatureNewton
@@ -85,6 +85,10 @@ class ScreenedSolver(Solver):
     @property
     def name(self) -> str:
         return self.first.name
+
+    @property
+    def inexact(self) -> bool:
+        return self.then.inexact
 
     def check(self, system: FiniteProblem) -> None:
         self.then.check(system)
@@ -135,7 +139,7 @@ def cheapest_solver(system: FiniteProblem, tol: float, time_limit: float | None 
     costs = {solver: solver.cost(estimate) for solver in among if solver.applies(system)}
     dense = min((solver for solver in costs if costs[solver] < inf), key=costs.__getitem__, default=None)
     if dense is None or (time_limit is not None and slowness() * costs[dense] > time_limit):
-        return next(solver for solver in ITERATIVE if solver.applies(system))
+        return stored(next(solver for solver in ITERATIVE if solver.applies(system)), estimate)
     cost, exact, short = costs.pop(dense), dense, max(MIN_PRODUCTS * estimate.product, 0.02)
     if cost <= short and not isinstance(dense, Newton):
         return dense
@@ -159,6 +163,43 @@ def cheapest_solver(system: FiniteProblem, tol: float, time_limit: float | None 
     return trial if trial.steps >= 6 * TRIAL else exact
 
 
+def stored(solver: Solver, estimate: Estimate) -> Solver:
+    """Return an iterative solver, with the Gram matrix in float32 if that is faster and fits in memory."""
+    return StoredInSingle(solver) if estimate.storing is SingleGram else solver
+
+
+@dataclass(frozen=True)
+class StoredInSingle(Solver):
+    """Run `first` with a Gram matrix that is stored in float32 (`SingleGram`).
+
+    It starts from the exact image of an iterate, so that another run from the result corrects rounding errors of the
+    first one (iterative refinement).  Certificates use the exact operator in any case.
+    """
+
+    first: Solver
+    matrices: list[SingleGram] = field(default_factory=list, compare=False, repr=False)  # kept for further runs
+
+    @property
+    def name(self) -> str:
+        return self.first.name
+
+    @property
+    def inexact(self) -> bool:
+        return True
+
+    def check(self, system: FiniteProblem) -> None:
+        self.first.check(system)
+
+    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        if not self.matrices:
+            with monitor.showing(MATRIX):
+                self.matrices.append(SingleGram(system.exact))
+        [matrix] = self.matrices
+        share = matrix.seconds / max(system.gram.seconds, matrix.seconds)
+        counted = MonitoredGram(matrix, monitor, share)
+        return self.first.run(system.with_geometry(gram=counted, exact=system.exact), start, monitor)
+
+
 @dataclass(frozen=True)
 class Fallback(Solver):
     """Run `first`; fall back to `then` after `steps` iterations or on stagnation.
@@ -176,14 +217,18 @@ class Fallback(Solver):
     @classmethod
     def of(cls, first: Solver, then: Solver, cost: float, estimate: Estimate, trial: int | None = None) -> Fallback:
         """Return a fallback that lets the iterative solver `first` run for as long as `then` is estimated to take."""
-        size = estimate.system.size
-        storing = estimate.storing and fits(size)
-        iteration = first.step(estimate) + (STORED_ENTRY * size**2 if storing else estimate.product)
-        return cls(first, then, max(MIN_PRODUCTS, int(cost / iteration)), storing, trial)
+        kind = estimate.storing
+        product = estimate.product if kind is None else kind.product_seconds(estimate.system.size)
+        steps = max(MIN_PRODUCTS, int(cost / (first.step(estimate) + product)))
+        return cls(stored(first, estimate), then, steps, kind is GramMatrix, trial)
 
     @property
     def name(self) -> str:
         return self.first.name
+
+    @property
+    def inexact(self) -> bool:
+        return self.first.inexact
 
     def check(self, system: FiniteProblem) -> None:
         self.first.check(system)

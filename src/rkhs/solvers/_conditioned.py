@@ -13,6 +13,10 @@ S is regular, because G_qq is positive definite on {U'a = 0}.  The *conditioned*
 where B_M are the values on M of the basis functions that q determines.  It is the posterior covariance of a Gaussian
 process with a flat prior on the basis and observations with noise of variance 1/(2w); its diagonal is the predictive
 variance.
+
+If q is too large for a factorization of S, a variance is that given the `NEAREST` functionals, those with the largest
+correlation (Vecchia 1988; Stein, Chi and Welty 2004).  It is an upper bound, since conditioning on more functionals
+cannot increase a variance, and takes a small factorization instead of an iteration with products of G_qq.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
+from rkhs._backend.memory import map_in_threads
 from rkhs._finite.basis import UNDETERMINED, Basis, check_determined, largest_entries, on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, LossBlock, consecutive, degrees_of_freedom, prior_rows
@@ -39,6 +44,8 @@ from rkhs._progress import report_progress
 from rkhs.functionals._base import Functional
 from rkhs.solvers._base import fits, in_memory
 from rkhs.solvers._preconditioning import preconditioner
+
+NEAREST, TARGETS = 400, 64  # functionals that a variance is conditioned on; variances between two progress ticks
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +92,14 @@ class ConditioningEquations:
             a, c = (np.concatenate(parts, axis=1) for parts in zip(*solutions, strict=True))
             return a, c, np.zeros_like(a)
         return self._solver.solve(b, e)
+
+    def quadratic_forms(self, b: Array, e: Array) -> Array:
+        """Return [b; e]' S^-1 [b; e] (k,) of right-hand sides."""
+        if isinstance(self._solver, Saddle):
+            return self._solver.quadratic_forms(b, e)
+        a, c, residual = self._solver.solve(b, e)
+        xp = namespace(a)
+        return xp.vecdot(b + residual, a, axis=0) + xp.vecdot(e, c, axis=0)
 
     @cached_property
     def _solver(self) -> Saddle | IterativeSaddle:
@@ -171,7 +186,8 @@ class ConditionedGram:
         B = self._on_basis(M) @ self.quadratic.split[1]
         xp = namespace(B)
         prior, solutions, crosses = [], [], []
-        for piece, cross, a, c, residual in self._solutions(M, B):
+        for piece, cross in self._crosses(M):
+            a, c, residual = self.quadratic.solve(cross, B[piece].T)
             prior.append(self._like_equations(gram(self.represented.kernel, M, M.take(piece)).dense()) - B @ c)
             solutions.append(a)
             crosses.append(cross + residual)
@@ -181,13 +197,15 @@ class ConditionedGram:
     def variance(self, M: Functional) -> Array:
         """Return the diagonal of G~_MM, (m,); infinite if M depends on an undetermined basis function."""
         prototype, M = M.prototype, self._converted(M)
+        if not factorable(self.quadratic.system) and not self.represented.kernel.order:
+            with _in_time(self.monitor, M):
+                return like(variance_given_nearest(self.represented, M), prototype)
         B = self._on_basis(M) @ self.quadratic.split[1]
         xp = namespace(B)
         variances = [zeros((0,), B)]
-        for piece, cross, a, c, residual in self._solutions(M, B):
-            explained = xp.vecdot(cross + residual, a, axis=0) + xp.sum(B[piece] * c.T, axis=1)
+        for piece, cross in self._crosses(M):
             prior = self._like_equations(gram(self.represented.kernel, M.take(piece)).diagonal())
-            variances.append(prior - explained)
+            variances.append(prior - self.quadratic.quadratic_forms(cross, B[piece].T))
         variance = to_numpy(xp.clip(xp.concat(variances), 0, None))
         return like(np.where(self._undetermined(M), inf, variance), prototype)
 
@@ -196,18 +214,14 @@ class ConditionedGram:
         prototype = self.represented.functionals.prototype
         return M if same_device(M.prototype, prototype) else M.like(prototype)
 
-    def _solutions(
-        self, M: Functional, B: Array, columns: int = 1024
-    ) -> Iterator[tuple[slice, Array, Array, Array, Array]]:
-        """Yield batches of columns: their slice, G_qM, and the solution a, c, residual for [G_qM; B_M']."""
+    def _crosses(self, M: Functional, columns: int = 1024) -> Iterator[tuple[slice, Array]]:
+        """Yield batches of columns, as a slice and G_qM; what is done with them counts for the time limit."""
         q = self.represented.functionals.take(self.represented.system.quadratic_rows)
         for start in range(0, M.size, columns):
             piece = slice(start, min(start + columns, M.size))
             with _in_time(self.monitor, M):
                 self.monitor.check()
-                cross = self._like_equations(gram(self.represented.kernel, q, M.take(piece)).dense())
-                solution = self.quadratic.solve(cross, B[piece].T)
-            yield piece, cross, *solution
+                yield piece, self._like_equations(gram(self.represented.kernel, q, M.take(piece)).dense())
 
     def _like_equations(self, values: Array) -> Array:
         """Return the values as arrays of the kind in which the equations are solved."""
@@ -230,6 +244,46 @@ class ConditionedGram:
         given = (M.prototype, self.represented.functionals.prototype)
         rounding = 64 * max(float(np.finfo(to_numpy(array[:0]).dtype).eps) for array in given)  # of P and of Q
         return largest_entries(missing) > max(UNDETERMINED, rounding) * largest_entries(to_numpy(P))
+
+
+def variance_given_nearest(represented: RepresenterTerms, M: Functional, left_out: Matrix | None = None) -> Matrix:
+    """Return the variances (m,) of M given the `NEAREST` functionals of a problem with squared losses.
+
+    Each functional of M has its own.  With `left_out` (m,), the functional of the problem with this index is not used.
+    """
+    kernel, M = represented.kernel, M.like(np.zeros(0))
+    q = represented.functionals.like(np.zeros(0))
+    d = np.concatenate([1 / (2 * double(t.weight)[:, 0]) for t in represented.rows])
+    B, B_M = (on_basis(L, represented.basis.space) for L in (q, M))
+    size = np.sqrt(double(gram(kernel, q).diagonal()) + d)
+    variances, prior = np.empty(M.size), double(gram(kernel, M).diagonal())
+    count = min(NEAREST, q.size - 1)
+    for start in range(0, M.size, TARGETS):
+        report_progress(start / M.size)
+        targets = range(start, min(start + TARGETS, M.size))
+        cross = to_numpy(gram(kernel, q, M.take(list(targets))).dense())
+        nearness = np.abs(cross) / size[:, None]
+        if left_out is not None:
+            nearness[left_out[start : targets.stop], np.arange(len(targets))] = -inf
+
+        def variance(j: int, cross: Matrix = cross, nearness: Matrix = nearness, start: int = start) -> float:
+            near = np.argpartition(-nearness[:, j - start], count)[:count]
+            saddle = Saddle(gram(kernel, q.take(near)).in_double(), d[near], B[near])
+            return float(prior[j] - saddle.quadratic_forms(cross[near, j - start][:, None], B_M[j][:, None])[0])
+
+        variances[start : targets.stop] = list(map_in_threads(variance, targets))
+    return np.clip(variances, 0, None)
+
+
+def left_out_sample(represented: RepresenterTerms, a: Matrix, rows: Matrix) -> tuple[Matrix, Matrix]:
+    """Return leave-one-out residuals (m, c) and their variances (m,), noise included, of some rows of a large problem.
+
+    With P the inverse of S, the residual of row i is a_i / P_ii, for the coefficients a (N, c) of the minimizer, and
+    1 / P_ii is the variance of its target given all others, here `variance_given_nearest` and the noise.
+    """
+    d = np.concatenate([1 / (2 * double(t.weight)[:, 0]) for t in represented.rows])[rows]
+    variance = variance_given_nearest(represented, represented.functionals.take(rows), rows) + d
+    return double(a).reshape(represented.functionals.size, -1)[rows] * variance[:, None], variance
 
 
 @contextmanager

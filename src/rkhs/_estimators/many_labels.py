@@ -1,0 +1,199 @@
+"""The choice of a kernel and of C for many labels: the evidence of a sample proposes, errors at held-out rows decide.
+
+With more labels than leave-one-out errors can use, the best settings for a sample are not those for all rows: with more
+rows f can be rougher, and needs other length scales.  So
+
+1. the kernels that have the smallest leave-one-out errors on a sample, and kernels whose length scales, one for each
+   feature, maximize the evidence of `SAMPLE` labels, are proposed;
+2. each of them, with several C, learns from `FIRST` rows and predicts up to `HELD_OUT` others;
+3. the `FINALISTS` with the smallest errors learn from up to `SECOND` rows, and the best of
+   them is chosen.
+
+The kernels of step 1 are smooth ones, and sums of these with a rough kernel and with a linear one: f = g + h with a
+smooth g and a rough h that depend on the features differently.  A sum starts from the length scales of its smooth part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from heapq import nsmallest
+from math import inf
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._backend.memory import map_in_threads, single_blas
+from rkhs._calculus.function_spaces import Constant
+from rkhs._estimators.length_scales import NormalizedKernels, deviations
+from rkhs._estimators.search import SCALES, Candidate, ScoringTargets, search, tuning_of
+from rkhs._finite.monitor import Monitor
+from rkhs._finite.solution import CONVERGED
+from rkhs._finite.term import Term
+from rkhs._gram import gram
+from rkhs._problem import Problem
+from rkhs.functionals import Evaluation
+from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Multiple, Standardized, Sum, Tunable
+from rkhs.losses import Squared
+from rkhs.solvers._choose import StoredInSingle
+from rkhs.solvers._conjugate_gradients import ConjugateGradients
+
+FEWEST = 2000  # labels from which kernels are compared in this way
+SAMPLE = 1000  # labels whose evidence is maximized
+MOST_FEATURES = 60  # with more features the evidence of one length scale for each takes too long
+FIRST, SECOND, HELD_OUT = 3000, 10_000, 10_000  # rows from which candidates learn, and rows that they predict
+FACTORS = (1.0, 0.1, 0.01, 1e-3)  # on C: the evidence of a wrong kernel may underestimate the noise
+SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
+FINALISTS = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """A kernel with the mean k(x, x) = 1, the C for which it was proposed, and its parameters in an estimator."""
+
+    kernel: Any
+    scale: Any
+    C: float
+    kind: str
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutScorer:
+    """Scores proposals by squared errors at held-out rows, after learning from some of the others."""
+
+    X: Matrix  # (l, n) the labeled points
+    targets: ScoringTargets  # of all labels
+    kernels: NormalizedKernels
+    order: Vector  # a random order of the labels: the first ones are learned, the last ones are held out
+
+    def rows(self, most: int) -> tuple[Vector, Vector]:
+        """Return the rows that are learned, at most `most`, and those that are held out."""
+        held_out = min(HELD_OUT, max(len(self.order) // 5, len(self.order) - most))
+        return self.order[: min(most, len(self.order) - held_out)], self.order[-held_out:]
+
+    def __call__(self, proposal: Proposal) -> list[Candidate]:
+        """Return candidates for all C, which learn from `FIRST` rows."""
+        learned, held_out = self.rows(FIRST)
+        kernel, subset = self.kernels(proposal.kernel, proposal.scale), self.targets.take(learned)
+        K, ones = kernel(self.X[learned]), np.ones((len(learned), 1))
+        b = np.hstack([ones, subset.target])
+        solved = []
+        for factor in FACTORS:
+            # S = K + diag(1 / (2 C w));  a = S^-1 (y - c) with 1'a = 0
+            S = K + np.diag(1 / (2 * proposal.C * factor * subset.weight))
+            try:
+                with single_blas():
+                    a = scipy.linalg.cho_solve(scipy.linalg.cho_factor(S, lower=True, check_finite=False), b)
+            except np.linalg.LinAlgError:
+                a = np.full(b.shape, np.nan)
+            c = a[:, 1:].sum(axis=0) / a[:, 0].sum()
+            solved.append((a[:, 1:] - np.outer(a[:, 0], c), c))
+        cross = gram(kernel, Evaluation(self.X[held_out]), Evaluation(self.X[learned]))
+        values = to_numpy(cross @ np.nan_to_num(np.hstack([a for a, _ in solved])))
+        values = values.reshape(len(held_out), len(FACTORS), -1)
+        return [
+            self._scored(proposal, proposal.C * factor, values[:, k] + solved[k][1], held_out)
+            for k, factor in enumerate(FACTORS)
+        ]
+
+    def _scored(self, proposal: Proposal, C: float, values: Matrix, rows: Vector) -> Candidate:
+        targets = self.targets.take(rows)
+        error, loss = targets.error(values), targets.loss(values)
+        loss = loss if np.isfinite(loss) else inf
+        params = {"C": C, "nu": 0.0, "scale": proposal.scale, "kernel": proposal.kernel, "invariance": None}
+        score = -loss if targets.classes is None else 1 - error
+        return Candidate(params, loss, np.array([score]), kind=proposal.kind, error=error, values=values)
+
+    def again(self, candidate: Candidate) -> list[Candidate]:
+        """Return a candidate after learning from `SECOND` rows."""
+        learned, held_out = self.rows(SECOND)
+        subset, C = self.targets.take(learned), candidate.params["C"]
+        kernel = self.kernels(candidate.params["kernel"], candidate.params["scale"])
+        term = Term(Evaluation(self.X[learned]), Squared(), subset.target, C * subset.weight)
+        atol = settled(term, candidate.loss * subset.target.shape[1])
+        solver = StoredInSingle(ConjugateGradients())
+        f = Problem(kernel, [term], Constant()).solve(solver, tol=1e-4, atol=atol).function
+        values = to_numpy(f(self.X[held_out])).reshape(len(held_out), -1)
+        proposal = Proposal(candidate.params["kernel"], candidate.params["scale"], C, candidate.kind)
+        return [self._scored(proposal, C, values, held_out)]
+
+
+SETTLED = 1e-3  # duality gap of a large problem, relative to the losses of as many new rows
+
+
+def settled(term: Term, loss: float) -> float:
+    """Return the duality gap at which predictions no longer change, for an expected `loss` of each new row.
+
+    By the squared loss, an f with the gap sum_i w_i r_i^2 minimizes J for targets that differ by r_i, which change its
+    predictions by at most as much.  J itself is no measure, since f with little noise nearly interpolates the targets.
+    """
+    return SETTLED * loss * float(np.sum(to_numpy(term.weights())))
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceLearner:
+    """Proposes kernels with length scales, one for each feature, that maximize the evidence of a sample of labels."""
+
+    X: Matrix  # (l, n)
+    targets: ScoringTargets
+    kernels: NormalizedKernels
+
+    def __call__(self, start: tuple[Kernel, float | None]) -> tuple[Proposal, Kernel, float]:
+        """Return the proposal for a kernel with open parameters, the kernel as it was tuned, and its C.
+
+        The second part of the argument is the C from which the search starts, if any.
+        """
+        kernel, C = start
+        weight = Tunable(start=C) * self.targets.weight
+        term = Term(Evaluation(self.X), Squared(), self.targets.target, weight)
+        with single_blas():
+            tuned = Problem(kernel, [term], Constant()).tune(starts=1, functionals=SAMPLE, iterations=100)
+        C = tuning_of(tuned).parameters["terms[0].weight"]
+        variance = self.kernels.variance(tuned.kernel)
+        return Proposal(self.kernels(tuned.kernel, 1.0), 1.0, C * variance, SCALES), tuned.kernel, C
+
+    def proposals(self) -> Iterator[list[Proposal]]:
+        """Yield smooth kernels, then sums of these with a rough and with a linear kernel."""
+        orders = {nu: Matern(nu, scale=Tunable(each=True)) for nu in (0.5, 1.5, 2.5)}
+        plain = [Gaussian(scale=Tunable(each=True)), *orders.values()]
+        found = list(map_in_threads(self, [(kernel, None) for kernel in plain]))
+        yield [proposal for proposal, _, _ in found]
+        sums = []
+        for _, kernel, C in (found[0], found[-1]):  # the smoothest ones
+            scale = Tunable(start=kernel.scale, each=True)
+            smooth = replace(kernel, scale=scale)
+            unit = tuple((deviations(self.X) * self.X.shape[1] ** 0.5).tolist())
+            linear = Linear() @ Standardized(tuple(self.X.mean(axis=0).tolist()), unit)
+            others = [Multiple(Tunable(start=SHARE), other) for other in (Matern(0.5, scale=scale), linear)]
+            sums += [(Sum((smooth, other)), C) for other in others]
+        yield [proposal for proposal, _, _ in map_in_threads(self, sums)]
+
+
+def chosen(
+    X: Matrix, targets: ScoringTargets, kernels: NormalizedKernels, found: Sequence[Candidate], monitor: Monitor
+) -> tuple[list[Candidate], ScoringTargets, str]:
+    """Return the candidates that learned from the largest number of rows, their targets, and the status of the search.
+
+    `found` are candidates by leave-one-out errors of a sample; the best one of each kind and kernel is proposed again.
+    """
+    order = np.random.default_rng(0).permutation(len(X))
+    scorer = HeldOutScorer(X, targets, kernels, order)
+    best: dict[tuple[str, str], Candidate] = {}
+    for candidate in sorted(found, key=lambda candidate: candidate.loss):
+        kernel = candidate.params["kernel"]
+        best.setdefault((candidate.kind, kernel if isinstance(kernel, str) else ""), candidate)
+
+    def batches(_: list[Candidate]) -> Iterator[Sequence[Proposal]]:
+        yield [Proposal(c.params["kernel"], c.params["scale"], c.params["C"], c.kind) for c in best.values()]
+        if 1 < X.shape[1] <= MOST_FEATURES:
+            sample = order[:SAMPLE]
+            yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
+
+    first, status = search(batches, scorer, monitor)
+    if status != CONVERGED or len(scorer.rows(SECOND)[0]) <= FIRST:
+        return first, targets.take(scorer.rows(FIRST)[1]), status
+    each = [min(first[k : k + len(FACTORS)], key=lambda c: c.loss) for k in range(0, len(first), len(FACTORS))]
+    found, status = search(nsmallest(FINALISTS, each, key=lambda c: c.loss), scorer.again, monitor)
+    return found, targets.take(scorer.rows(SECOND)[1]), status
