@@ -37,16 +37,14 @@ from rkhs._problem import Problem
 from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Multiple, Standardized, Sum, Tunable
 from rkhs.losses import Squared
-from rkhs.solvers._choose import StoredInSingle
-from rkhs.solvers._conjugate_gradients import ConjugateGradients
 
 FEWEST = 2000  # labels from which kernels are compared in this way
 SAMPLE = 1000  # labels whose evidence is maximized
 MOST_FEATURES = 60  # with more features the evidence of one length scale for each takes too long
-FIRST, SECOND, HELD_OUT = 3000, 10_000, 10_000  # rows from which candidates learn, and rows that they predict
-FACTORS = (1.0, 0.1, 0.01, 1e-3)  # on C: the evidence of a wrong kernel may underestimate the noise
+FIRST, SECOND, HELD_OUT = 3000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
+FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
-FINALISTS = 3
+FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,29 +72,19 @@ class HeldOutScorer:
         return self.order[: min(most, len(self.order) - held_out)], self.order[-held_out:]
 
     def __call__(self, proposal: Proposal) -> list[Candidate]:
-        """Return candidates for all C, which learn from `FIRST` rows."""
+        """Return the best candidate of several C, after learning from `FIRST` rows."""
         learned, held_out = self.rows(FIRST)
         kernel, subset = self.kernels(proposal.kernel, proposal.scale), self.targets.take(learned)
-        K, ones = kernel(self.X[learned]), np.ones((len(learned), 1))
-        b = np.hstack([ones, subset.target])
-        solved = []
-        for factor in FACTORS:
-            # S = K + diag(1 / (2 C w));  a = S^-1 (y - c) with 1'a = 0
-            S = K + np.diag(1 / (2 * proposal.C * factor * subset.weight))
-            try:
-                with single_blas():
-                    a = scipy.linalg.cho_solve(scipy.linalg.cho_factor(S, lower=True, check_finite=False), b)
-            except np.linalg.LinAlgError:
-                a = np.full(b.shape, np.nan)
-            c = a[:, 1:].sum(axis=0) / a[:, 0].sum()
-            solved.append((a[:, 1:] - np.outer(a[:, 0], c), c))
-        cross = gram(kernel, Evaluation(self.X[held_out]), Evaluation(self.X[learned]))
-        values = to_numpy(cross @ np.nan_to_num(np.hstack([a for a, _ in solved])))
-        values = values.reshape(len(held_out), len(FACTORS), -1)
-        return [
-            self._scored(proposal, proposal.C * factor, values[:, k] + solved[k][1], held_out)
-            for k, factor in enumerate(FACTORS)
-        ]
+        K, cross = kernel(self.X[learned]), gram(kernel, Evaluation(self.X[held_out]), Evaluation(self.X[learned]))
+        found: list[Candidate] = []
+        for factors in FACTORS:
+            Cs = [proposal.C * factor for factor in factors]
+            solved = [_fit(K, subset, C) for C in Cs]
+            values = to_numpy(cross @ np.hstack([a for a, _ in solved])).reshape(len(held_out), len(Cs), -1)
+            found += [self._scored(proposal, C, values[:, k] + solved[k][1], held_out) for k, C in enumerate(Cs)]
+            if found[-1].loss > found[-2].loss:
+                break
+        return [min(found, key=lambda candidate: candidate.loss)]
 
     def _scored(self, proposal: Proposal, C: float, values: Matrix, rows: Vector) -> Candidate:
         targets = self.targets.take(rows)
@@ -113,14 +101,26 @@ class HeldOutScorer:
         kernel = self.kernels(candidate.params["kernel"], candidate.params["scale"])
         term = Term(Evaluation(self.X[learned]), Squared(), subset.target, C * subset.weight)
         atol = settled(term, candidate.loss * subset.target.shape[1])
-        solver = StoredInSingle(ConjugateGradients())
-        f = Problem(kernel, [term], Constant()).solve(solver, tol=1e-4, atol=atol).function
+        f = Problem(kernel, [term], Constant()).solve(tol=1e-3, atol=atol).function
         values = to_numpy(f(self.X[held_out])).reshape(len(held_out), -1)
         proposal = Proposal(candidate.params["kernel"], candidate.params["scale"], C, candidate.kind)
         return [self._scored(proposal, C, values, held_out)]
 
 
-SETTLED = 1e-3  # duality gap of a large problem, relative to the losses of as many new rows
+def _fit(K: Matrix, targets: ScoringTargets, C: float) -> tuple[Matrix, Vector]:
+    """Return the coefficients a (l, q) and the intercepts (q,) of the squared loss, for the kernel matrix K (l, l).
+
+    With S = K + diag(1 / (2 C w)) they solve S a + c = y, 1'a = 0.  NaN is returned if S is not positive definite.
+    """
+    b = np.hstack([np.ones((len(K), 1)), targets.target])
+    with single_blas():
+        factor, failed = scipy.linalg.lapack.dpotrf(K + np.diag(1 / (2 * C * targets.weight)), lower=1)
+        a = scipy.linalg.lapack.dpotrs(factor, b, lower=1)[0] if not failed else np.full(b.shape, np.nan)
+    c = a[:, 1:].sum(axis=0) / a[:, 0].sum()
+    return a[:, 1:] - np.outer(a[:, 0], c), c
+
+
+SETTLED = 2e-3  # duality gap of a large problem, relative to the losses of as many new rows
 
 
 def settled(term: Term, loss: float) -> float:
@@ -149,7 +149,9 @@ class EvidenceLearner:
         weight = Tunable(start=C) * self.targets.weight
         term = Term(Evaluation(self.X), Squared(), self.targets.target, weight)
         with single_blas():
-            tuned = Problem(kernel, [term], Constant()).tune(starts=1, functionals=SAMPLE, iterations=100)
+            tuned = Problem(kernel, [term], Constant()).tune(
+                starts=1, functionals=SAMPLE, iterations=100 if C is None else 40
+            )
         C = tuning_of(tuned).parameters["terms[0].weight"]
         variance = self.kernels.variance(tuned.kernel)
         return Proposal(self.kernels(tuned.kernel, 1.0), 1.0, C * variance, SCALES), tuned.kernel, C
@@ -184,9 +186,10 @@ def chosen(
     for candidate in sorted(found, key=lambda candidate: candidate.loss):
         kernel = candidate.params["kernel"]
         best.setdefault((candidate.kind, kernel if isinstance(kernel, str) else ""), candidate)
+    proposed = list(best.values())[:FINALISTS]
 
     def batches(_: list[Candidate]) -> Iterator[Sequence[Proposal]]:
-        yield [Proposal(c.params["kernel"], c.params["scale"], c.params["C"], c.kind) for c in best.values()]
+        yield [Proposal(c.params["kernel"], c.params["scale"], c.params["C"], c.kind) for c in proposed]
         if 1 < X.shape[1] <= MOST_FEATURES:
             sample = order[:SAMPLE]
             yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
@@ -194,6 +197,9 @@ def chosen(
     first, status = search(batches, scorer, monitor)
     if status != CONVERGED or len(scorer.rows(SECOND)[0]) <= FIRST:
         return first, targets.take(scorer.rows(FIRST)[1]), status
-    each = [min(first[k : k + len(FACTORS)], key=lambda c: c.loss) for k in range(0, len(first), len(FACTORS))]
-    found, status = search(nsmallest(FINALISTS, each, key=lambda c: c.loss), scorer.again, monitor)
+    best_of_all = nsmallest(FINALISTS, first, key=lambda c: c.loss)
+    near = [candidate for candidate in best_of_all if candidate.loss <= NEAR * best_of_all[0].loss]
+    if len(near) == 1:
+        return near, targets.take(scorer.rows(FIRST)[1]), status
+    found, status = search(near, scorer.again, monitor)
     return found, targets.take(scorer.rows(SECOND)[1]), status
