@@ -73,7 +73,7 @@ def test_landmarks_of_thirty_functionals_against_the_judge(weight):
 
 
 @pytest.mark.every
-@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(4)], ids=["exact", "landmarks"])
+@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(4), rkhs.FourierGrid()], ids=repr)
 @pytest.mark.parametrize(("targets", "weight"), [(1e160, 1.0), (1e100, 1e120), (1e-200, 1.0), (1e-150, 1e-10)])
 def test_targets_beyond_the_range_of_numbers_are_refused(targets, weight, approximation):
     """J was infinite, or zero, and f = 0 was said to be the minimum."""

@@ -8,7 +8,7 @@ import pytest
 import rkhs
 from rkhs._finite import monitor, sums
 from rkhs._finite.monitor import Monitor
-from rkhs._finite.sums import FeatureSums, grouped
+from rkhs._finite.sums import FeatureSums
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(7, 3))
@@ -122,19 +122,6 @@ def test_the_rows_are_looked_at_once(monkeypatch):
     once, seen[:] = sum(seen), []
     problem(rkhs.Squared(), SPANS["values"]).grid({0: [1.0, 2.0, 3.0], (1, 2): [0.1, 0.2]}, held_out={0: FOLDS})
     assert sum(seen) == once
-
-
-def test_groups_of_rows():
-    folds = [without(fold, 1.0) for fold in FOLDS]
-    shares, factors = grouped(folds)
-    assert shares.shape == (40, 4)  # three folds, and the rows of none
-    for factor, fold in zip(factors, folds, strict=True):
-        np.testing.assert_array_equal(shares @ factor, fold)
-
-
-def test_terms_agree_on_the_number_of_folds():
-    with pytest.raises(ValueError, match="same number of folds"):
-        problem(rkhs.Squared(), SPANS["waves"]).grid({}, held_out={0: FOLDS, 1: FOLDS[:2]})
 
 
 def test_progress_is_shown_cell_by_cell(monkeypatch):

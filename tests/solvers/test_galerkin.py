@@ -142,24 +142,6 @@ def test_elimination_against_the_whole(seen):
     assert np.all(np.abs(margin[inside]) < 1e-7)
 
 
-@pytest.mark.parametrize("interruption", [None, KeyboardInterrupt])
-def test_a_stop_keeps_all_outputs(interruption):
-    """The best iterate is that of all outputs, not of the one that was worst."""
-
-    def stop(record):
-        if record.iteration == 3 and interruption is not None:
-            raise interruption
-        return record.iteration == 3
-
-    target = np.where(np.arange(12)[:, None] % 3 == np.arange(3), 1.0, -1.0)
-    whole = problem(rkhs.SquaredHinge(), target=target)
-    stopped, solved = whole.solve(rkhs.solvers.Galerkin(), callback=stop), whole.solve(rkhs.solvers.Galerkin())
-    assert stopped.status == ("stopped by the callback" if interruption is None else "interrupted")
-    assert stopped.function(Z).shape == (7, 3)
-    assert stopped.primal < 1.2 * solved.primal
-    assert stopped.relative_gap > solved.relative_gap
-
-
 # Ten classes at once: what they cost in columns, and that their certificates are true.
 
 

@@ -5,8 +5,6 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import rkhs
 from rkhs._finite.basis import joined
@@ -142,15 +140,6 @@ def test_copies_and_files_have_the_same_deviations(name, tmp_path):
     for again in (pickle.loads(pickle.dumps(model)), rkhs.load(tmp_path / "model.skops")):
         for found, right in zip(*(m.predict(Z[:, :2], return_std=True) for m in (again, model)), strict=True):
             np.testing.assert_allclose(found, right, rtol=1e-9)
-
-
-def test_it_is_a_gaussian_process_of_scikit_learn():
-    own = rkhs.Landmarks(rkhs.Evaluation(X))
-    ours = rkhs.InvariantRegressor(C=5.0, scale=1.2, nu=0.0, fit_intercept=False, approximation=own).fit(X, Y)
-    square = ours.solution_.posterior.amplitude**2
-    kernel = ConstantKernel(square) * RBF(1.2) + WhiteKernel(square / (2 * 5.0))
-    theirs = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(X, Y)
-    np.testing.assert_allclose(ours.predict(Z, return_std=True)[1], theirs.predict(Z, return_std=True)[1], atol=1e-6)
 
 
 def test_a_search_has_the_spread_of_its_best_machine():
