@@ -201,7 +201,14 @@ SAVED = {
     for name, model in (EXACT | SPANNED | QUANTILES | ORDERED).items()
     if name != "VirtualSampleSVC"  # a lambda has no name by which a file could be opened
 }
+MOONS = make_moons(150, noise=0.1, random_state=0)
 SAVED |= {
+    **{
+        f"{count} labels and graphs": lambda count=count: rkhs.InvariantClassifierCV(scales="median").fit(
+            MOONS[0], np.where(np.arange(150) < count, MOONS[1], -1)
+        )
+        for count in (4, 15)
+    },
     "metric": lambda: rkhs.InvariantRegressor(scale="agop").fit(TABLE, STEPS),
     "slopes": lambda: rkhs.InvariantRegressor(C=10.0, scale=1.0).fit(TABLE, STEPS, gradients=TABLE),
     "observed": lambda: rkhs.FunctionalRegressor(scale=1.0).fit(OBSERVED),
@@ -216,5 +223,9 @@ def test_models_are_saved(name, tmp_path):
     rkhs.save(model, tmp_path / "model.skops")
     for again in (rkhs.load(tmp_path / "model.skops"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
-        for attribute in ("metric_", "C_", "thresholds_", "best_params_"):
+        if hasattr(model, "decision_function"):
+            np.testing.assert_array_equal(again.decision_function(TABLE), model.decision_function(TABLE))
+        if "graphs" in name:
+            np.testing.assert_allclose(again.predict_proba(TABLE), model.predict_proba(TABLE), atol=1e-6)
+        for attribute in ("metric_", "C_", "thresholds_", "best_params_", "selection_report_"):
             np.testing.assert_equal(getattr(again, attribute, None), getattr(model, attribute, None))

@@ -14,7 +14,7 @@ from rkhs.solvers._recycling import SearchSubspace
 from rkhs.solvers._reduced import Elimination, reduced
 
 RNG = np.random.default_rng(4)
-X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
+X = RNG.standard_normal((60, 3))
 LABELS = np.where(X[:12, 0] + 0.4 * RNG.standard_normal(12) > 0, 1.0, -1.0)
 SPACES = (
     (rkhs.Gaussian(1.5), None),
