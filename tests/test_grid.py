@@ -177,10 +177,7 @@ test_what_is_refused = refused(
         r"A fold of Term\(.* leaves out rows that do not exist: \[99\] of \d+",
     ),
     *((lambda w=w: problem().path(0, [1.0, w]), "finite and nonnegative, got") for w in (-1.0, np.nan, np.inf)),
-    (
-        lambda: problem().grid({0: [1.0], (0, 1): [1.0]}),
-        r"one axis of weights at most, got the terms \[0, 0, 1\]",
-    ),
+    (lambda: problem().grid({0: [1.0], (0, 1): [1.0]}), r"one axis of weights at most, got the terms \[0, 0, 1\]"),
 )
 
 

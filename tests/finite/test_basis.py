@@ -89,10 +89,7 @@ def test_what_linear_functions_do_not_feel_is_zero(name, shift):
 
 @pytest.mark.parametrize("name", FLAT)
 def test_nothing_runs_away_along_rounding(name):
-    terms = [
-        rkhs.Term(FLAT[name], rkhs.Squared(), 0.5),
-        rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), SIDES),
-    ]
+    terms = [rkhs.Term(FLAT[name], rkhs.Squared(), 0.5), rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), SIDES)]
     solution = rkhs.Problem(rkhs.Gaussian(1.0), terms, rkhs.Polynomials(1)).solve()
     assert solution.status == "converged"
     assert np.max(np.abs(solution.function(X))) < 100

@@ -21,8 +21,7 @@ OPTIONS = {"scale": 1.0, "C": 10.0, "invariance": None}
 
 
 @pytest.mark.parametrize(
-    ("shape", "order", "sign"),
-    [("increasing", 1, 1), ("convex", 2, 1), ("concave", 2, -1), ("decreasing", 1, -1)],
+    ("shape", "order", "sign"), [("increasing", 1, 1), ("convex", 2, 1), ("concave", 2, -1), ("decreasing", 1, -1)]
 )
 def test_one_feature_is_proved_and_true(shape, order, sign):
     estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: shape}).fit(X, y)

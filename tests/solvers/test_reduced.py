@@ -84,10 +84,7 @@ Y = np.where(X[:, 0] > 0, 1.0, -1.0)
 
 
 def summed(loss, basis):
-    terms = [
-        rkhs.Term(rkhs.Evaluation(X), loss, Y, 3.0),
-        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
-    ]
+    terms = [rkhs.Term(rkhs.Evaluation(X), loss, Y, 3.0), rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)]
     space = LandmarkSpace(rkhs.Gaussian(1.0), rkhs.Evaluation(X[:15]))
     return FeatureTerms(FeatureSums.of(space, basis, terms, None)).weighted()
 
