@@ -224,7 +224,7 @@ test_what_is_refused = refused(
     ),
     *(
         (
-            lambda model=model, given=given: clone(model).set_params(**given).fit(EIGHT, [1, 2, 1, 3, 2, 1, 3, 2]),
+            lambda model=model, given=given: clone(model).set_params(**given).fit(EIGHT, STEPS),
             message,
         )
         for model in ORDERED.values()

@@ -1,7 +1,5 @@
 """InvSVM: the papers' figure, agreement with SVC and with the problem written by hand, labels, knowledge, weights."""
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_blobs, make_moons
@@ -159,16 +157,6 @@ def test_they_are_calibrated():
     p = model.predict_proba(X)[:, 1]
     assert np.abs(p - truth).mean() < 0.1
     assert log_loss(y, p) < log_loss(y, np.full(300, y.mean())) - 0.05
-
-
-def test_they_survive_a_pickle_before_and_after(blobs):
-    X, y = blobs
-    model = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, y)
-    before = pickle.loads(pickle.dumps(model))
-    p = model.predict_proba(X)
-    after = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(before.predict_proba(X), p)
-    np.testing.assert_array_equal(after.predict_proba(X), p)
 
 
 def test_not_converged_is_a_warning():

@@ -343,12 +343,6 @@ def test_a_shape_that_holds_by_itself_needs_no_points():
     assert estimator.shape_certificate_.points == 0
 
 
-def test_saved_and_opened(tmp_path):
-    estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
-    rkhs.save(estimator, tmp_path / "model")
-    assert rkhs.load(tmp_path / "model").shape_certificate_.proved
-
-
 def test_proofs_keep_a_time_limit():
     """What is not proved when it is over is told as open; the fit itself is whole."""
     X = np.random.default_rng(0).uniform(-1, 1, (60, 5))

@@ -1,10 +1,7 @@
 """Variances in a span: of the whole space where the landmarks are the functionals, of the finite model elsewhere."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import rkhs
 from rkhs._finite.basis import joined
@@ -122,24 +119,6 @@ def test_machines(device):
     for rows in (slice(0, 10), slice(10, 25)):
         stream.partial_fit(X[rows], Y[rows])
     np.testing.assert_allclose(stream.predict(Z, return_std=True)[1], exact, rtol=1e-6)
-
-
-COPIED = {
-    "landmarks": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.Landmarks(rkhs.Evaluation(X[:8, :2]))),
-    "features": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.FourierFeatures(20)),
-    "grid": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.FourierGrid(1e-4)),
-    "a search on a grid": rkhs.InvariantRegressorCV(kernel="gaussian", approximation=rkhs.FourierGrid(1e-4)),
-}
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("name", COPIED)
-def test_copies_and_files_have_the_same_deviations(name, tmp_path):
-    model = clone(COPIED[name]).fit(X[:, :2], Y)
-    rkhs.save(model, tmp_path / "model.skops")
-    for again in (pickle.loads(pickle.dumps(model)), rkhs.load(tmp_path / "model.skops")):
-        for found, right in zip(*(m.predict(Z[:, :2], return_std=True) for m in (again, model)), strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-9)
 
 
 def test_a_search_has_the_spread_of_its_best_machine():
