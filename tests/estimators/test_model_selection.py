@@ -564,18 +564,6 @@ def test_graphs_in_regression():
     assert -model.best_score_ == pytest.approx(np.mean(np.square(errors)), rel=1e-5)
 
 
-def test_graphs_of_several_outputs():
-    X, Y = moons_with_targets()
-    few = np.where(np.arange(300)[:, None] < 20, Y, np.nan)
-    common = {"kernel": GraphKernel(NeighborGraph.of(X), cutoff=0.01), "C": 100.0, "invariance": None, "nu": 0}
-    common |= {"loss": "squared", "unlabeled": np.nan, "tol": 1e-8}
-    both = rkhs.InvariantRegressor(**common).fit(X, few)
-    assert both.score(X[20:], Y[20:]) > 0.9
-    for k in range(2):
-        one = rkhs.InvariantRegressor(**common).fit(X, few[:, k])
-        np.testing.assert_allclose(both.predict(X)[:, k], one.predict(X), atol=1e-6)
-
-
 def test_the_least_C_of_equals_is_taken():
     one, other, third = (scored([loss] * 3, C=C) for C, loss in ((1.0, 2.0), (10.0, 1.0005), (100.0, 1.0)))
     assert choice_of(third, other, one).best is other

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -240,18 +239,6 @@ def test_a_graph_of_three_thousand_nodes():
     np.testing.assert_allclose(found.function(points[rows]), K @ a, atol=1e-8)
 
 
-@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["no basis", "Constant"])
-def test_leaving_out_is_solving_again(way, basis):
-    whole = problem(kernel_of(), rkhs.Squared(), basis)
-    found = whole.leave_out()
-    assert found.exact
-    labels, rest = whole.terms[0], whole.terms[1:]
-    for i in range(12):
-        weight = np.where(np.arange(12) == i, 0.0, labels.weights()[:, 0])
-        again = replace(whole, terms=[labels.changed(weight=weight), *rest]).solve(tol=1e-12).function
-        assert found.predictions[0][i] == pytest.approx(again(X[LABELED[[i]]])[0], abs=1e-8)
-
-
 def test_factors_are_tuned():
     """The derivative in the logarithm of a factor is the multiple itself."""
     kernel = kernel_of()
@@ -260,10 +247,3 @@ def test_factors_are_tuned():
     tuned = rkhs.Problem(rkhs.Tunable() * kernel, [term]).tune(prior=None).kernel
     assert isinstance(tuned.kernel, GraphKernel)
     assert 0 < tuned.factor < np.inf
-
-
-def test_functions_are_saved(tmp_path):
-    f = problem(kernel_of(), rkhs.Squared()).solve().function
-    rkhs.save(f, tmp_path / "f.rkhs")
-    points = np.concatenate([X[:5], NEW])
-    np.testing.assert_array_equal(rkhs.load(tmp_path / "f.rkhs")(points), f(points))

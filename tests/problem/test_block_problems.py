@@ -120,21 +120,6 @@ def test_a_fallback_does_not_return_less_than_it_started_from():
     assert problem.solve(Fallback(rkhs.solvers.ADMM(40), Worse(), 40, False), tol=1e-9).primal == alone.primal
 
 
-def test_a_ball_of_radius_zero_is_the_hinge():
-    hinge = [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), Y, 5.0)]
-    for basis in BASES:
-        robust, plain = (rkhs.Problem(KERNEL, t, basis).solve(tol=1e-7) for t in (margins(0.0), hinge))
-        assert robust.primal == pytest.approx(plain.primal, rel=1e-6)
-
-
-def test_vectors_of_one_functional_have_the_scalar_loss():
-    for phi in SMOOTH + KINKED:
-        values = [rkhs.Term(rkhs.Evaluation(X), loss, 3 * Y, 5.0) for loss in (rkhs.GroupNorm(phi, 1), phi)]
-        one, other = (rkhs.Problem(KERNEL, [t], rkhs.Constant()).solve(tol=1e-7) for t in values)
-        assert one.status == "converged"
-        assert one.primal == pytest.approx(other.primal, rel=1e-6)
-
-
 @pytest.mark.parametrize("terms", [field_terms(rkhs.Absolute()), margins(0.3), margins(2.0)], ids=str)
 @pytest.mark.parametrize("solver", [rkhs.solvers.NonlinearCG(), rkhs.solvers.Galerkin()], ids=repr)
 def test_bounds_hold_before_convergence(solver, terms):

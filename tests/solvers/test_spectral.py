@@ -150,24 +150,6 @@ def test_weights_of_zero_and_missing_targets(loss):
     assert other.primal == pytest.approx(found.primal, rel=1e-8)
 
 
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic()], ids=repr)
-def test_grids_of_weights_and_folds(loss):
-    X = POINTS[2]
-    labels = rkhs.Term(rkhs.Evaluation(X), loss, target(X, loss), 1.0)
-    flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
-    folds = [np.arange(0, 5), np.arange(len(X)) >= 20, np.linspace(0, 2, len(X))]
-    approximate, exact = problems(KERNELS[2], [labels, flat], rkhs.Constant())
-    options = {"weights": {labels: [1.0, 30.0], flat: [0.0]}, "held_out": {labels: folds}, "tol": 1e-8}
-    found, right = approximate.grid(**options), exact.grid(**options)
-    assert found.shape == right.shape == (2, 1, 3)
-    for one, other in zip(found.flat, right.flat, strict=True):
-        assert one.status == "converged"
-        assert one.primal == pytest.approx(other.primal, rel=1e-6)
-        np.testing.assert_allclose(one.function(X), other.function(X), atol=2e-3)
-    with pytest.raises(ValueError, match="posterior"):
-        found[0, 0, 0].posterior  # noqa: B018
-
-
 @pytest.mark.parametrize("size", [1e-6, 1e6], ids=["small targets", "large targets"])
 @pytest.mark.parametrize(
     "unit", [pytest.param(1e-6, marks=pytest.mark.slow), 1e6], ids=["small points", "large points"]
