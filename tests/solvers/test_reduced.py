@@ -14,7 +14,6 @@ from rkhs.solvers import _features
 from rkhs.solvers._features import solve
 from rkhs.solvers._reduced import reduced, value
 
-RNG = np.random.default_rng(3)
 LOSSES = [loss for loss in problems.LOSSES if not loss.quadratic]
 
 
