@@ -256,26 +256,6 @@ def test_thin_plates_of_order_4_in_five_dimensions_far_away(count):
     honest(problem, problem.solve())
 
 
-@pytest.mark.parametrize("weight", [1.0, 1e4])
-def test_thin_plates_at_the_time_of_a_clock(weight):
-    x = np.linspace(0, 100, 40)
-    y = np.sin(x / 10) + 0.05 * x
-    far = x + 1.7e9
-    near = far - 1.7e9  # the same points, as far as they are known
-
-    def solved(points):
-        term = rkhs.Term(rkhs.Evaluation(points[:, None]), rkhs.Squared(), y, weight)
-        problem = rkhs.Problem(rkhs.ThinPlate(3), [term])
-        return problem, problem.solve(tol=1e-7)
-
-    (problem, here), (moved, there) = solved(near), solved(far)
-    assert here.status == there.status == CONVERGED
-    assert there.primal == pytest.approx(here.primal, rel=1e-7)
-    np.testing.assert_allclose(there.function(far[:, None]), here.function(near[:, None]), atol=1e-6)
-    honest(problem, here)
-    honest(moved, there)
-
-
 # A basis that does it alone.
 
 

@@ -74,21 +74,6 @@ def test_monotone_is_a_one_sided_loss_on_signed_slopes():
     assert_allclose(plane, [[0, 1, 0], [0, 1, 0], [0, 0, -1], [0, 0, -1]])
 
 
-def test_monotone_makes_a_fit_monotone():
-    rng = np.random.default_rng(0)
-    X = np.sort(rng.uniform(0, 1, (40, 1)), axis=0)
-    y = X[:, 0] + 0.3 * rng.standard_normal(40)
-    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=y, weight=10.0)
-    grid = np.linspace(0, 1, 40)[:, None]
-    knowledge = Monotone({0: +1})
-    rises = rkhs.Term(knowledge(grid), knowledge.loss, weight=100.0)
-    kernel = rkhs.Gaussian(scale=0.1)
-    plain = rkhs.Problem(kernel, [labels], rkhs.Constant()).solve().function(grid)
-    monotone = rkhs.Problem(kernel, [labels, rises], rkhs.Constant()).solve().function(grid)
-    assert np.diff(plain).min() < -0.05
-    assert np.diff(monotone).min() > -0.005
-
-
 def test_jitter_is_the_expected_change_of_f():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5, 3))
