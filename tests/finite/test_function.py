@@ -122,22 +122,6 @@ def test_local_averages_of_ones_own():
     np.testing.assert_allclose(average, 2 * np.exp(-0.005) * np.sin(x) - x * y, atol=1e-6)
 
 
-def test_functions_of_ones_own_in_a_problem():
-    """(G + 1/2) a + P c = b and P'a = 0, with P the values and slopes of the functions."""
-    b = rng.standard_normal(family.size)
-    terms = [
-        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), b[:5]),
-        rkhs.Term(rkhs.Gradient(Y), rkhs.Squared(), b[5:].reshape(4, 2)),
-    ]
-    g = rkhs.Problem(kernel, terms, basis=waves).solve(tol=1e-10).function
-    P = np.concatenate([waves.values(X), np.swapaxes(waves.gradient(Y), 1, 2).reshape(8, 2)])
-    G = rkhs.gram(kernel, family).dense()
-    saddle = np.block([[G + np.eye(13) / 2, P], [P.T, np.zeros((2, 2))]])
-    solution = np.linalg.solve(saddle, np.concatenate([b, np.zeros(2)]))
-    np.testing.assert_allclose(g.basis_coefficients, solution[13:], atol=1e-4)
-    np.testing.assert_allclose(g(X), (G @ solution[:13] + P @ solution[13:])[:5], atol=1e-4)
-
-
 def test_bases_of_sums():
     one = rkhs.Polynomials(1)
     g = rkhs.Function(kernel, rkhs.Evaluation(X), np.ones(5), one, [1.0, 2.0, 3.0])

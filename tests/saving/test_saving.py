@@ -2,9 +2,7 @@
 
 import io
 import json
-import os
 import pickle
-import subprocess
 import sys
 from dataclasses import dataclass
 from zipfile import ZipFile
@@ -153,15 +151,6 @@ def test_round_trip_of_polynomials_around_the_points(kernel, basis, tmp_path):
 def test_notes_are_read_without_the_model(tmp_path):
     rkhs.save(machine(), tmp_path / "model.skops", notes={"target": "y"})
     assert notes_of(tmp_path / "model.skops")["notes"] == {"target": "y"}
-
-
-@pytest.mark.slow
-def test_another_process_opens_it(tmp_path):
-    fitted = machine().fit(X, Y)
-    rkhs.save(fitted, tmp_path / "model.skops")
-    code = f"import rkhs, numpy as np; print(rkhs.load({str(tmp_path / 'model.skops')!r}).predict(np.zeros((1, 4)))[0])"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
-    assert found.stdout.strip() == str(fitted.predict(np.zeros((1, 4)))[0])
 
 
 @pytest.mark.parametrize("settings", [{}, {"invariance": "gradient", "Cs": [1.0, 10.0], "nus": [0.0, 0.1], "cv": 2}])
