@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from clocks import ticking
 from rkhs._shapes.claims import Claim, parse_shape
-from rkhs._shapes.fitting import ConstrainedLeastSquares, Constraint, evenly, warn_of_cost
+from rkhs._shapes.fitting import ConstrainedLeastSquares, Constraint, warn_of_cost
 from rkhs._shapes.proofs import BranchAndBound, prove
 from rkhs.invariances import Monotone
 
@@ -135,13 +135,6 @@ def test_what_is_left_is_mended_by_a_tilt(tilt):
     assert certificate.tilted[0] > 0
     x = np.linspace(X.min(), X.max(), 10_000)[:, None]
     assert estimator.predict_gradient(x).min() >= 0
-
-
-def test_even_points():
-    points = evenly(200, 3)
-    assert points.min() >= 0
-    assert points.max() < 1
-    np.testing.assert_allclose(points.mean(axis=0), 0.5, atol=0.02)
 
 
 @pytest.mark.every
