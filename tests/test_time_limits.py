@@ -417,6 +417,7 @@ def stopping(iteration, how):
     return callback
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("how", ["stopped by the callback", "interrupted"])
 @pytest.mark.parametrize("solver", ["auto", *campaign.SOLVERS])
 def test_a_stopped_solve_has_all_outputs(solver, how):
