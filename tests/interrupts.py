@@ -293,10 +293,7 @@ def fitted(model, X, y):
 
 
 def problem(loss, target, basis=True, approximation=None):
-    terms = [
-        rkhs.Term(rkhs.Evaluation(X), loss, target, 10.0),
-        rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
-    ]
+    terms = [rkhs.Term(rkhs.Evaluation(X), loss, target, 10.0), rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)]
     return rkhs.Problem(rkhs.Gaussian(0.5), terms, rkhs.Constant() if basis else None, approximation=approximation)
 
 

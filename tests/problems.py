@@ -6,7 +6,7 @@ example) are drawn again.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import combinations_with_replacement
 
@@ -16,6 +16,7 @@ import scipy.linalg
 import scipy.optimize
 
 import rkhs
+from rkhs._backend.arrays import to_numpy
 from rkhs._gram.matrix import GramMatrix
 
 LOSSES = (
@@ -303,3 +304,30 @@ def _independent(P):
 def reference(seed):
     """cvxpy's solution of the random problem of a seed."""
     return cvxpy_solution(case(seed).problem, case(seed).probes)
+
+
+def cell_problem(whole, weights, held_out, index):
+    """The problem of one cell of a grid: factors on the weights of terms, and on the rows of its fold."""
+    factors = dict.fromkeys(range(len(whole.terms)), 1.0)
+    for (axis, values), place in zip(weights.items(), index, strict=False):
+        for k in axis if isinstance(axis, tuple) else (axis,):
+            factors[k] = factors[k] * values[place]
+    for k, folds in (held_out or {}).items():
+        fold = np.asarray(folds[index[-1]])
+        rows = fold if fold.dtype.kind == "f" else np.where(np.isin(np.arange(whole.terms[k].size), fold), 0.0, 1.0)
+        factors[k] = factors[k] * rows
+    terms = [t.changed(weight=factors[k] * to_numpy(t.weights())[:, 0]) for k, t in enumerate(whole.terms)]
+    return replace(whole, terms=terms)
+
+
+def check_cells(whole, weights, held_out=None, rel=1e-7, tol=1e-8, exact=1e-9, found=None, at=None, atol=0.0):
+    """Check that each cell of a grid is the solution of its own problem; return the grid, or the one that was found."""
+    found = np.asarray(whole.grid(weights, held_out, tol=tol) if found is None else found, dtype=object)
+    for index, own in np.ndenumerate(found):
+        alone = cell_problem(whole, weights, held_out, index).solve(tol=exact)
+        assert own.status == "converged"
+        np.testing.assert_allclose(to_numpy(own.certificate.primal), to_numpy(alone.certificate.primal), rtol=rel)
+        assert own.span == alone.span
+        if at is not None:
+            np.testing.assert_allclose(own.function(at), alone.function(at), atol=atol)
+    return found

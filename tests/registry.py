@@ -148,8 +148,7 @@ KERNELS = {
         stationary=False,
     ),
     "Pullback of ThinPlate": KernelCase(
-        lambda d: rkhs.ThinPlate(3) @ _matrix(d),
-        lambda d: oracle.pullback(oracle.thin_plate(3, 3), _matrix(d)),
+        lambda d: rkhs.ThinPlate(3) @ _matrix(d), lambda d: oracle.pullback(oracle.thin_plate(3, 3), _matrix(d))
     ),
     "Pullback of sum of products": KernelCase(
         lambda d: (rkhs.Gaussian() * rkhs.kernels.Linear() + rkhs.Matern(2.5)) @ _matrix(d),
@@ -270,16 +269,11 @@ def _sparse(X):
 FAMILIES = {
     "Evaluation": FamilyCase(rkhs.Evaluation, _evaluation, 0),
     "Difference": FamilyCase(
-        lambda X: rkhs.Difference(X, _next(X)),
-        _each(lambda i, t, d: [(1.0, i, ()), (-1.0, (i + 1) % t, ())]),
-        0,
+        lambda X: rkhs.Difference(X, _next(X)), _each(lambda i, t, d: [(1.0, i, ()), (-1.0, (i + 1) % t, ())]), 0
     ),
     "GraphDifference": FamilyCase(
         lambda X: rkhs.functionals.GraphDifference(X, edges=[[1, 0], [0, len(X) - 1]], weights=[0.5, 2.0]),
-        lambda t, d: [
-            [(0.5**0.5, 1, ()), (-(0.5**0.5), 0, ())],
-            [(2.0**0.5, 0, ()), (-(2.0**0.5), t - 1, ())],
-        ],
+        lambda t, d: [[(0.5**0.5, 1, ()), (-(0.5**0.5), 0, ())], [(2.0**0.5, 0, ()), (-(2.0**0.5), t - 1, ())]],
         0,
     ),
     "Average": FamilyCase(
@@ -310,12 +304,7 @@ FAMILIES = {
     ),
     "coefficients": FamilyCase(
         lambda X: _mixing(1, X.shape[0])[0] * rkhs.Evaluation(X) + _mixing(2, X.shape[0])[1] * rkhs.Laplacian(X),
-        _each(
-            lambda i, t, d: [
-                (_mixing(1, t)[0, i], i, ()),
-                *((_mixing(2, t)[1, i], i, (a, a)) for a in range(d)),
-            ]
-        ),
+        _each(lambda i, t, d: [(_mixing(1, t)[0, i], i, ()), *((_mixing(2, t)[1, i], i, (a, a)) for a in range(d))]),
         2,
     ),
     "coefficients of rows": FamilyCase(
@@ -329,9 +318,7 @@ FAMILIES = {
         1,
     ),
     "Derivative, second": FamilyCase(
-        lambda X: rkhs.Derivative(X, axes=[0, X.shape[1] - 1]),
-        _each(lambda i, t, d: [(1.0, i, (0, d - 1))]),
-        2,
+        lambda X: rkhs.Derivative(X, axes=[0, X.shape[1] - 1]), _each(lambda i, t, d: [(1.0, i, (0, d - 1))]), 2
     ),
     "Hessian": FamilyCase(rkhs.Hessian, _hessian, 2),
     "Jet": FamilyCase(rkhs.functionals.Jet, _jet, 1),
@@ -342,9 +329,7 @@ FAMILIES = {
         2,
     ),
     "sparse W @ stack": FamilyCase(
-        _sparse,
-        lambda t, d: _mixed(np.maximum(_mixing(4, 2 * t), 0.0), _evaluation(t, d) + _laplacian(t, d)),
-        2,
+        _sparse, lambda t, d: _mixed(np.maximum(_mixing(4, 2 * t), 0.0), _evaluation(t, d) + _laplacian(t, d)), 2
     ),
 }
 

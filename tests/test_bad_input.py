@@ -566,8 +566,7 @@ def test_a_sparse_matrix_of_edges_and_a_loop():
     """A loop (i, i) is the zero functional; a symmetric matrix has each edge once."""
     W = scipy.sparse.coo_array(([4.0, 4.0, 9.0], ([0, 2, 5], [2, 0, 5])), shape=(6, 6))
     np.testing.assert_array_equal(
-        GraphDifference(X, W)(rkhs.Polynomials(1)),
-        2 * rkhs.Difference(X[:1], X[2:3])(rkhs.Polynomials(1)),
+        GraphDifference(X, W)(rkhs.Polynomials(1)), 2 * rkhs.Difference(X[:1], X[2:3])(rkhs.Polynomials(1))
     )
     assert not GraphDifference(X, [[3, 3]])(rkhs.Polynomials(2)).any()
 

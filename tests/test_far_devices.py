@@ -96,13 +96,6 @@ def test_every_solver_leaves_numbers_where_they_are(far, loss, solver):
     assert found.function.compress(1e-9).functionals.size <= X.size + 20
 
 
-def test_values_at_points_of_numpy_are_of_numpy(far):
-    f = problem(rkhs.Squared(), **FAR).solve().function
-    assert np.asarray(f(Z)).shape == (5,)
-    assert np.asarray(rkhs.Gradient(Z)(f)).shape == (5, 3)
-    assert f(PROBES).device == PROBES.device
-
-
 @pytest.mark.parametrize(
     "kernel",
     [rkhs.Matern(2.5, 2.0), rkhs.kernels.Polyharmonic(3), rkhs.Gaussian(1.0) * rkhs.kernels.Linear()],
@@ -145,12 +138,7 @@ SEARCHES = {
 def test_searches_choose_the_same_there(far, name):
     classes = np.argmax(X, axis=1)
     classes[30:] = -1
-    grids = {
-        "Cs": [1.0, 10.0],
-        "nus": [0.0, 0.1] if name != "auto" else [0.0, 1e3],
-        "cv": 3,
-        "tol": 1e-8,
-    }
+    grids = {"Cs": [1.0, 10.0], "nus": [0.0, 0.1] if name != "auto" else [0.0, 1e3], "cv": 3, "tol": 1e-8}
     found, expected = (
         rkhs.InvariantClassifierCV(**SEARCHES[name], **grids, **where).fit(X, classes) for where in (THERE, {})
     )

@@ -109,6 +109,10 @@ KERNELS = [
     rkhs.Polynomial(3),
     rkhs.kernels.Polyharmonic(3),
     rkhs.kernels.Polyharmonic(4),
+    rkhs.ThinPlate(4),
+    rkhs.Gaussian((1.5, 2.0, 2.5, 3.0)),
+    rkhs.Gaussian(2.0) + 0.5 * rkhs.kernels.Linear() + rkhs.Matern(1.5, 3.0),
+    (rkhs.Gaussian() + 0.25 * rkhs.Polynomial(2)) @ np.eye(4)[::-1],
 ]
 
 

@@ -55,7 +55,6 @@ def test_an_old_name_says_the_new_one(old):
 
 
 @pytest.mark.every
-@pytest.mark.every
 @pytest.mark.parametrize(
     ("module", "old", "new"),
     [(module, *pair) for module, moved in ((rkhs.solvers, SOLVERS), (rkhs.extend, EXTEND)) for pair in moved.items()],

@@ -52,11 +52,7 @@ def warned_in(module, category=UserWarning):
 
 @pytest.mark.parametrize(
     ("module", "category"),
-    [
-        ("matplotlib.legend", UserWarning),
-        ("numpy.linalg", RuntimeWarning),
-        ("sklearn.utils.validation", FutureWarning),
-    ],
+    [("matplotlib.legend", UserWarning), ("numpy.linalg", RuntimeWarning), ("sklearn.utils.validation", FutureWarning)],
 )
 def test_warnings_of_other_packages_are_no_errors(module, category):
     warned_in(module, category)

@@ -56,10 +56,7 @@ SHARES = {
     "NonlinearCG": _conditioned(3, smooth=300),
     "LBFGS": _conditioned(0, smooth=3),
 }
-SOLVERS = {
-    "auto": "auto",
-    **{name: getattr(rkhs.solvers, name)() for name in SHARES if name in rkhs.solvers.__all__},
-}
+SOLVERS = {"auto": "auto", **{name: getattr(rkhs.solvers, name)() for name in SHARES if name in rkhs.solvers.__all__}}
 
 
 def test_every_solver_is_on_trial():

@@ -144,10 +144,7 @@ def test_direct_shows_how_far_it_is(small_pieces, lines):
 
 @pytest.mark.parametrize(
     ("solver", "loss"),
-    [
-        (rkhs.solvers.Newton(), rkhs.SquaredHinge()),
-        (rkhs.solvers.BoxDual(), rkhs.Hinge()),
-    ],
+    [(rkhs.solvers.Newton(), rkhs.SquaredHinge()), (rkhs.solvers.BoxDual(), rkhs.Hinge())],
     ids=["Newton", "BoxDual"],
 )
 def test_dense_solvers_stop_inside_a_factorization(solver, loss, small_pieces, monkeypatch):
@@ -190,12 +187,7 @@ def test_a_problem_in_a_span_keeps_a_time_limit(limit, small_tiles, ticking):
 
 
 @pytest.mark.parametrize(
-    ("place", "name"),
-    [
-        (sklearn.cluster, "kmeans_plusplus"),
-        (sums, "square"),
-        (_reduced, "derivatives"),
-    ],
+    ("place", "name"), [(sklearn.cluster, "kmeans_plusplus"), (sums, "square"), (_reduced, "derivatives")]
 )
 def test_ctrl_c_in_a_span(place, name, monkeypatch):
     given = in_a_span(rkhs.Logistic(), LABELS)
@@ -425,6 +417,7 @@ def stopping(iteration, how):
     return callback
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("how", ["stopped by the callback", "interrupted"])
 @pytest.mark.parametrize("solver", ["auto", *campaign.SOLVERS])
 def test_a_stopped_solve_has_all_outputs(solver, how):

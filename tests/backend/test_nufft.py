@@ -88,18 +88,6 @@ def test_without_a_package_the_remedy_is_named(installed):
 
 
 @pytest.mark.parametrize("shape", [(41,), (7, 11), (5, 7, 9)], ids=str)
-def test_finufft_gives_the_same(shape, installed):
-    pytest.importorskip("finufft")
-    phases, values, coefficients = example(shape)
-    ours = nufft.to_points(coefficients, phases, 1e-12), nufft.to_modes(values, phases, shape, 1e-12)
-    nufft.package.cache_clear()
-    installed("finufft")
-    theirs = nufft.to_points(coefficients, phases, 1e-12), nufft.to_modes(values, phases, shape, 1e-12)
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-9)
-
-
-@pytest.mark.parametrize("shape", [(41,), (7, 11), (5, 7, 9)], ids=str)
 def test_calls_of_finufft(shape, installed, monkeypatch):
     """Without finufft here: a module that sums over all pairs, with its conventions, in its place."""
     import sys

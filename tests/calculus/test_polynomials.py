@@ -44,14 +44,6 @@ def test_the_monomials_of_the_coordinates():
     np.testing.assert_allclose(rkhs.Evaluation(points)(space), direct, rtol=1e-14, atol=1e-15)
 
 
-def test_derivatives_are_those_of_the_values():
-    points = 100.0 + RNG.standard_normal((10, 2))
-    space, h = rkhs.Polynomials(3).centered(points), 1e-3
-    for d, step in enumerate(h * np.eye(2)):
-        up, down = (rkhs.Evaluation(points + sign * step)(space) for sign in (1, -1))
-        np.testing.assert_allclose(rkhs.Derivative(points, [d])(space), (up - down) / (2 * h), atol=1e-5)
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     degree=st.integers(0, 3),

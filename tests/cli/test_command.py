@@ -143,18 +143,6 @@ def test_fit_a_number(folder):
     assert inside[known].mean() >= 0.9
 
 
-@pytest.mark.slow
-def test_several_classes_without_invariance(folder):
-    frame = table(rows=60)
-    frame["label"] = np.digitize(frame["amount"], [-0.7, 0.7])
-    frame.drop(columns="amount").to_csv(folder / "three.csv", index=False)
-    facts = facts_of("fit", "three.csv", "--target", "label", "--invariance", "none", "--out", "t.skops")
-    assert set(facts["classes"]) == {"0", "1", "2"}
-    assert facts["nu"] == 0
-    predicted = facts_of("predict", "t.skops", "three.csv", "--out", "t.csv")
-    assert predicted["error"] < 0.3
-
-
 def test_a_new_category_and_an_empty_cell_are_no_obstacle(folder):
     frame = pd.read_csv(folder / "new.csv").head(3)
     frame["color"] = ["red", "violet", None]

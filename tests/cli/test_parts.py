@@ -1,6 +1,5 @@
 """Test the parts of the command: columns, samples, folds, the plain SVM, and the words of a comparison."""
 
-from datetime import date, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from rkhs._cli.learning import Examples
 from rkhs._cli.predict import new_texts
 from rkhs._cli.report import reliability
 from rkhs._cli.sample import customers
-from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, classify, features_of
+from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, features_of
 from rkhs._cli.terminal import finite, suggest
 
 
@@ -28,18 +27,6 @@ def table(**columns):
 
 def text(*cells):
     return pd.Series(cells, dtype="string[pyarrow]")
-
-
-def test_kinds_of_columns():
-    found = table(
-        whole=pd.Series([1, None, 3], dtype="int64[pyarrow]"),
-        real=pd.Series([0.5, 1.5, None], dtype="double[pyarrow]"),
-        digits=text("1", "2", None),
-        yes=text("True", "False", "True"),
-        void=text(None, None, None),
-    )
-    assert classify(found, [], []) == Kinds(["whole", "real", "digits"], ["yes"])
-    assert classify(found, ["real", "yes"], ["digits"]) == Kinds(["whole"], ["digits"])
 
 
 def test_points_are_standardized_and_one_hot():
@@ -160,13 +147,6 @@ def test_intervals_hold_the_stated_share():
     assert 0.9 <= inside.mean() <= 0.91
     assert interval["factor"] == pytest.approx(1.64, abs=0.15)
     assert OutOfFold(truth[:3], truth[:3] + 1).interval() == {"level": 0.9, "factor": 1.0, "of the deviation": False}
-
-
-def test_dates_are_those_of_python():
-    days = [date(1970, 1, 1) + timedelta(days=k) for k in range(-4000, 40000, 997)]
-    column = TableColumn("d", text(*(day.isoformat() for day in days)))
-    assert column.kind() == "year-month-day"
-    assert_array_equal(column.days("year-month-day"), [(day - date(1970, 1, 1)).days for day in days])
 
 
 def test_slopes_of_smooth_and_of_rough_functions():

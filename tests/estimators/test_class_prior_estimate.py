@@ -6,6 +6,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import rkhs
+from refusals import refused
 
 
 def rows(shares, count, seed=0, apart=2.0):
@@ -58,10 +59,8 @@ def test_predictions_get_better_where_labels_were_balanced_and_rows_are_not():
     assert np.mean(model.predict(X) != y) < before
 
 
-def test_bad_input():
-    with pytest.raises(ValueError, match=r"no label of \[1\]"):
-        rkhs.ClassPrior.estimate(Exact(), np.zeros((3, 2)), [0, 0])
-    with pytest.raises(TypeError, match="no predict_proba"):
-        rkhs.ClassPrior.estimate(object(), np.zeros((3, 2)), [0, 1])
-    with pytest.raises(ValueError, match="no rows"):
-        rkhs.ClassPrior.estimate(Exact(), np.zeros((0, 2)), [0, 1])
+test_bad_input = refused(
+    (lambda: rkhs.ClassPrior.estimate(Exact(), np.zeros((3, 2)), [0, 0]), r"no label of \[1\]"),
+    (lambda: rkhs.ClassPrior.estimate(object(), np.zeros((3, 2)), [0, 1]), "no predict_proba", TypeError),
+    (lambda: rkhs.ClassPrior.estimate(Exact(), np.zeros((0, 2)), [0, 1]), "no rows"),
+)

@@ -11,6 +11,7 @@ from sklearn.metrics import mean_poisson_deviance
 
 import rkhs
 from estimators.models import ORDERED
+from refusals import refused
 from rkhs._estimators import observations
 from rkhs._estimators.comparisons import Order
 
@@ -60,31 +61,6 @@ def test_landmarks_above_a_size(monkeypatch):
     assert fast.predict(X) == pytest.approx(exact.predict(X), rel=1e-2)
     few = rkhs.KernelPoissonRegressor(scale=1.0, approximation=rkhs.Landmarks(30)).fit(X, y / exposure)
     assert few.function_.functionals.size == 30
-
-
-@pytest.mark.parametrize(
-    ("y", "match"),
-    [([1, -1, 2, 0], "counts of at least 0, but y is -1 in row 1"), ([0, 0, 0, 0], "needs a positive count")],
-)
-def test_counts_that_are_refused(y, match):
-    with pytest.raises(ValueError, match=match):
-        rkhs.KernelPoissonRegressor().fit(np.arange(4.0)[:, None], y)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("model", ORDERED.values(), ids=ORDERED)
-def test_parameters_that_are_refused(model):
-    X, y = np.arange(8.0)[:, None], [1, 2, 1, 3, 2, 1, 3, 2]
-    for name, value, match in (
-        ("C", -1.0, "C .* must be a finite number > 0"),
-        ("approximation", rkhs.FourierFeatures(10), r"must be None or rkhs\.Landmarks"),
-        ("kernel", "gauss", "kernel must be"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            clone(model).set_params(**{name: value}).fit(X, y)
-    if hasattr(model, "loss"):
-        with pytest.raises(ValueError, match="loss must be"):
-            clone(model).set_params(loss="squared").fit(X, y)
 
 
 def test_pairs_and_concordance_by_definition():
@@ -155,25 +131,6 @@ def test_ranking_by_targets_with_cross_validation():
     Z = rng.uniform(-2, 2, (100, 2))
     assert model.n_pairs_ <= 10 * 150
     assert model.score(Z, -np.sum(Z**2, axis=1)) > 0.93
-
-
-def test_pairs_that_are_refused():
-    X = np.arange(4.0)[:, None]
-    model = rkhs.PreferenceRegressor()
-    for pairs, match in (
-        ([[0, 4]], "rows of X from 0 to 3"),
-        ([[1, 1]], "compares a row with itself"),
-        ([[0.0, 1.0]], "must be integers of shape"),
-        ([0, 1], "must be integers of shape"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            model.fit(X, pairs=pairs)
-    with pytest.raises(ValueError, match="mutually exclusive"):
-        model.fit(X, [1, 2, 3, 4], pairs=[[0, 1]])
-    with pytest.raises(ValueError, match="all y are equal"):
-        model.fit(X, [1, 1, 1, 1])
-    with pytest.raises(ValueError, match="y contains NaN"):
-        model.fit(X, [1, 2, 3, 4]).score(X, [1.0, np.nan, 3.0, 4.0])
 
 
 def test_survival_with_structured_and_two_column_targets():
@@ -251,3 +208,44 @@ def test_probabilities_of_ordered_classes():
     assert np.all(P >= 0)
     assert np.array_equal(model.classes_[P[:100].argmax(axis=1)], model.predict(X))
     assert model.score(X, y) > 0.8
+
+
+FOUR, EIGHT, STEPS = np.arange(4.0)[:, None], np.arange(8.0)[:, None], [1, 2, 1, 3, 2, 1, 3, 2]
+
+
+def ranks(*args, **options):
+    return rkhs.PreferenceRegressor().fit(FOUR, *args, **options)
+
+
+test_what_is_refused = refused(
+    *(
+        (lambda y=y: rkhs.KernelPoissonRegressor().fit(FOUR, y), message)
+        for y, message in [([1, -1, 2, 0], "counts .* but y is -1 in row 1"), ([0] * 4, "needs a positive count")]
+    ),
+    *(
+        (
+            lambda model=model, given=given: clone(model).set_params(**given).fit(EIGHT, STEPS),
+            message,
+        )
+        for model in ORDERED.values()
+        for given, message in [
+            ({"C": -1.0}, "C .* must be a finite number > 0"),
+            ({"approximation": rkhs.FourierFeatures(10)}, r"must be None or rkhs\.Landmarks"),
+            ({"kernel": "gauss"}, "kernel must be"),
+            ({"loss": "squared"}, "loss must be"),
+        ]
+        if given.keys() <= model.get_params().keys()
+    ),
+    *(
+        (lambda pairs=pairs: ranks(pairs=pairs), message)
+        for pairs, message in [
+            ([[0, 4]], "rows of X from 0 to 3"),
+            ([[1, 1]], "compares a row with itself"),
+            ([[0.0, 1.0]], "must be integers of shape"),
+            ([0, 1], "must be integers of shape"),
+        ]
+    ),
+    (lambda: ranks([1, 2, 3, 4], pairs=[[0, 1]]), "mutually exclusive"),
+    (lambda: ranks([1, 1, 1, 1]), "all y are equal"),
+    (lambda: ranks([1, 2, 3, 4]).score(FOUR, [1.0, np.nan, 3.0, 4.0]), "y contains NaN"),
+)

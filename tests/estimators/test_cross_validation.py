@@ -1,7 +1,8 @@
-"""Cross-validation: agreement with GridSearchCV, folds of the labeled points, ties, knowledge of several losses."""
+"""Cross-validation, exact and in a span: each cell is the plain model, and the search that of GridSearchCV."""
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import SVC
@@ -10,24 +11,161 @@ import rkhs
 from rkhs._estimators.folds import Folds
 from rkhs._estimators.search import Candidate, best_of, cv_results
 
+pytestmark = pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")  # a third of the rows has no label
+
 
 def shuffled(folds):
     """The folds that a number of folds stands for."""
     return StratifiedKFold(folds, shuffle=True, random_state=0)
 
 
-@pytest.fixture(scope="module")
-def moons():
-    return make_moons(60, noise=0.3, random_state=0)
+X, Y = make_moons(60, noise=0.3, random_state=0)
+FEW = np.where(np.arange(60) < 40, Y, -1)
+FIXED = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[::4]), rkhs.Gradient(X[:5])]))
+WAVES = rkhs.FourierFeatures(40)
 
 
-def test_without_invariances_it_is_the_grid_search_of_svc(moons):
-    X, y = moons
+def check_cells(search, model, X, y, labels, folds):
+    """Each cell is the plain model with its values, which has not seen the labels of the fold."""
+    for k, (_, test) in enumerate(folds):
+        seen = np.where(np.isin(np.arange(len(X)), test), -1, labels)
+        for cell, values in enumerate(search.cv_results_["params"]):
+            score = clone(model).set_params(**values).fit(X, seen).score(X[test], y[test])
+            assert search.cv_results_[f"split{k}_test_score"][cell] == pytest.approx(score)
+
+
+@pytest.mark.every("approximation")
+@pytest.mark.parametrize(
+    ("loss", "approximation"),
+    [("squared_hinge", None), ("squared_hinge", WAVES), ("squared", FIXED), ("squared", WAVES), ("hinge", FIXED)],
+)
+def test_every_cell_is_the_machine_with_these_values(loss, approximation):
+    own = {"loss": loss, "approximation": approximation}
+    grid = {"Cs": [1, 100], "nus": [0, 0.1], "scales": ["median", 0.3]}
+    search = rkhs.InvariantClassifierCV(invariance="gradient", cv=4, tol=1e-10, **grid, **own).fit(X, FEW)
+    assert len(search.cv_results_["params"]) == 8
+    check_cells(search, rkhs.InvariantClassifier(tol=1e-8, **own), X, Y, FEW, shuffled(4).split(X[:40], Y[:40]))
+    assert search.best_score_ == search.cv_results_["mean_test_score"].max()
+    best = rkhs.InvariantClassifier(tol=1e-10, **own, **search.best_params_).fit(X, FEW)
+    tolerance = 1e-6 if approximation is None else 0
+    np.testing.assert_allclose(search.decision_function(X), best.decision_function(X), rtol=0, atol=tolerance)
+    assert search.predict_proba(X).shape == (60, 2)
+
+
+@pytest.mark.parametrize("approximation", [FIXED, WAVES], ids=["landmarks", "waves"])
+def test_in_a_span_it_is_the_grid_search_of_scikit_learn(approximation):
+    """With knowledge about labeled points only, so that held-out rows say nothing in either."""
+    flat = rkhs.Invariance("gradient", on="labeled")
+    own = {"loss": "squared", "approximation": approximation, "invariance": flat, "unlabeled": None}
+    ours = rkhs.InvariantClassifierCV(Cs=[1, 100], nus=[0.0], scales=0.5, cv=KFold(4), **own).fit(X, Y)
+    theirs = GridSearchCV(rkhs.InvariantClassifier(scale=0.5, nu=0.0, **own), {"C": [1, 100]}, cv=KFold(4)).fit(X, Y)
+    for k in range(4):
+        name = f"split{k}_test_score"
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+    assert ours.best_params_["C"] == theirs.best_params_["C"]
+
+
+@pytest.mark.parametrize(
+    ("centers", "loss", "landmarks"),
+    [(2, "squared_hinge", 0), (3, "squared_hinge", 0), (3, "squared_hinge", 20), (3, "squared", 20)],
+)
+def test_balanced_classes_are_those_of_each_fold(centers, loss, landmarks):
+    """As GridSearchCV over the plain model, which sees the labels of a fold alone; folds differ in their classes."""
+    X, y = make_blobs(60, centers=centers, cluster_std=4.0, random_state=1)
+    y = np.where(np.arange(60) < 25, 0, y)  # most of the first class are in the first fold, and left out there
+    Cs, folds = [0.01, 0.1, 1.0], KFold(3)
+    settings = {"loss": loss, "class_weight": "balanced", "unlabeled": None}
+    settings["approximation"] = rkhs.Landmarks(rkhs.Evaluation(X[:landmarks])) if landmarks else None
+    search = rkhs.InvariantClassifierCV(
+        invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, tol=1e-10, **settings
+    )
+    ours = clone(search).fit(X, y)
+    plain = rkhs.InvariantClassifier(nu=0.0, scale=2.0, tol=1e-8, **settings)
+    theirs = GridSearchCV(plain, {"C": Cs}, cv=folds).fit(X, y)
+    for k in range(3):
+        name = f"split{k}_test_score"
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+    if landmarks == 0:  # the counts of all labels are not those of the fold
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Folds, "weighted", lambda self, *_: self)
+            counted = search.fit(X, y).cv_results_["split0_test_score"]
+        assert not np.allclose(counted, ours.cv_results_["split0_test_score"])
+
+
+def test_three_classes():
+    X, y = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)
+    model = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-6)
+    grid = {"invariance": "gradient", "loss": "squared_hinge", "Cs": [1, 100], "nus": [0, 0.1], "tol": 1e-8}
+    search = rkhs.InvariantClassifierCV(cv=3, **grid).fit(X, y)
+    check_cells(search, model, X, y, y, [next(shuffled(3).split(X, y))])
+
+
+POINTS = np.linspace(0, 6, 30)[:, None]
+
+
+@pytest.mark.parametrize(("approximation", "rel"), [(None, 1e-2), (rkhs.Landmarks(rkhs.Evaluation(POINTS[::3])), 1e-6)])
+def test_regression(approximation, rel):
+    y, cv = np.sin(POINTS[:, 0]), KFold(3, shuffle=True, random_state=0)
+    own = {"approximation": approximation, "unlabeled": np.nan}
+    grid = {"Cs": [1, 100], "nus": [0, 0.1], "scales": 1.0}
+    search = rkhs.InvariantRegressorCV(invariance="gradient", cv=cv, tol=1e-10, **grid, **own).fit(POINTS, y)
+    for k, (train, test) in enumerate(cv.split(POINTS)):
+        some = np.where(np.isin(np.arange(30), train), y, np.nan)
+        for cell, values in enumerate(search.cv_results_["params"]):
+            model = rkhs.InvariantRegressor(scale=1.0, tol=1e-8, **own, **values).fit(POINTS, some)
+            error = np.mean((model.predict(POINTS[test]) - y[test]) ** 2)
+            assert search.cv_results_[f"split{k}_test_score"][cell] == pytest.approx(-error, rel=rel)
+    assert search.best_params_ == {"C": 100.0, "nu": 0.0}
+    assert search.predict(POINTS).shape == (30,)
+
+
+def test_own_folds_name_rows_of_X():
+    few = np.where(np.arange(60) % 2 == 0, Y, -1)  # the labeled rows are the even ones
+    test = np.array([0, 2, 4, 6, 8, 10, 12])
+    fold = np.setdiff1d(np.arange(60), test), test
+    own = {"loss": "squared_hinge", "tol": 1e-8}
+    search = rkhs.InvariantClassifierCV(invariance="gradient", Cs=[10], nus=[0.1], cv=[fold], **own).fit(X, few)
+    check_cells(search, rkhs.InvariantClassifier(**own), X, Y, few, [fold])
+
+
+@pytest.mark.parametrize("approximation", [None, FIXED], ids=["exact", "landmarks"])
+def test_knowledge_with_several_losses_has_one_nu(approximation):
+    knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5)]
+    knowledge += [] if approximation else ["graph"]
+    own = {"loss": "squared_hinge", "invariance": knowledge, "approximation": approximation}
+    search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=3, tol=1e-10, **own).fit(X, Y)
+    model = rkhs.InvariantClassifier(scale=0.5, tol=1e-8, **own)
+    check_cells(search, model, X, Y, Y, [next(shuffled(3).split(X, Y))])
+
+
+def test_own_functionals_choose_as_the_exact_search_does():
+    own = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
+    settings = {"Cs": [1.0, 100.0], "nus": [0.0, 0.1], "scales": 1.0, "cv": 3, "tol": 1e-8}
+    exact, near = (
+        rkhs.InvariantClassifierCV(invariance="gradient", approximation=approximation, **settings).fit(X, FEW)
+        for approximation in (None, own)
+    )
+    np.testing.assert_allclose(near.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"])
+    assert near.best_params_ == exact.best_params_
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("search", [rkhs.InvariantClassifierCV, rkhs.InvariantRegressorCV])
+def test_rows_in_blocks_are_collected(search):
+    weight = np.arange(len(Y)) % 3 + 1.0
+    whole = search("gaussian", approximation=FIXED).fit(X, Y, weight)
+    parts = search("gaussian", approximation=FIXED).fit(rkhs.streams.blocks(X, Y, weight, rows=7))
+    np.testing.assert_array_equal(parts.predict(X), whole.predict(X))
+    with pytest.raises(ValueError, match=r"Blocks contain y and weights: pass them to rkhs.streams.blocks"):
+        search().fit(rkhs.streams.blocks(X, Y), Y)
+
+
+def test_without_invariances_it_is_the_grid_search_of_svc():
     Cs = [0.1, 1.0, 10.0]
     ours = rkhs.InvariantClassifierCV(invariance="gradient", Cs=Cs, nus=[0.0], scales=0.5, loss="hinge", tol=1e-8).fit(
-        X, y
+        X, Y
     )
-    theirs = GridSearchCV(SVC(gamma=1 / (2 * 0.5**2)), {"C": Cs}, cv=shuffled(5)).fit(X, y)
+    theirs = GridSearchCV(SVC(gamma=1 / (2 * 0.5**2)), {"C": Cs}, cv=shuffled(5)).fit(X, Y)
     for k in range(5):
         name = f"split{k}_test_score"
         np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
@@ -35,85 +173,8 @@ def test_without_invariances_it_is_the_grid_search_of_svc(moons):
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-2)
 
 
-@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
-def test_every_cell_is_the_machine_with_these_values(moons):
-    X, y = moons
-    few = np.where(np.arange(60) < 40, y, -1)
-    search = rkhs.InvariantClassifierCV(
-        invariance="gradient",
-        loss="squared_hinge",
-        Cs=[1, 100],
-        nus=[0, 0.1],
-        scales=["median", 0.3],
-        cv=4,
-        tol=1e-10,
-    ).fit(X, few)
-    results = search.cv_results_
-    assert len(results["params"]) == 8
-    for k, (_, test) in enumerate(shuffled(4).split(X[:40], y[:40])):
-        fold = few.copy()
-        fold[test] = -1
-        for cell, values in enumerate(results["params"]):
-            model = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-8, **values).fit(X, fold)
-            assert results[f"split{k}_test_score"][cell] == pytest.approx(model.score(X[test], y[test]))
-    assert search.best_score_ == results["mean_test_score"].max()
-    best = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-10, **search.best_params_).fit(X, few)
-    np.testing.assert_allclose(search.decision_function(X), best.decision_function(X), atol=1e-6)
-
-
-@pytest.mark.parametrize("centers", [2, 3])
-def test_balanced_classes_are_those_of_each_fold(centers):
-    """As GridSearchCV over the plain model, which sees the labels of a fold alone; folds differ in their classes."""
-    X, y = make_blobs(60, centers=centers, cluster_std=4.0, random_state=1)
-    y = np.where(np.arange(60) < 25, 0, y)  # most of the first class are in the first fold, and left out there
-    Cs, folds = [0.01, 0.1, 1.0], KFold(3)
-    settings = {"loss": "squared_hinge", "class_weight": "balanced"}
-    ours = rkhs.InvariantClassifierCV(
-        invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, tol=1e-10, **settings
-    ).fit(X, y)
-    plain = rkhs.InvariantClassifier(nu=0.0, scale=2.0, tol=1e-8, **settings)
-    theirs = GridSearchCV(plain, {"C": Cs}, cv=folds).fit(X, y)
-    for k in range(3):
-        name = f"split{k}_test_score"
-        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Folds, "weighted", lambda self, *_: self)
-        counted = rkhs.InvariantClassifierCV(
-            invariance="gradient", Cs=Cs, nus=[0.0], scales=2.0, cv=folds, tol=1e-10, **settings
-        ).fit(X, y)
-    scores = [found.cv_results_["split0_test_score"] for found in (ours, counted)]
-    assert not np.allclose(*scores)  # the counts of all labels are not those of the fold
-
-
-def test_three_classes():
-    X, y = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)
-    search = rkhs.InvariantClassifierCV(
-        invariance="gradient", loss="squared_hinge", Cs=[1, 100], nus=[0, 0.1], cv=3, tol=1e-8
-    ).fit(X, y)
-    train, test = next(shuffled(3).split(X, y))
-    few = np.where(np.isin(np.arange(60), train), y, -1)
-    for cell, values in enumerate(search.cv_results_["params"]):
-        model = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-6, **values).fit(X, few)
-        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(model.score(X[test], y[test]))
-
-
-def test_regression(moons):
-    X = np.linspace(0, 6, 30)[:, None]
-    y = np.sin(X[:, 0])
-    cv = KFold(3, shuffle=True, random_state=0)
-    search = rkhs.InvariantRegressorCV(invariance="gradient", Cs=[1, 100], nus=[0, 0.1], cv=cv, tol=1e-10).fit(X, y)
-    for k, (train, test) in enumerate(cv.split(X)):
-        some = np.full(30, np.nan)
-        some[train] = y[train]
-        for cell, values in enumerate(search.cv_results_["params"]):
-            model = rkhs.InvariantRegressor(tol=1e-8, unlabeled=np.nan, **values).fit(X, some)
-            error = np.mean((model.predict(X[test]) - y[test]) ** 2)
-            assert search.cv_results_[f"split{k}_test_score"][cell] == pytest.approx(-error, rel=1e-2)
-    assert search.best_params_ == {"C": 100.0, "nu": 0.0}
-
-
 @pytest.mark.slow
-def test_several_losses_are_a_grid(moons):
+def test_several_losses_are_a_grid():
     """As GridSearchCV over the plain model; and what is chosen is told, saved and opened."""
     X = np.linspace(0, 6, 40)[:, None]
     y = np.sin(X[:, 0]) + np.where(np.arange(40) % 7 == 0, 3.0, 0.0)
@@ -134,43 +195,13 @@ def test_several_losses_are_a_grid(moons):
     np.testing.assert_allclose(search.predict(X), best.fit(X, y).predict(X), atol=1e-6)
 
 
-def test_a_list_of_losses_needs_folds(moons):
+def test_a_list_of_losses_needs_folds():
     with pytest.raises(ValueError, match='invariance="auto" chooses by the squared loss: give one loss'):
-        rkhs.InvariantRegressorCV(loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)]).fit(*moons)
+        rkhs.InvariantRegressorCV(loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)]).fit(X, Y)
 
 
-def test_own_folds_name_rows_of_X(moons):
-    X, y = moons
-    few = np.where(np.arange(60) % 2 == 0, y, -1)  # the labeled rows are the even ones
-    test = np.array([0, 2, 4, 6, 8, 10, 12])
-    train = np.setdiff1d(np.arange(60), test)
-    search = rkhs.InvariantClassifierCV(
-        invariance="gradient", loss="squared_hinge", Cs=[10], nus=[0.1], cv=[(train, test)], tol=1e-10
-    ).fit(X, few)
-    fold = few.copy()
-    fold[test] = -1
-    model = rkhs.InvariantClassifier(loss="squared_hinge", C=10, nu=0.1, tol=1e-8).fit(X, fold)
-    assert search.best_score_ == pytest.approx(model.score(X[test], y[test]))
-
-
-@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
-def test_knowledge_with_several_losses_has_one_nu(moons):
-    X, y = moons
-    knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5), "graph"]
-    search = rkhs.InvariantClassifierCV(
-        loss="squared_hinge", Cs=[1, 10], nus=[0, 0.1], cv=3, tol=1e-10, invariance=knowledge
-    ).fit(X, y)
-    train, test = next(shuffled(3).split(X, y))
-    few = np.where(np.isin(np.arange(60), train), y, -1)
-    for cell, values in enumerate(search.cv_results_["params"]):
-        model = rkhs.InvariantClassifier(loss="squared_hinge", invariance=knowledge, tol=1e-8, **values).fit(X, few)
-        assert search.cv_results_["split0_test_score"][cell] == pytest.approx(model.score(X[test], y[test]))
-
-
-def test_without_knowledge_nu_does_nothing(moons):
-    search = rkhs.InvariantClassifierCV(loss="squared_hinge", Cs=[1, 10], nus=[0, 0.1], cv=3, invariance=None).fit(
-        *moons
-    )
+def test_without_knowledge_nu_does_nothing():
+    search = rkhs.InvariantClassifierCV(loss="squared_hinge", Cs=[1, 10], nus=[0, 0.1], cv=3, invariance=None).fit(X, Y)
     mean = search.cv_results_["mean_test_score"].reshape(2, 2)
     np.testing.assert_array_equal(mean[:, 0], mean[:, 1])
 
@@ -200,13 +231,13 @@ def test_the_loss_among_equals_is_that_of_held_out_labels():
     assert search.C_ == 10
 
 
-def test_the_form_of_the_results(moons):
+def test_the_form_of_the_results():
     ours = (
         rkhs.InvariantClassifierCV(invariance="gradient", loss="squared_hinge", Cs=[1, 10], nus=[0, 0.1], cv=3)
-        .fit(*moons)
+        .fit(X, Y)
         .cv_results_
     )
-    theirs = GridSearchCV(SVC(), {"C": [1, 10], "gamma": [1, 2]}, cv=3).fit(*moons).cv_results_
+    theirs = GridSearchCV(SVC(), {"C": [1, 10], "gamma": [1, 2]}, cv=3).fit(X, Y).cv_results_
     assert set(ours) == {name.replace("gamma", "nu") for name in theirs}
     assert all(len(ours[name]) == 4 for name in ours)
 
@@ -248,8 +279,7 @@ def test_a_search_takes_a_shape(invariance):
     assert search.shape_certificate_.proved
 
 
-def test_a_shape_of_classes_is_proved_for_what_is_chosen(moons):
-    X, few = moons
-    model = rkhs.InvariantClassifierCV(shape={1: "decreasing"}).fit(X, few)  # graphs and rotations cannot be proved
+def test_a_shape_of_classes_is_proved_for_what_is_chosen():
+    model = rkhs.InvariantClassifierCV(shape={1: "decreasing"}).fit(X, Y)  # graphs and rotations cannot be proved
     assert model.shape_certificate_.proved
     assert {row["prior"] for row in model.selection_report_["candidates"]} <= {"none", "scales"}

@@ -1,9 +1,8 @@
-"""What distances are measured by: against scikit-learn's principal components, and Mahalanobis' distance of SciPy."""
+"""What distances are measured by: against Mahalanobis' distance of SciPy, in kernels and graphs."""
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist, pdist
-from sklearn.decomposition import PCA
 
 import rkhs
 from rkhs._estimators.length_scales import FeatureTransform, decorrelating, feature_maps
@@ -14,22 +13,6 @@ from rkhs.invariances import Graph
 def some(rows=60, features=5):
     rng = np.random.default_rng(0)
     return rng.standard_normal((rows, features)) @ rng.standard_normal((features, features)) + 7.0
-
-
-@pytest.mark.parametrize("shape", [(60, 5), (5, 5), (6, 40)])
-@pytest.mark.parametrize("unit", [1e-150, 1.0, 1e150])
-def test_directions_are_principal_components(shape, unit):
-    X = some(60, shape[1])[: shape[0]]
-    count = min(shape) - 2
-    directions = principal_directions(unit * X, count)
-    other = PCA(count, svd_solver="full").fit(X).components_
-    np.testing.assert_allclose(directions @ directions.T, np.eye(count), atol=1e-10)
-    np.testing.assert_allclose(np.abs(np.sum(directions * other, axis=1)), 1.0, rtol=1e-6)
-
-
-def test_there_are_no_more_directions_than_features_or_points():
-    assert principal_directions(some(), 9).shape == (5, 5)
-    assert principal_directions(some(3, 8), 9).shape == (3, 8)
 
 
 def test_decorrelated_distances_are_those_of_mahalanobis():

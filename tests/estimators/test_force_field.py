@@ -6,6 +6,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import rkhs
+from refusals import refused
 from rkhs._estimators.force_field import _permutations
 
 REST = np.array([[0.0, 0.0, 0.0], [1.1, 0.0, 0.0], [-0.5, 1.0, 0.0], [-0.5, -0.5, 0.9]])  # one atom with three others
@@ -115,25 +116,23 @@ def test_parameters_and_clone(model):
     np.testing.assert_array_equal(again.predict(NEW), model.predict(NEW))
 
 
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("parameters", "data", "message"),
-    [
-        ({}, (R.reshape(24, 12), F), r"R must have the shape \(geometries, atoms, 3\).*got \(24, 12\)"),
-        ({}, (R, F[:, :3]), r"forces must have the shape of R, \(24, 4, 3\), got \(24, 3, 3\)"),
-        ({}, ([REST, REST[:3]], F[:2]), "same atoms in the same order"),
-        ({}, (R, F, E[:9]), "one number for each of the 24 geometries"),
-        ({}, (R, np.where(F > 0, np.nan, F)), "forces contains NaN"),
-        ({}, (R, 0 * F), "not all zero"),
-        ({}, (R[:1], F[:1]), "at least two geometries"),
-        ({"kernel": "gauss"}, (R, F), "'gauss'"),
-        ({"symmetries": [[0, 1, 1, 3]]}, (R, F), "permutations of the 4 atoms"),
-        ({"symmetries": [[1, 0]]}, (R, F), "permutations of the 4 atoms"),
-    ],
+test_bad_input = refused(
+    *(
+        (lambda given=parameters, data=data: rkhs.ForceFieldRegressor(**given).fit(*data), message)
+        for parameters, data, message in [
+            ({}, (R.reshape(24, 12), F), r"R must have the shape \(geometries, atoms, 3\).*got \(24, 12\)"),
+            ({}, (R, F[:, :3]), r"forces must have the shape of R, \(24, 4, 3\), got \(24, 3, 3\)"),
+            ({}, ([REST, REST[:3]], F[:2]), "same atoms in the same order"),
+            ({}, (R, F, E[:9]), "one number for each of the 24 geometries"),
+            ({}, (R, np.where(F > 0, np.nan, F)), "forces contains NaN"),
+            ({}, (R, 0 * F), "not all zero"),
+            ({}, (R[:1], F[:1]), "at least two geometries"),
+            ({"kernel": "gauss"}, (R, F), "'gauss'"),
+            ({"symmetries": [[0, 1, 1, 3]]}, (R, F), "permutations of the 4 atoms"),
+            ({"symmetries": [[1, 0]]}, (R, F), "permutations of the 4 atoms"),
+        ]
+    )
 )
-def test_bad_input(parameters, data, message):
-    with pytest.raises(ValueError, match=message):
-        rkhs.ForceFieldRegressor(**parameters).fit(*data)
 
 
 def test_many_permutations_are_named():

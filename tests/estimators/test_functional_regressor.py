@@ -6,6 +6,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 import rkhs
+from refusals import refused
 from rkhs import Measurement
 
 rng = np.random.default_rng(0)
@@ -109,20 +110,18 @@ def test_several_outputs_and_missing_rows():
         np.testing.assert_allclose(model.predict(NEW), np.concatenate([np.sin(NEW), np.cos(NEW)], axis=1), atol=0.01)
 
 
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("make", "error", "sentence"),
-    [
-        (lambda: Measurement(X), TypeError, "must be a family of functionals"),
-        (lambda: Measurement(rkhs.Evaluation(X), np.ones(3)), ValueError, "target has shape"),
-        (lambda: Measurement(rkhs.Evaluation(X), 0.0, noise=-1.0), ValueError, "positive standard deviation"),
-        (lambda: Measurement(rkhs.Evaluation(X), 0.0, noise=np.ones(3)), ValueError, "one for each"),
-        (lambda: Measurement(rkhs.Evaluation(X), 0.0, loss="hinge"), ValueError, "loss must be"),
-        (lambda: Measurement(rkhs.Evaluation(X), 0.0, loss="one_sided"), ValueError, "is a bound"),
-        (lambda: rkhs.FunctionalRegressor().fit(X), TypeError, "InvariantRegressor"),
-        (lambda: rkhs.FunctionalRegressor().fit([]), TypeError, "learns from"),
-    ],
+test_bad_input = refused(
+    *(
+        (make, sentence, error)
+        for make, error, sentence in [
+            (lambda: Measurement(X), TypeError, "must be a family of functionals"),
+            (lambda: Measurement(rkhs.Evaluation(X), np.ones(3)), ValueError, "target has shape"),
+            (lambda: Measurement(rkhs.Evaluation(X), 0.0, noise=-1.0), ValueError, "positive standard deviation"),
+            (lambda: Measurement(rkhs.Evaluation(X), 0.0, noise=np.ones(3)), ValueError, "one for each"),
+            (lambda: Measurement(rkhs.Evaluation(X), 0.0, loss="hinge"), ValueError, "loss must be"),
+            (lambda: Measurement(rkhs.Evaluation(X), 0.0, loss="one_sided"), ValueError, "is a bound"),
+            (lambda: rkhs.FunctionalRegressor().fit(X), TypeError, "InvariantRegressor"),
+            (lambda: rkhs.FunctionalRegressor().fit([]), TypeError, "learns from"),
+        ]
+    )
 )
-def test_bad_input(make, error, sentence):
-    with pytest.raises(error, match=sentence):
-        make()

@@ -6,6 +6,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import rkhs
+from refusals import refused
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, size=(25, 2)) * [1.0, 20.0]
@@ -94,28 +95,6 @@ def test_several_outputs_are_as_one_by_one(approximation):
         np.testing.assert_allclose(with_slopes.predict(NEW)[:, k], one.predict(NEW), atol=1e-3)
 
 
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("gradients", "sentence"),
-    [
-        (np.zeros((25, 3)), r"shape \(25, 3\).*\(25, 2\)"),
-        (np.zeros(25), r"shape \(25,\)"),
-        (np.full((25, 2), np.nan), "All gradients are NaN"),
-        (np.full((25, 2), np.inf), "infinity"),
-    ],
-)
-def test_slopes_that_cannot_be_used(gradients, sentence):
-    with pytest.raises(ValueError, match=sentence):
-        rkhs.InvariantRegressor().fit(X, f(X), gradients=gradients)
-
-
-def test_outputs_that_are_observed_at_different_rows():
-    Y = np.stack([f(X), f(X)], axis=1)
-    Y[3, 0] = np.nan
-    with pytest.raises(ValueError, match=r"Row 3 of y .*MultiOutputRegressor"):
-        rkhs.InvariantRegressor(unlabeled=np.nan).fit(X, Y)
-
-
 @pytest.mark.parametrize("outputs", [(), (2,)])
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_slopes_in_other_units_are_warned_of(outputs, factor):
@@ -198,20 +177,33 @@ def test_numbers_that_are_given_are_kept():
         rkhs.InvariantRegressorCV(invariance="gradient").fit(x, f(x), gradients=slopes(x))
 
 
-@pytest.mark.parametrize("estimator", [rkhs.InvariantRegressor, rkhs.InvariantRegressorCV])
-def test_unknown_names_are_refused_before_anything_is_learned(estimator):
-    scale = "scale" if estimator is rkhs.InvariantRegressor else "scales"
-    for option, message in (({"kernel": "gausian"}, "kernel must be"), ({scale: "medium"}, "scale must be")):
-        with pytest.raises(ValueError, match=message):
-            estimator(**option).fit(X, f(X), gradients=slopes(X))
-
-
-@pytest.mark.parametrize("estimator", [rkhs.InvariantRegressor, rkhs.InvariantRegressorCV])
-def test_blocks_with_gradients_are_refused(estimator):
-    with pytest.raises(TypeError, match="gradients with arrays only"):
-        estimator().fit(rkhs.streams.blocks(X, f(X)), gradients=slopes(X))
-
-
 def test_a_search_with_a_precomputed_kernel():
     K = rkhs.Gaussian((1.0, 20.0))(X)
     assert rkhs.InvariantRegressorCV(kernel="precomputed").fit(K, f(X)).score(K, f(X)) > 0.99
+
+
+BOTH = (rkhs.InvariantRegressor, rkhs.InvariantRegressorCV)
+APART = np.stack([np.where(np.arange(25) == 3, np.nan, f(X)), f(X)], axis=1)
+
+
+Y, SLOPES = f(X), slopes(X)
+
+
+def learn(kind=rkhs.InvariantRegressor, y=Y, gradients=SLOPES, **options):
+    kind(**options).fit(X, y, gradients=gradients)
+
+
+test_what_is_refused = refused(
+    (lambda: learn(gradients=np.zeros((25, 3))), r"shape \(25, 3\).*\(25, 2\)"),
+    (lambda: learn(gradients=np.zeros(25)), r"shape \(25,\)"),
+    (lambda: learn(gradients=np.full((25, 2), np.nan)), "All gradients are NaN"),
+    (lambda: learn(gradients=np.full((25, 2), np.inf)), "infinity"),
+    (lambda: learn(y=APART, gradients=None, unlabeled=np.nan), r"Row 3 of y .*MultiOutputRegressor"),
+    *((lambda kind=kind: learn(kind, kernel="gausian"), "kernel must be") for kind in BOTH),
+    (lambda: learn(scale="medium"), "scale must be"),
+    (lambda: learn(rkhs.InvariantRegressorCV, scales="medium"), "scale must be"),
+    *(
+        (lambda kind=kind: kind().fit(rkhs.streams.blocks(X, f(X)), gradients=X), "gradients with arrays", TypeError)
+        for kind in BOTH
+    ),
+)

@@ -1,7 +1,5 @@
 """What goes in and where the estimators work: frames, sparse matrices, tensors, pipelines, searches, processes."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rkhs
-from estimators.models import EXACT, ORDERED, QUANTILES, SPANNED
+from estimators.models import EXACT, QUANTILES
 
 SPAN = rkhs.InvariantRegressor(scale=1.0, approximation=rkhs.Landmarks(5))
 ALL = EXACT | QUANTILES | {"landmarks": SPAN}
@@ -191,30 +189,3 @@ def test_searches_and_probabilities_of_single_precision_are_those_of_double(kind
     scores = [found.cv_results_["mean_test_score"] for found in (single, double)]
     np.testing.assert_allclose(*scores)
     np.testing.assert_allclose(chances, double.predict_proba(X), atol=0.02)
-
-
-TABLE = np.random.default_rng(0).standard_normal((30, 2))
-STEPS = np.digitize(TABLE[:, 0], [-0.5, 0.5])
-OBSERVED = rkhs.Measurement(rkhs.Evaluation(TABLE), STEPS.astype(float))
-SAVED = {
-    name: lambda model=model: clone(model).fit(TABLE, STEPS)
-    for name, model in (EXACT | SPANNED | QUANTILES | ORDERED).items()
-    if name != "VirtualSampleSVC"  # a lambda has no name by which a file could be opened
-}
-SAVED |= {
-    "metric": lambda: rkhs.InvariantRegressor(scale="agop").fit(TABLE, STEPS),
-    "slopes": lambda: rkhs.InvariantRegressor(C=10.0, scale=1.0).fit(TABLE, STEPS, gradients=TABLE),
-    "observed": lambda: rkhs.FunctionalRegressor(scale=1.0).fit(OBSERVED),
-}
-
-
-@pytest.mark.filterwarnings("ignore:With C=.* InvariantRegressor misses its training")
-@pytest.mark.every
-@pytest.mark.parametrize("name", SAVED)
-def test_models_are_saved(name, tmp_path):
-    model = SAVED[name]()
-    rkhs.save(model, tmp_path / "model.skops")
-    for again in (rkhs.load(tmp_path / "model.skops"), pickle.loads(pickle.dumps(model))):
-        np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
-        for attribute in ("metric_", "C_", "thresholds_", "best_params_"):
-            np.testing.assert_equal(getattr(again, attribute, None), getattr(model, attribute, None))

@@ -1,7 +1,5 @@
 """InvSVM: the papers' figure, agreement with SVC and with the problem written by hand, labels, knowledge, weights."""
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_blobs, make_moons
@@ -9,7 +7,7 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs._estimators.data import class_weights
+from refusals import refused
 from rkhs.invariances._graph import nearest, neighbor_weights
 
 
@@ -81,32 +79,13 @@ def test_digits_with_a_hundred_labels_are_no_worse_than_with_svc():
     assert ours.score(X[100:], y[100:]) >= theirs.score(X[100:], y[100:])
 
 
-class TestLabels:
-    def test_minus_one_is_no_label(self, blobs):
-        X, y = blobs
-        half = np.where(np.arange(len(y)) % 2, y, -1)
-        model = rkhs.InvariantClassifier(nu=0.0).fit(X, half)
-        alone = rkhs.InvariantClassifier(nu=0.0, scale=rkhs.kernels.median_scale(X)).fit(X[1::2], y[1::2])
-        np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-3)
-        np.testing.assert_array_equal(model.classes_, [0, 1, 2])
-
-    def test_objects(self):
-        X, y = make_moons(20, random_state=0)
-        mixed = np.array(["no", "yes"], dtype=object)[y]
-        mixed[5:] = -1
-        with pytest.raises(ValueError, match="class"):
-            rkhs.InvariantClassifier().fit(X[5:], mixed[5:])
-
-    def test_no_label_at_all(self):
-        with pytest.raises(ValueError, match="every y is -1, unlabeled"):
-            rkhs.InvariantClassifier().fit(np.eye(3), [-1, -1, -1])
-
-    def test_balanced_classes_weigh_the_same(self):
-        codes, weight = np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 1.0, 1.0])
-        factors = class_weights("balanced", np.array(["a", "b"]), codes, weight)
-        np.testing.assert_allclose(factors, [2 / 3, 2 / 3, 2 / 3, 2.0])
-        with pytest.raises(ValueError, match="no labeled point has"):
-            class_weights({"c": 2.0}, np.array(["a", "b"]), codes, weight)
+def test_minus_one_is_no_label(blobs):
+    X, y = blobs
+    half = np.where(np.arange(len(y)) % 2, y, -1)
+    model = rkhs.InvariantClassifier(nu=0.0).fit(X, half)
+    alone = rkhs.InvariantClassifier(nu=0.0, scale=rkhs.kernels.median_scale(X)).fit(X[1::2], y[1::2])
+    np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-3)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
 
 
 class TestInvariances:
@@ -156,83 +135,28 @@ class TestInvariances:
         f = model.decision_function(X)
         np.testing.assert_allclose(f[edges[:, 0]], f[edges[:, 1]], atol=1e-3)
 
-    @pytest.mark.parametrize(
-        ("wrong", "message"),
-        [
-            ("slope", "one of"),
-            (3, "one of"),
-            (lambda X: X, "must return functionals"),
-        ],
-    )
-    def test_wrong_knowledge(self, wrong, message):
-        X, y = make_moons(10, random_state=0)
-        with pytest.raises((TypeError, ValueError), match=message):
-            rkhs.InvariantClassifier(invariance=wrong).fit(X, y)
+
+@pytest.mark.parametrize("invariance", ["gradient", edges])
+def test_a_weight_is_a_repeat_also_without_a_label(invariance):
+    X, _, few = moons_with_two_labels(0, points=30)
+    times = np.random.default_rng(0).integers(0, 3, size=30)
+    times[few >= 0] = [1, 2]
+    model = rkhs.InvariantClassifier(loss="squared", scale=0.5, invariance=invariance, nu=1.0)
+    weighted = model.fit(X, few, sample_weight=times).decision_function(X)
+    repeated = model.fit(X.repeat(times, axis=0), few.repeat(times)).decision_function(X)
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
+    assert np.abs(weighted - model.fit(X, few).decision_function(X)).max() > 1e-3
 
 
-class TestWeights:
-    @pytest.mark.parametrize("invariance", ["gradient", edges])
-    def test_a_weight_is_a_repeat_also_without_a_label(self, invariance):
-        X, _, few = moons_with_two_labels(0, points=30)
-        times = np.random.default_rng(0).integers(0, 3, size=30)
-        times[few >= 0] = [1, 2]
-        model = rkhs.InvariantClassifier(loss="squared", scale=0.5, invariance=invariance, nu=1.0)
-        weighted = model.fit(X, few, sample_weight=times).decision_function(X)
-        repeated = model.fit(X.repeat(times, axis=0), few.repeat(times)).decision_function(X)
-        np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
-        assert np.abs(weighted - model.fit(X, few).decision_function(X)).max() > 1e-3
-
-    def test_negative(self):
-        X, y = make_moons(10, random_state=0)
-        with pytest.raises(ValueError, match="Negative values"):
-            rkhs.InvariantClassifier().fit(X, y, sample_weight=-np.ones(10))
-
-
-class TestProbabilities:
-    def test_they_are_calibrated(self):
-        rng = np.random.default_rng(0)
-        X = rng.uniform(-2, 2, size=(300, 1))
-        truth = 1 / (1 + np.exp(-2 * X[:, 0]))
-        y = (rng.random(300) < truth).astype(int)
-        model = rkhs.InvariantClassifier(loss="squared_hinge", C=0.1, nu=0.0, scale=2.0).fit(X, y)
-        p = model.predict_proba(X)[:, 1]
-        assert np.abs(p - truth).mean() < 0.1
-        assert log_loss(y, p) < log_loss(y, np.full(300, y.mean())) - 0.05
-
-    def test_several_classes(self, blobs):
-        X, y = blobs
-        model = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, y)
-        p = model.predict_proba(X)
-        np.testing.assert_allclose(p.sum(axis=1), 1.0)
-        np.testing.assert_array_equal(model.classes_[p.argmax(axis=1)], model.predict(X))
-
-    def test_they_survive_a_pickle_before_and_after(self, blobs):
-        X, y = blobs
-        model = rkhs.InvariantClassifier(loss="squared_hinge").fit(X, y)
-        before = pickle.loads(pickle.dumps(model))
-        p = model.predict_proba(X)
-        after = pickle.loads(pickle.dumps(model))
-        np.testing.assert_array_equal(before.predict_proba(X), p)
-        np.testing.assert_array_equal(after.predict_proba(X), p)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"C": 0.0}, "C must be"),
-        ({"nu": -1.0}, "nu must be"),
-        ({"loss": "huber"}, "loss must be"),
-        ({"invariance": rkhs.Invariance("gradient", loss="hinge")}, "loss of an Invariance must be"),
-        ({"kernel": "rbf"}, "kernel must be"),
-        ({"scale": "mean"}, "scale must be"),
-        ({"class_weight": "equal"}, "class_weight must be"),
-    ],
-)
-def test_wrong_parameters(options, message):
-    X, y = make_moons(10, random_state=0)
-    with pytest.raises(ValueError, match=message):
-        rkhs.InvariantClassifier(**options).fit(X, y)
+def test_they_are_calibrated():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(300, 1))
+    truth = 1 / (1 + np.exp(-2 * X[:, 0]))
+    y = (rng.random(300) < truth).astype(int)
+    model = rkhs.InvariantClassifier(loss="squared_hinge", C=0.1, nu=0.0, scale=2.0).fit(X, y)
+    p = model.predict_proba(X)[:, 1]
+    assert np.abs(p - truth).mean() < 0.1
+    assert log_loss(y, p) < log_loss(y, np.full(300, y.mean())) - 0.05
 
 
 def test_not_converged_is_a_warning():
@@ -255,3 +179,31 @@ def test_an_invariance_about_no_point_is_not_asked():
     X = np.random.default_rng(0).standard_normal((20, 2))
     model = rkhs.InvariantClassifier(invariance=rkhs.Invariance(never, on="unlabeled"), unlabeled=None)
     assert len(model.fit(X, X[:, 0] > 0).problem_.terms) == 1
+
+
+def fit(y=(0, 1) * 5, weight=None, **options):
+    rkhs.InvariantClassifier(**options).fit(make_moons(10, random_state=0)[0], y, weight)
+
+
+EITHER = (TypeError, ValueError)
+test_what_is_refused = refused(
+    *(
+        (lambda options=options: fit(**options), *told)
+        for options, *told in [
+            ({"C": 0.0}, "C must be"),
+            ({"nu": -1.0}, "nu must be"),
+            ({"loss": "huber"}, "loss must be"),
+            ({"invariance": rkhs.Invariance("gradient", loss="hinge")}, "loss of an Invariance must be"),
+            ({"invariance": "slope"}, "one of", EITHER),
+            ({"invariance": 3}, "one of", EITHER),
+            ({"invariance": lambda X: X}, "must return functionals", EITHER),
+            ({"kernel": "rbf"}, "kernel must be"),
+            ({"scale": "mean"}, "scale must be"),
+            ({"class_weight": "equal"}, "class_weight must be"),
+            ({"class_weight": {"c": 2.0}}, "no labeled point has"),
+            ({"weight": -np.ones(10)}, "Negative values"),
+            ({"y": [-1] * 10}, "every y is -1, unlabeled"),
+            ({"y": [-1, "no"] * 5}, "class"),
+        ]
+    )
+)

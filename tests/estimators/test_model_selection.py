@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
 from clocks import ticking
+from refusals import refused
 from rkhs import _progress
 from rkhs._estimators.graph_kernels import CUTOFFS, cluster_kernel, graphs_in, unreached
 from rkhs._estimators.search import Candidate, ScoringTargets, leave_one_out
@@ -60,28 +61,16 @@ def refitted_loss(params, X, few, weight=None):
     return np.average(errors, weights=weight[rows])
 
 
-def test_left_out_values_are_those_of_refits():
-    rng = np.random.default_rng(0)
-    X, weight = rng.standard_normal((12, 3)), rng.uniform(0.5, 2.0, 12)
-    target = rng.standard_normal((12, 2))
-    kernel = rkhs.Gaussian(1.5)
-    for C, values in zip((0.5, 30.0), leave_one_out(kernel(X), target, weight, (0.5, 30.0)), strict=True):
-        for i in range(12):
-            kept = np.arange(12) != i
-            term = rkhs.Term(rkhs.Evaluation(X[kept]), rkhs.Squared(), target[kept], C * weight[kept])
-            f = rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-12).function
-            np.testing.assert_allclose(values[i], f(X[i : i + 1])[0], rtol=1e-8, atol=1e-10)
-
-
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
 def test_left_out_values_are_those_of_the_problem(size):
     """Against `Problem.leave_out`, which is of any functionals; targets in several units."""
     rng = np.random.default_rng(1)
     X, weight, target = rng.standard_normal((15, 2)), rng.uniform(0.5, 2.0, 15), size * rng.standard_normal((15, 3))
-    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, 7.0 * weight)
-    left = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).leave_out()
-    [values] = leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, [7.0])
-    np.testing.assert_allclose(values, left.predictions[0], rtol=1e-9, atol=1e-9 * size)
+    Cs = (0.5, 7.0, 30.0)
+    for C, values in zip(Cs, leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, Cs), strict=True):
+        term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, C * weight)
+        left = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).leave_out()
+        np.testing.assert_allclose(values, left.predictions[0], rtol=1e-9, atol=1e-9 * size)
 
 
 @pytest.mark.slow
@@ -207,19 +196,6 @@ def test_features_of_other_units_are_brought_to_one():
     assert model.score(X[80:], y[80:]) > 0.85
 
 
-@pytest.mark.slow
-def test_several_classes_and_regression():
-    X = np.random.default_rng(3).standard_normal((90, 2))
-    y = np.argmax(X @ np.array([[1.0, -1.0, 0.0], [0.5, 0.5, -1.0]]), axis=1)
-    model = rkhs.InvariantClassifierCV().fit(X, np.where(np.arange(90) < 40, y, -1))
-    assert model.decision_function(X).shape == (90, 3)
-    assert model.score(X[40:], y[40:]) > 0.85
-    f = np.sin(2 * X[:, 0])
-    regressor = rkhs.InvariantRegressorCV(unlabeled=np.nan).fit(X, np.where(np.arange(90) < 50, f, np.nan))
-    assert regressor.score(X[50:], f[50:]) > 0.9
-    assert regressor.best_score_ < 0
-
-
 def scored(squares, kind="none", C=1.0):
     """A candidate with some squared errors."""
     squares = np.asarray(squares, dtype=float)
@@ -288,11 +264,6 @@ def test_one_label_of_each_class(seed):
     assert model.score(new, truth) >= 0.97
 
 
-def test_two_labels_of_few_points():
-    X, y = make_moons(60, noise=0.05, random_state=0)
-    assert rkhs.InvariantClassifierCV().fit(X, one_of_each(y)).score(X, y) > 0.6
-
-
 @pytest.mark.parametrize(("least", "assumed"), [(2, True), (3, False)])
 def test_three_labels_of_every_class_are_compared(least, assumed):
     X, y = make_moons(100, noise=0.1, random_state=0)
@@ -337,20 +308,6 @@ def test_scales_may_be_an_array():
     )
 
 
-def test_a_conditional_kernel_is_refused_with_the_remedy():
-    X = np.random.default_rng(0).standard_normal((30, 2))
-    with pytest.raises(ValueError, match=r'ThinPlate.*order 2.*invariance="gradient"'):
-        rkhs.InvariantRegressorCV(rkhs.ThinPlate(2)).fit(X, X[:, 0])
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("unit", [1e200, 1e-200, 1e160, 1e-160])
-def test_units_that_no_computer_has_are_refused(unit):
-    X, y = make_moons(40, noise=0.2, random_state=0)
-    with pytest.raises(ValueError, match="rescale the features"):
-        rkhs.InvariantClassifierCV().fit(unit * X, y)
-
-
 @pytest.mark.parametrize("unit", [1e100, 1e-100])
 def test_units_that_a_computer_has_change_nothing(unit):
     X, y = make_moons(40, noise=0.2, random_state=0)
@@ -362,11 +319,6 @@ def test_one_target_only():
     X = np.arange(5.0)[:, None]
     model = rkhs.InvariantRegressorCV(unlabeled=np.nan).fit(X, np.array([2.0, *[np.nan] * 4]))
     np.testing.assert_allclose(model.predict(X), 2.0, rtol=1e-6)
-
-
-def test_copies_of_one_point_are_refused():
-    with pytest.raises(ValueError, match="fewer than two of them are distinct"):
-        rkhs.InvariantRegressorCV().fit(np.zeros((5, 1)), np.full(5, 2.0))
 
 
 def test_a_draw_of_the_labels_is_the_same_every_time(monkeypatch):
@@ -393,6 +345,18 @@ def test_graphs_are_tried_where_there_are_unlabeled_points(labels, monkeypatch):
     assert "agreement" not in model.selection_report_ or graphs_in(model.best_params_["kernel"])
 
 
+PLANE = np.random.default_rng(0).standard_normal((30, 2))
+test_what_is_refused = refused(
+    (
+        lambda: rkhs.InvariantRegressorCV(rkhs.ThinPlate(2)).fit(PLANE, PLANE[:, 0]),
+        r'ThinPlate.*order 2.*invariance="gradient"',
+    ),
+    (lambda: rkhs.InvariantRegressorCV().fit(np.zeros((5, 1)), np.full(5, 2.0)), "fewer than two of them are distinct"),
+    *(
+        (lambda unit=unit: rkhs.InvariantClassifierCV().fit(unit * MOONS[0], MOONS[1]), "rescale the features")
+        for unit in (1e200, 1e-200, 1e160, 1e-160)
+    ),
+)
 NO_GRAPHS = {
     "nu": {"nus": [0]},
     "kernel": {"kernel": rkhs.Gaussian(0.5)},
@@ -478,21 +442,6 @@ def test_a_time_limit_between_graphs(monkeypatch):
     assert _progress._settings.get().callback is None
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("labels", [15, 4])
-def test_models_with_graphs_are_saved(labels, tmp_path):
-    X, y = make_moons(150, noise=0.1, random_state=0)
-    model = rkhs.InvariantClassifierCV(scales="median").fit(X, labels_of(y, np.arange(labels)))
-    assert graphs_in(model.best_params_["kernel"])
-    rkhs.save(model, tmp_path / "model.skops")
-    points = np.concatenate([X[:20], X[:20] + 0.03])
-    for again in (pickle.loads(pickle.dumps(model)), rkhs.load(tmp_path / "model.skops")):
-        np.testing.assert_array_equal(again.decision_function(points), model.decision_function(points))
-        np.testing.assert_allclose(again.predict_proba(points), model.predict_proba(points), atol=1e-6)
-        assert again.selection_report_["sentence"] == model.selection_report_["sentence"]
-        assert again.best_params_ == model.best_params_
-
-
 def test_new_points_have_the_values_of_nodes_nearby():
     X, y = make_moons(300, noise=0.1, random_state=0)
     model = rkhs.InvariantClassifierCV(scales="median").fit(X, labels_of(y, np.arange(20)))
@@ -503,15 +452,6 @@ def test_new_points_have_the_values_of_nodes_nearby():
     assert np.mean((near > 0) == (values > 0)) > 0.97
     new, truth = make_moons(300, noise=0.1, random_state=1)
     assert model.score(new, truth) > model.score(X, y) - 0.03
-
-
-def test_ctrl_c_leaves_nothing(monkeypatch):
-    X, y = make_moons(60, noise=0.2, random_state=0)
-    monkeypatch.setattr("rkhs._estimators.search.leave_one_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    fresh = rkhs.InvariantClassifierCV()
-    with pytest.raises(KeyboardInterrupt):
-        fresh.fit(X, y)
-    assert not hasattr(fresh, "C_")
 
 
 def test_progress_is_told(capfd):
@@ -622,18 +562,6 @@ def test_graphs_in_regression():
         ).fit(X, np.where(np.arange(300) == i, np.nan, few))
         errors.append(again.predict(X[[i]])[0] - y[i])
     assert -model.best_score_ == pytest.approx(np.mean(np.square(errors)), rel=1e-5)
-
-
-def test_graphs_of_several_outputs():
-    X, Y = moons_with_targets()
-    few = np.where(np.arange(300)[:, None] < 20, Y, np.nan)
-    common = {"kernel": GraphKernel(NeighborGraph.of(X), cutoff=0.01), "C": 100.0, "invariance": None, "nu": 0}
-    common |= {"loss": "squared", "unlabeled": np.nan, "tol": 1e-8}
-    both = rkhs.InvariantRegressor(**common).fit(X, few)
-    assert both.score(X[20:], Y[20:]) > 0.9
-    for k in range(2):
-        one = rkhs.InvariantRegressor(**common).fit(X, few[:, k])
-        np.testing.assert_allclose(both.predict(X)[:, k], one.predict(X), atol=1e-6)
 
 
 def test_the_least_C_of_equals_is_taken():

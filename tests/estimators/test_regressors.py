@@ -1,7 +1,5 @@
 """Regression: agreement with Gaussian processes and SVR, quantiles, knowledge, points without a target."""
 
-import pickle
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -64,38 +62,11 @@ def test_spread_needs_squared_losses(sine):
         model.predict(sine[0], return_std=True)
 
 
-def test_spread_survives_a_pickle(sine):
-    model = rkhs.InvariantRegressor().fit(*sine)
-    spread = model.predict(sine[0], return_std=True)[1]
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_allclose(again.predict(sine[0], return_std=True)[1], spread)
-
-
 def test_without_invariances_it_is_svr(sine):
     X, y = sine
     ours = rkhs.InvariantRegressor(loss=rkhs.EpsilonInsensitive(0.2), C=3.0, nu=0.0, scale=1.0, tol=1e-8).fit(X, y)
     theirs = SVR(C=3.0, epsilon=0.2, gamma=0.5, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
-
-
-@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
-def test_quantiles(level):
-    rng = np.random.default_rng(1)
-    X = rng.uniform(size=(200, 1))
-    y = X[:, 0] + rng.exponential(size=200)
-    model = rkhs.InvariantRegressor(loss=rkhs.Quantile(level), C=10.0, nu=0.0, scale=1.0).fit(X, y)
-    assert abs(np.mean(y <= model.predict(X)) - level) < 0.03
-
-
-def test_robust_losses_forget_an_outlier(sine):
-    X, y = sine[0], sine[1].copy()
-    y[0] += 100.0
-    truth = np.sin(X[1:, 0])
-    error = {
-        loss: np.abs(rkhs.InvariantRegressor(loss=loss, C=5.0, nu=0.0, scale=1.0).fit(X, y).predict(X[1:]) - truth)
-        for loss in ("squared", "huber", "absolute")
-    }
-    assert max(error["huber"].mean(), error["absolute"].mean()) < 0.2 < error["squared"].mean()
 
 
 def test_points_without_a_target_take_part_in_the_invariances(sine):
@@ -117,14 +88,6 @@ def test_points_without_a_target_take_part_in_the_invariances(sine):
 
 
 class TestThinPlate:
-    def test_there_is_no_length_scale(self):
-        rng = np.random.default_rng(0)
-        X = rng.standard_normal((60, 2))
-        y = (X[:, 0] * X[:, 1] > 0).astype(int)
-        one = rkhs.ThinPlateClassifier(C=3.0, tol=1e-10).fit(X, y)
-        other = rkhs.ThinPlateClassifier(C=3.0 / 10**2, tol=1e-10).fit(10 * X, y)  # r^2 log r grows by 10^2
-        np.testing.assert_allclose(one.decision_function(X), other.decision_function(10 * X), atol=1e-5)
-
     @pytest.mark.parametrize("dimension", [1, 2, 3, 6])
     def test_linear_functions_cost_nothing(self, dimension):
         rng = np.random.default_rng(0)
@@ -150,20 +113,6 @@ class TestThinPlate:
         assert model.problem_.null_space == "dropped"
         np.testing.assert_allclose(model.predict(X), 2.0)  # the constant is kept
 
-    @pytest.mark.parametrize("power", [None, 2, 3])
-    @pytest.mark.parametrize("null_space", ["kept", "dropped"])
-    def test_other_units_of_the_points_change_only_C(self, power, null_space):
-        rng = np.random.default_rng(0)
-        X, there = rng.standard_normal((60, 6)), rng.standard_normal((200, 6))
-        y = (X[:, 0] + 0.3 * X[:, 1] ** 2 > 0.2).astype(int)
-        values = [
-            rkhs.ThinPlateClassifier(C=3.0 / s ** (power or 2), power=power, null_space=null_space, tol=1e-10)
-            .fit(s * X, y)
-            .decision_function(s * there)
-            for s in (1.0, 0.1)
-        ]
-        np.testing.assert_allclose(*values, atol=1e-5)
-
     def test_the_power_of_the_kernel(self):
         X = np.random.default_rng(0).standard_normal((30, 5))
         y = np.sin(X[:, 0])
@@ -173,20 +122,6 @@ class TestThinPlate:
         for wrong in (1, 4, "2"):
             with pytest.raises(ValueError, match="power must be None or a number from 2"):
                 rkhs.ThinPlateRegressor(power=wrong).fit(X, y)
-
-    @pytest.mark.parametrize("null_space", ["kept", "dropped"])
-    @pytest.mark.parametrize("power", [2, 3])
-    def test_landmarks_at_all_points_are_exact(self, power, null_space):
-        rng = np.random.default_rng(0)
-        X, there = rng.standard_normal((70, 6)), rng.standard_normal((40, 6))
-        y = np.argmax(X[:, :3], axis=1)
-        options = {"C": 2.0, "power": power, "null_space": null_space, "tol": 1e-9}
-        exact = rkhs.ThinPlateClassifier(**options).fit(X, y)
-        landmarks = rkhs.Landmarks(rkhs.Evaluation(X[rng.permutation(70)]))
-        near = rkhs.ThinPlateClassifier(**options, approximation=landmarks).fit(X, y)
-        assert near.solution_.span.startswith("Landmarks: 70 functions")
-        np.testing.assert_allclose(near.decision_function(there), exact.decision_function(there), atol=1e-3)
-        np.testing.assert_allclose(near.predict_proba(there), exact.predict_proba(there), atol=0.02)
 
     def test_few_landmarks(self):
         rng = np.random.default_rng(0)

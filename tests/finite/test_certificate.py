@@ -7,11 +7,9 @@ import cvxpy
 import numpy as np
 import pytest
 import scipy.linalg
-import torch
 
 import problems
 import rkhs
-from rkhs._backend.arrays import to_numpy
 from rkhs._finite.certificate import Certificate, certificate_of, certify, dual_value, relative_gap
 from rkhs._finite.problem import Iterate
 from rkhs._finite.representers import RepresenterTerms
@@ -184,21 +182,6 @@ def test_several_outputs_are_several_problems():
         np.testing.assert_allclose(certificate.dual[c], alone.dual[0], rtol=1e-9)
     assert certificate.gap == pytest.approx(np.sum(certificate.primal - certificate.dual))
     assert certificate.relative == max(map(relative_gap, certificate.primal, certificate.dual))
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_tensors(dtype):
-    rng = np.random.default_rng(9)
-    X, y = rng.standard_normal((9, 2)), rng.choice([-1.0, 1.0], 9)
-    a = rng.standard_normal((9, 1))
-    systems = [
-        values_system(points, rkhs.Hinge(), y, basis=rkhs.Constant()) for points in (X, torch.asarray(X, dtype=dtype))
-    ]
-    there = Iterate(torch.asarray(a, dtype=dtype), torch.full((1, 1), 0.3, dtype=dtype))
-    expected, found = certify(systems[0], Iterate(a, np.full((1, 1), 0.3))), certify(systems[1], there)
-    tolerance = 1e-12 if dtype == torch.float64 else 1e-5
-    np.testing.assert_allclose(to_numpy(found.primal), expected.primal, rtol=tolerance)
-    np.testing.assert_allclose(to_numpy(found.dual), expected.dual, rtol=tolerance)
 
 
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Hinge(), rkhs.Logistic()], ids=repr)

@@ -39,41 +39,6 @@ def test_values():
     np.testing.assert_allclose(f(T), [f_by_hand(x) for x in T], rtol=1e-13)
 
 
-def test_functionals():
-    h = 1e-5
-    quotients = [[(f_by_hand(x + h * e) - f_by_hand(x - h * e)) / (2 * h) for e in np.eye(2)] for x in T]
-    np.testing.assert_allclose(rkhs.Gradient(T)(f), quotients, atol=1e-8)
-    np.testing.assert_allclose(rkhs.Difference(T[:3], T[3:])(f), f(T[:3]) - f(T[3:]), rtol=1e-12)
-    assert rkhs.Hessian(T)(f).shape == (6, 2, 2)
-
-
-def test_norm_and_inner_product():
-    G = rkhs.gram(kernel, family).dense()
-    assert f.norm() == pytest.approx(np.sqrt(a @ G @ a), rel=1e-13)
-    g = rkhs.Function(kernel, rkhs.Evaluation(T), np.arange(6.0))
-    assert isinstance(rkhs.inner(f, g), float)
-    assert rkhs.inner(f, g) == pytest.approx(np.arange(6.0) @ f(T), rel=1e-12)  # reproduction
-    assert rkhs.inner(f, g) == pytest.approx(rkhs.inner(g, f), rel=1e-13)
-    assert abs(rkhs.inner(f, g)) <= f.norm() * g.norm()
-
-
-def test_norms_of_almost_nothing_are_numbers():
-    """a'Ga may be a little below zero by rounding."""
-    twice = rkhs.Evaluation(np.concatenate([X, X]))
-    g = rkhs.Function(kernel, twice, np.concatenate([a[:5], -a[:5]]))
-    assert 0 <= g.norm() <= 1e-7
-    assert (f - f).norm() <= 1e-7 * f.norm()
-
-
-def test_arithmetic():
-    g = rkhs.Function(kernel, rkhs.Evaluation(T), np.arange(6.0))
-    np.testing.assert_allclose((f + g)(Y), f(Y) + g(Y), rtol=1e-12)
-    np.testing.assert_allclose((f - g)(Y), f(Y) - g(Y), rtol=1e-12)
-    np.testing.assert_allclose((2 * f - g * 0.5)(Y), 2 * f(Y) - 0.5 * g(Y), rtol=1e-12)
-    np.testing.assert_allclose((-f)(Y), -f(Y), rtol=1e-14)
-    np.testing.assert_allclose((f + g).norm() ** 2, f.norm() ** 2 + 2 * rkhs.inner(f, g) + g.norm() ** 2, rtol=1e-12)
-
-
 def test_active_and_compress():
     coefficients = np.array([3.0, 0.0, -1e-3, 0.0, 2.0])
     line = rkhs.Function(kernel, rkhs.Evaluation(X), coefficients, rkhs.Polynomials(1), [1.0, 2.0, 3.0])
@@ -155,22 +120,6 @@ def test_local_averages_of_ones_own():
     x, y = T.T
     average = rkhs.LocalAverage(T, 0.1)(g)
     np.testing.assert_allclose(average, 2 * np.exp(-0.005) * np.sin(x) - x * y, atol=1e-6)
-
-
-def test_functions_of_ones_own_in_a_problem():
-    """(G + 1/2) a + P c = b and P'a = 0, with P the values and slopes of the functions."""
-    b = rng.standard_normal(family.size)
-    terms = [
-        rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), b[:5]),
-        rkhs.Term(rkhs.Gradient(Y), rkhs.Squared(), b[5:].reshape(4, 2)),
-    ]
-    g = rkhs.Problem(kernel, terms, basis=waves).solve(tol=1e-10).function
-    P = np.concatenate([waves.values(X), np.swapaxes(waves.gradient(Y), 1, 2).reshape(8, 2)])
-    G = rkhs.gram(kernel, family).dense()
-    saddle = np.block([[G + np.eye(13) / 2, P], [P.T, np.zeros((2, 2))]])
-    solution = np.linalg.solve(saddle, np.concatenate([b, np.zeros(2)]))
-    np.testing.assert_allclose(g.basis_coefficients, solution[13:], atol=1e-4)
-    np.testing.assert_allclose(g(X), (G @ solution[:13] + P @ solution[13:])[:5], atol=1e-4)
 
 
 def test_bases_of_sums():

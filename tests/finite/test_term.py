@@ -6,7 +6,6 @@ import torch
 
 import rkhs
 from refusals import refused
-from rkhs._backend.arrays import to_numpy
 from rkhs._finite.representers import RepresenterTerms
 
 X = np.random.default_rng(0).standard_normal((4, 3))
@@ -102,36 +101,6 @@ def test_repr():
 # What becomes of terms in the finite problem.
 
 
-def test_functionals_of_weight_zero_are_left_out():
-    terms = [
-        rkhs.Term(values, rkhs.Squared(), np.arange(4.0), weight=[1, 0, 2, 0]),
-        rkhs.Term(gradients, rkhs.Absolute(), weight=0.0),
-    ]
-    system = RepresenterTerms.of(rkhs.Gaussian(), terms, None).system
-    assert system.size == 2
-    np.testing.assert_array_equal(system.terms[0].target, [[0.0], [2.0]])
-    np.testing.assert_array_equal(system.terms[0].weight, [[1.0], [2.0]])
-    G = rkhs.gram(rkhs.Gaussian(), rkhs.Evaluation(X[[0, 2]])).dense()
-    np.testing.assert_allclose(system.gram.dense(), G, rtol=1e-14)
-
-
-def test_terms_with_and_without_outputs_go_together():
-    target = np.random.default_rng(1).standard_normal((4, 2))
-    terms = [rkhs.Term(values, rkhs.Squared(), target), rkhs.Term(gradients, rkhs.Huber(0.5), 0.25, weight=3.0)]
-    system = RepresenterTerms.of(rkhs.Gaussian(), terms, None).system
-    assert system.outputs == 2
-    assert system.terms[1].target.shape == (12, 2)
-    u = np.random.default_rng(2).standard_normal((16, 2))
-    for c in range(2):
-        one = [rkhs.Term(values, rkhs.Squared(), target[:, c]), terms[1]]
-        alone = RepresenterTerms.of(rkhs.Gaussian(), one, None).system
-        np.testing.assert_allclose(system.loss(u)[c], alone.loss(u[:, c : c + 1])[0], rtol=1e-14)
-        np.testing.assert_allclose(system.gradient(u)[:, c], alone.gradient(u[:, c : c + 1])[:, 0], rtol=1e-14)
-        np.testing.assert_allclose(
-            system.hessian_diagonal(u)[:, c], alone.hessian_diagonal(u[:, c : c + 1])[:, 0], rtol=1e-14
-        )
-
-
 def test_conjugates_are_of_the_weighted_losses():
     """sum_i w_i loss*(-alpha_i / w_i) = sup_u -alpha'u - sum_i w_i loss(u_i), in the box."""
     rng = np.random.default_rng(3)
@@ -145,18 +114,6 @@ def test_conjugates_are_of_the_weighted_losses():
     alpha = -system.gradient(u)
     young = system.loss(u) + system.conjugate(alpha) + np.sum(alpha * u, axis=0)
     np.testing.assert_allclose(young, 0.0, atol=1e-13 * float(weight.max()))
-
-
-def test_tensors_give_the_same_system():
-    terms = [rkhs.Term(values, rkhs.Hinge(), [1, -1, 1, 1], weight=[1, 2, 0, 3])]
-    tensors = [rkhs.Term(rkhs.Evaluation(torch.asarray(X)), rkhs.Hinge(), [1, -1, 1, 1], weight=[1, 2, 0, 3])]
-    one, other = (RepresenterTerms.of(rkhs.Gaussian(), t, rkhs.Constant()).system for t in (terms, tensors))
-    u = np.linspace(-1, 2, 3)[:, None]
-    for name in ("loss", "gradient", "hessian_diagonal"):
-        np.testing.assert_allclose(getattr(one, name)(u), to_numpy(getattr(other, name)(torch.asarray(u))))
-    for mine, theirs in zip(one.box, other.box, strict=True):
-        np.testing.assert_array_equal(mine, to_numpy(theirs))
-    np.testing.assert_allclose(abs(one.Q), abs(to_numpy(other.Q)))
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (4, 3, 2)], ids=["one output", "two"])

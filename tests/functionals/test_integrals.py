@@ -37,14 +37,6 @@ def test_boxes_against_points_are_error_functions():
     np.testing.assert_allclose(rkhs.gram(rkhs.Gaussian(S), mean, rkhs.Evaluation(Y)).dense(), expected / volume)
 
 
-@pytest.mark.slow
-def test_boxes_against_boxes():
-    L = rkhs.Integral.boxes([[0.0, -1.0], [0.5, 0.5]], [[1.5, 0.3], [2.0, 2.5]], nodes=16)
-    G = rkhs.gram(rkhs.Gaussian(S), L).dense()
-    assert G[0, 1] == pytest.approx(twice(0.0, 1.5, 0.5, 2.0) * twice(-1.0, 0.3, 0.5, 2.5), rel=1e-13)
-    assert G[0, 0] == pytest.approx(twice(0.0, 1.5, 0.0, 1.5) * twice(-1.0, 0.3, -1.0, 0.3), rel=1e-13)
-
-
 def test_segments():
     a, b, y = np.array([0.1, -0.5]), np.array([1.3, 1.0]), np.array([0.4, 0.9])
     length = np.linalg.norm(b - a)

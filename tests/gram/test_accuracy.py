@@ -151,21 +151,6 @@ def test_near_points(name):
                 assert error <= 1e-12 * np.abs(exact).max() + 1e-30, f"orders {m}, {n} at points {i}, {j}"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("d", [d if d == 2 else pytest.param(d, marks=pytest.mark.slow) for d in DIMENSIONS])
-def test_families_one_by_one(d):
-    """Families meet in pairs as they do in a stack, also through blocks and transposes."""
-    kernel, X = KERNELS["Matern 7/2"].make(d), points(d)
-    families = bounded(kernel, d)
-    reference = Reference("Matern 7/2", d, families)
-    for f in families:
-        for g in families:
-            exact = reference.gram[reference.blocks[f], reference.blocks[g]]
-            G = rkhs.gram(kernel, FAMILIES[f].make(X), FAMILIES[g].make(X[::-1]))
-            for found in (G.dense(), G.T.dense().T, G.block(slice(None), slice(None)), G @ np.eye(G.shape[1])):
-                assert np.abs(found - exact).max() <= 1e-12 * np.abs(exact).max(), f"{f} x {g}"
-
-
 @pytest.mark.every("name")
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("name", KERNELS)

@@ -4,8 +4,6 @@ The dense matrix comes from `Kernel.pair`, which is itself tested against high-p
 product from jets, or from tiles where a family has parts that are no functions of 1-jets.
 """
 
-import tracemalloc
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -172,27 +170,6 @@ def test_torch_and_float32_agree_with_float64(kernel, name, several_tiles):
         found = _assert_product(kernel, family(x, y), tolerance=1e-5)
         assert found.dtype == narrow
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * abs(expected).max())
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_nothing_of_the_size_of_the_gram_is_formed(kernel):
-    t, n = 200, 100
-    X = np.random.default_rng(0).normal(size=(t, n))
-    if isinstance(kernel, rkhs.ThinPlate):
-        kernel = rkhs.ThinPlate(n // 2 + 2)
-    elif kernel == KERNELS["Gaussian, scales"] or kernel == KERNELS["Matern 7/2"]:
-        kernel = type(kernel)(**{**vars(kernel), "scale": np.linspace(5, 20, n)})
-    elif "LinearTransform" in type(kernel).__name__:
-        kernel = rkhs.kernels.LinearTransform(kernel.kernel, np.eye(n)[::-1] / 10)
-    G = rkhs.gram(kernel, rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
-    v = np.ones(G.shape[1])
-    G @ v  # what is made once
-    tracemalloc.start()
-    G @ v
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 8 * (8 * t * t + 20 * t * n)  # some tiles and some arrays of points: 5.5 MiB
-    assert peak < 8 * G.shape[0] * G.shape[1] / 500  # of 3.0 GiB
 
 
 def test_a_point_stays_one_point():

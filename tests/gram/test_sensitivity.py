@@ -65,11 +65,7 @@ def test_all_pairs_of_families(name, n, monkeypatch):
 
 
 @given(
-    st.sampled_from(sorted(KERNELS)),
-    st.integers(0, 6),
-    st.integers(0, 6),
-    st.integers(1, 4),
-    st.integers(0, 2**32 - 1),
+    st.sampled_from(sorted(KERNELS)), st.integers(0, 6), st.integers(0, 6), st.integers(1, 4), st.integers(0, 2**32 - 1)
 )
 @settings(max_examples=40, deadline=None)
 def test_any_two_families(name, left, right, t, seed):

@@ -29,10 +29,7 @@ def brute_force(X, count):
     return np.take_along_axis(distances, order, axis=1), order
 
 
-SEARCHES = {
-    "CPU": nearest,
-    "device": lambda X, count: nearest(X, count, device="cpu"),
-}
+SEARCHES = {"CPU": nearest, "device": lambda X, count: nearest(X, count, device="cpu")}
 
 
 @pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)

@@ -3,11 +3,9 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import ndimage
-from sklearn.base import clone
 
 import rkhs
 from refusals import refused
@@ -76,57 +74,6 @@ def test_monotone_is_a_one_sided_loss_on_signed_slopes():
     assert_allclose(plane, [[0, 1, 0], [0, 1, 0], [0, 0, -1], [0, 0, -1]])
 
 
-def test_monotone_makes_a_fit_monotone():
-    rng = np.random.default_rng(0)
-    X = np.sort(rng.uniform(0, 1, (40, 1)), axis=0)
-    y = X[:, 0] + 0.3 * rng.standard_normal(40)
-    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=y, weight=10.0)
-    grid = np.linspace(0, 1, 40)[:, None]
-    knowledge = Monotone({0: +1})
-    rises = rkhs.Term(knowledge(grid), knowledge.loss, weight=100.0)
-    kernel = rkhs.Gaussian(scale=0.1)
-    plain = rkhs.Problem(kernel, [labels], rkhs.Constant()).solve().function(grid)
-    monotone = rkhs.Problem(kernel, [labels, rises], rkhs.Constant()).solve().function(grid)
-    assert np.diff(plain).min() < -0.05
-    assert np.diff(monotone).min() > -0.005
-
-
-@pytest.mark.parametrize("features", [{}, {0: 2}, {0: 0.5}])
-def test_monotone_needs_signs(features):
-    with pytest.raises(ValueError, match="a sign"):
-        Monotone(features)
-
-
-def test_monotone_features_may_be_names_of_columns():
-    """The same model as with their numbers: plain, cross-validated and approximated."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.uniform(0, 1, (30, 3)), columns=["age", "height", "weight"])
-    y = frame["height"].to_numpy() - frame["age"].to_numpy() + 0.3 * rng.standard_normal(30)
-    named, numbered = Monotone({"height": +1, "age": -1}), Monotone({1: +1, 0: -1})
-    models = (
-        rkhs.InvariantRegressor(scale=0.5, nu=10.0),
-        rkhs.InvariantRegressorCV(scales=0.5, Cs=[1.0], nus=[0.0, 10.0], cv=2),
-        rkhs.InvariantRegressor(scale=0.5, nu=10.0, approximation=rkhs.Landmarks(12)),
-    )
-    for model in models:
-        found = clone(model).set_params(invariance=[named]).fit(frame, y).predict(frame)
-        expected = clone(model).set_params(invariance=numbered).fit(frame, y).predict(frame)
-        assert_allclose(found, expected)
-        without = clone(model).set_params(invariance=None).fit(frame, y).predict(frame)
-        assert np.abs(found - without).max() > 1e-3 or hasattr(model, "nus")
-
-
-def test_monotone_names_that_are_not_there():
-    frame = pd.DataFrame({"age": [0.0, 1.0, 2.0], "height": [1.0, 0.0, 2.0]})
-    model = rkhs.InvariantRegressor(invariance=Monotone({"age": +1, "hight": -1}))
-    with pytest.raises(ValueError, match=r"does not have: 'hight'\. Its columns are 'age', 'height'"):
-        model.fit(frame, [0.0, 1.0, 2.0])
-    with pytest.raises(ValueError, match="X has no column names: fit with a data frame"):
-        model.fit(frame.to_numpy(), [0.0, 1.0, 2.0])
-    with pytest.raises(ValueError, match="X has no column names"):
-        Monotone({"age": +1})(frame.to_numpy())
-
-
 def test_jitter_is_the_expected_change_of_f():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5, 3))
@@ -166,6 +113,8 @@ def test_sampled_knowledge_is_that_of_some_rows():
 
 
 test_what_is_refused = refused(
+    *((lambda features=features: Monotone(features), "a sign") for features in ({}, {0: 2}, {0: 0.5})),
+    (lambda: Monotone({"age": +1})(np.zeros((3, 1))), "X has no column names: fit with a data frame"),
     (lambda: Tangents(lambda X, a: X[:, :1])(np.zeros((2, 2))), "must keep the shape"),
     *((lambda w=w: InputNoise(w), "width must be positive") for w in (0.0, -1.0, [0.0, 0.0], [[1.0]])),
     (lambda: InputNoise([1.0, 2.0])(np.zeros((4, 3))), "2 widths but X has 3 features"),

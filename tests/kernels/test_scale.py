@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial.distance import cdist, pdist
-from sklearn.base import clone
 
 import rkhs
 from rkhs.extend import ScaledKernel
@@ -130,19 +129,3 @@ def test_one_scale_of_the_laplace_kernel_for_each_feature(unit):
 
 def test_the_median_of_the_laplace_kernel_is_that_of_its_distance():
     assert rkhs.Laplace("median").resolved(X).scale == np.median(pdist(X, "cityblock"))
-
-
-def test_the_laplace_kernel_in_a_span():
-    y = X[:7, 0] > 0
-    model = rkhs.InvariantClassifier("laplace", invariance=None, loss="squared", tol=1e-8)
-    whole, near = (clone(model).set_params(approximation=a).fit(X[:7], y) for a in (None, rkhs.Landmarks(7)))
-    np.testing.assert_allclose(near.decision_function(X), whole.decision_function(X), atol=1e-4)
-
-
-def test_scales_of_the_laplace_kernel_are_learned():
-    """One of three features matters: its scale is the least."""
-    Z = np.random.default_rng(1).uniform(-1, 1, (60, 3))
-    term = rkhs.Term(rkhs.Evaluation(Z), rkhs.Squared(), np.abs(Z[:, 1]), weight=rkhs.Tunable())
-    problem = rkhs.Problem(rkhs.Laplace(rkhs.Tunable(each=True)), [term], rkhs.Constant()).tune(starts=1)
-    assert np.argmin(problem.kernel.scale) == 1
-    assert problem.kernel.scale[1] < 0.2 * min(problem.kernel.scale[0], problem.kernel.scale[2])

@@ -11,8 +11,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor, kernels as theirs
 import rkhs
 from refusals import refused
 from registry import FAMILIES, KERNELS, bounded, points
-from rkhs._learning.evidence import space_log_evidence
-from rkhs._learning.observations import Hyperparameter, Observations
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(size=(25, 2))
@@ -172,27 +170,6 @@ def test_weights_of_zero_are_left_out():
     found, expected = (rkhs.Problem(rkhs.Gaussian(0.4), [term]).evidence(True) for term in (some, few))
     assert found.value == pytest.approx(expected.value)
     assert found.gradient == pytest.approx(expected.gradient)
-
-
-@pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=repr)
-def test_landmarks_that_are_all_functionals_change_nothing(basis):
-    """In the span's own algebra, which `evidence` goes around where it is exact."""
-    kernel = rkhs.Gaussian((0.4, 0.7)) + 0.5 * rkhs.RationalQuadratic(0.7, 0.5)
-    exact = problem(kernel, basis, target=np.stack([Y, Y**2], axis=1))
-    every = rkhs.stack([term.functional for term in exact.terms])
-    other = replace(exact, approximation=rkhs.Landmarks(every))
-    assert other.evidence().value == exact.evidence().value
-    asked = [Hyperparameter("kernels[0].scale", j) for j in range(2)]
-    asked += [Hyperparameter(f"kernels[1].{name}") for name in ("factor", "kernel.alpha", "kernel.scale")]
-    asked += [Hyperparameter(term=k) for k in range(2)]
-    observations = Observations.of(exact.represented)
-    value, _, found = space_log_evidence(
-        other._chosen_space, other.full_basis, exact.terms, observations, observations.weight, asked
-    )
-    expected = exact.evidence(gradient=True)
-    assert list(expected.gradient) == [own.name for own in asked]
-    assert value == pytest.approx(expected.value, rel=3e-8)  # rounding times condition number
-    np.testing.assert_allclose(found, list(expected.gradient.values()), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=repr)

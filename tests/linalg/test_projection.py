@@ -102,20 +102,6 @@ def test_feasible_and_a_projection(seed, size, forms, spread):
     assert (point - a) @ (other - a) <= scale * (1 + np.linalg.norm(other))
 
 
-def test_without_forms_it_clips():
-    point, low, high, _ = drawn(np.random.default_rng(0), 9, 2)
-    np.testing.assert_array_equal(projected(point, low, high, np.zeros((9, 0))), np.clip(point, low, high))
-    np.testing.assert_array_equal(projected(point, low, high, np.zeros((9, 1))), np.clip(point, low, high))
-
-
-def test_without_a_box_it_is_linear():
-    rng = np.random.default_rng(1)
-    Q = np.linalg.qr(rng.standard_normal((20, 3)))[0]
-    point = rng.standard_normal(20)
-    a = projected(point, np.full(20, -np.inf), np.full(20, np.inf), Q)
-    np.testing.assert_allclose(a, point - Q @ (Q.T @ point), atol=1e-14)
-
-
 def test_only_zero_is_feasible():
     """Coefficients of one sign that add up to zero: exactly zero, not almost."""
     rng = np.random.default_rng(2)

@@ -461,19 +461,6 @@ test_settings_are_checked = refused(
 # Laws at any point.
 
 
-@given(losses, anything, anything, st.floats(-12, 12))
-def test_moreau(loss, u, b, exponent):
-    """u = v + step s for v = prox(u), and loss(v) + conjugate(s) = s v."""
-    step = 10.0**exponent
-    u, b = np.array([u]), np.array([target(loss, b or 1.0)])
-    v = loss.prox(u, b, step)
-    s = loss.gradient(v, b) if isinstance(loss, rkhs.Logistic) else loss.smoothed(step).gradient(u, b)
-    slack = (abs(u) + abs(v) + abs(b)) * (1 + abs(s))
-    assert abs(v + step * s - u) <= 1e-13 * (abs(u) + abs(v) + abs(b) + step * abs(s))
-    gap = loss.value(v, b) + loss.conjugate(s, b) - s * v
-    assert abs(gap) <= 1e-13 * (slack + abs(loss.value(v, b)) + abs(loss.conjugate(s, b)))
-
-
 @given(losses, anything, anything, st.floats(1e-6, 1e6), st.floats(1e-6, 1e6))
 def test_envelopes_of_envelopes(loss, u, b, one, two):
     """Smoothing by h and then by k is smoothing by h + k."""

@@ -83,15 +83,6 @@ def test_quick_run(name, folder, monkeypatch):
         assert all(0 <= error < 50 for error in found), "worse than guessing"
 
 
-def test_a_finished_run_is_not_computed_again(few_theorems, tmp_path):
-    quick("theorems", tmp_path)
-    before = results(tmp_path, "theorems")
-    with pytest.raises(FileExistsError, match=r"theorems\.cache holds results .* --resume"):
-        run(experiment_of("theorems"), tmp_path, quick=True)
-    assert quick("theorems", tmp_path, resume=True)["computed now"] == 0
-    assert results(tmp_path, "theorems") == before
-
-
 @pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(folder, tmp_path):
     """SIGKILL when two of four cells are there, whatever else is computed by then."""

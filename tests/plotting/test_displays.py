@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import rkhs
+from refusals import refused
 from rkhs.invariances import ImageTangents, Tangents
 from rkhs.plotting import BoundaryDisplay, ChangeDisplay, GridDisplay, MetricDisplay, TangentsDisplay
 from rkhs.plotting._displays import Active
@@ -89,11 +90,6 @@ def test_boundary_with_a_frame_names_the_axes():
     assert display.ax_.get_xlabel() == "width"
 
 
-def test_boundary_needs_two_features():
-    with pytest.raises(ValueError, match="3 features"):
-        BoundaryDisplay.from_estimator(None, np.zeros((4, 3)))
-
-
 def test_active_representers_are_those_of_the_function():
     X, Z = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]), np.array([[2.0, 2.0], [3.0, 3.0]])
     L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(Z), rkhs.Laplacian(Z)])
@@ -129,13 +125,6 @@ def test_grid_takes_the_best_over_further_parameters_and_leaves_gaps():
     }
     scores = GridDisplay.from_results(results).scores
     assert_allclose(scores, [[0.7, np.nan], [np.nan, 0.6]])
-
-
-def test_grid_names_the_parameters_that_there_are():
-    with pytest.raises(ValueError, match="no parameter 'nu'; it has C"):
-        GridDisplay.from_results({"param_C": [1], "mean_test_score": [1]})
-    with pytest.raises(ValueError, match="has no cv_results_"):
-        GridDisplay.from_estimator(SVC())
 
 
 def test_tangents_display_shows_the_image_in_the_middle_of_its_orbit():
@@ -182,12 +171,6 @@ def test_change_of_a_machine_with_several_classes_needs_one_of_them():
     assert_allclose(display.values["InvariantClassifier"][:, 0, 0], estimator.decision_function(X)[:, 1])
 
 
-def test_change_needs_an_axis_for_each_motion():
-    f = rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation([[0.0, 0.0]]), [1.0])
-    with pytest.raises(ValueError, match="1 transformations and 2 axes"):
-        ChangeDisplay.from_estimator(f, Tangents(rotated), np.ones((1, 2)), axes=plt.subplots(1, 2)[1])
-
-
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
 def test_the_metric_in_units_of_the_features(unit):
     """f changes along x_0 + x_1: two features count, and together; units do not matter."""
@@ -216,3 +199,15 @@ def test_the_metric_of_scales_and_what_has_none():
         MetricDisplay.from_estimator(scaled, X[:, :1])
     with pytest.raises(ValueError, match="points that differ"):
         MetricDisplay.from_estimator(scaled, np.ones((5, 2)))
+
+
+ONE = rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation([[0.0, 0.0]]), [1.0])
+test_what_is_refused = refused(
+    (lambda: BoundaryDisplay.from_estimator(None, np.zeros((4, 3))), "3 features"),
+    (lambda: GridDisplay.from_results({"param_C": [1], "mean_test_score": [1]}), "no parameter 'nu'; it has C"),
+    (lambda: GridDisplay.from_estimator(SVC()), "has no cv_results_"),
+    (
+        lambda: ChangeDisplay.from_estimator(ONE, Tangents(rotated), np.ones((1, 2)), axes=plt.subplots(1, 2)[1]),
+        "1 transformations and 2 axes",
+    ),
+)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import rkhs
+from problems import check_cells
 from rkhs._finite import monitor, sums
 from rkhs._finite.monitor import Monitor
-from rkhs._finite.sums import FeatureSums, grouped
+from rkhs._finite.sums import FeatureSums
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(7, 3))
@@ -33,41 +34,21 @@ def problem(loss, span, C=1.0, nu=1.0, points=X, labels=40, target=None):
     return rkhs.Problem(rkhs.Gaussian(1.2), terms, rkhs.Constant(), approximation=span)
 
 
-def without(fold, C, size=40):
-    weight = np.full(size, C)
-    weight[fold] = 0.0
-    return weight
-
-
 @pytest.mark.parametrize("span", SPANS.values(), ids=SPANS)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_every_cell_is_its_own_problem(loss, span):
-    found = problem(loss, span).grid({0: CS, (1, 2): NUS}, held_out={0: FOLDS}, tol=1e-8)
+    found = check_cells(problem(loss, span), {0: CS, (1, 2): NUS}, {0: FOLDS}, exact=1e-8, at=Z, atol=1e-4)
     assert found.shape == (2, 2, 3)
-    for (i, j, k), own in np.ndenumerate(found):
-        alone = problem(loss, span, without(FOLDS[k], CS[i]), NUS[j]).solve(tol=1e-8)
-        assert own.status == "converged"
-        assert own.span == alone.span
-        assert own.primal == pytest.approx(alone.primal, rel=1e-7)
-        np.testing.assert_allclose(own.function(Z), alone.function(Z), atol=1e-4)
 
 
 def test_labels_at_the_points_of_the_gradients():
     """Where both share tiles: the moments of all groups together are those that the gradients use again."""
-    both = problem(rkhs.Squared(), SPANS["values"], labels=60)
     evaluation = rkhs.Evaluation(X)
     gradient = rkhs.Gradient(evaluation.prototype)
     assert gradient.prototype is evaluation.prototype
-
-    def shared(C, nu):
-        terms = [rkhs.Term(evaluation, rkhs.Squared(), Y, C), rkhs.Term(gradient, rkhs.Squared(), weight=nu)]
-        return rkhs.Problem(both.kernel, terms, approximation=SPANS["values"])
-
-    folds = [np.arange(k, 60, 3) for k in range(3)]
-    found = shared(1.0, 1.0).grid({0: CS, 1: NUS}, held_out={0: folds})
-    for (i, j, k), own in np.ndenumerate(found):
-        alone = shared(without(folds[k], CS[i], 60), NUS[j]).solve()
-        assert own.primal == pytest.approx(alone.primal, rel=1e-9)
+    terms = [rkhs.Term(evaluation, rkhs.Squared(), Y), rkhs.Term(gradient, rkhs.Squared())]
+    shared = rkhs.Problem(rkhs.Gaussian(1.2), terms, approximation=SPANS["values"])
+    check_cells(shared, {0: CS, 1: NUS}, {0: [np.arange(k, 60, 3) for k in range(3)]}, 1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
@@ -76,21 +57,19 @@ def test_folds_that_overlap_and_have_factors(loss, patterns, monkeypatch):
     """Rows grouped by their folds, or folds as groups, are the same."""
     monkeypatch.setattr(sums, "PATTERNS", patterns)
     factors = [RNG.choice(some, 40) for some in ([0.0, 0.5, 2.0], [0.5, 2.0], [1.0, 3.0])]
-    found = problem(loss, SPANS["values"]).grid({}, held_out={0: factors}, tol=1e-8)
-    for own, factor in zip(found, factors, strict=True):
-        assert own.primal == pytest.approx(problem(loss, SPANS["values"], factor).solve(tol=1e-8).primal, rel=1e-7)
+    check_cells(problem(loss, SPANS["values"]), {}, {0: factors})
 
 
 def test_folds_of_gradients_and_several_outputs():
     target = np.stack([Y[:40], np.roll(Y, 3)[:40]], axis=1)
     whole = problem(rkhs.Logistic(), SPANS["values"], target=target)
-    held = [np.arange(0, 180, 2), np.arange(1, 180, 2)]
-    found = whole.grid({0: CS}, held_out={1: held}, tol=1e-8)
-    for (i, k), own in np.ndenumerate(found):
-        nu = without(held[k], 1.0, 180).reshape(60, 3)
-        terms = [whole.terms[0].changed(weight=CS[i]), whole.terms[1].changed(weight=nu), whole.terms[2]]
-        alone = rkhs.Problem(whole.kernel, terms, whole.basis, approximation=SPANS["values"]).solve(tol=1e-8)
-        np.testing.assert_allclose(own.certificate.primal, alone.certificate.primal, rtol=1e-7)
+    check_cells(whole, {0: CS}, {1: [np.arange(0, 180, 2), np.arange(1, 180, 2)]})
+
+
+def test_conditionally_positive_definite_kernels():
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y)
+    thin = rkhs.Problem(rkhs.kernels.Polyharmonic(3), [term], approximation=SPANS["values"])
+    check_cells(thin, {0: CS}, None, 1e-9, found=thin.path(0, CS))
 
 
 def test_the_exact_grid_where_landmarks_are_the_functionals():
@@ -99,15 +78,6 @@ def test_the_exact_grid_where_landmarks_are_the_functionals():
     found = problem(rkhs.SquaredHinge(), own).grid({0: CS, (1, 2): NUS}, held_out={0: FOLDS}, tol=1e-8)
     for one, other in zip(found.flat, exact.flat, strict=True):
         assert one.primal == pytest.approx(other.primal, rel=1e-6)
-
-
-def test_conditionally_positive_definite_kernels():
-    def thin(C):
-        term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, C)
-        return rkhs.Problem(rkhs.kernels.Polyharmonic(3), [term], approximation=SPANS["values"])
-
-    for own, C in zip(thin(1.0).path(0, CS), CS, strict=True):
-        assert own.primal == pytest.approx(thin(C).solve().primal, rel=1e-9)
 
 
 def test_the_rows_are_looked_at_once(monkeypatch):
@@ -122,19 +92,6 @@ def test_the_rows_are_looked_at_once(monkeypatch):
     once, seen[:] = sum(seen), []
     problem(rkhs.Squared(), SPANS["values"]).grid({0: [1.0, 2.0, 3.0], (1, 2): [0.1, 0.2]}, held_out={0: FOLDS})
     assert sum(seen) == once
-
-
-def test_groups_of_rows():
-    folds = [without(fold, 1.0) for fold in FOLDS]
-    shares, factors = grouped(folds)
-    assert shares.shape == (40, 4)  # three folds, and the rows of none
-    for factor, fold in zip(factors, folds, strict=True):
-        np.testing.assert_array_equal(shares @ factor, fold)
-
-
-def test_terms_agree_on_the_number_of_folds():
-    with pytest.raises(ValueError, match="same number of folds"):
-        problem(rkhs.Squared(), SPANS["waves"]).grid({}, held_out={0: FOLDS, 1: FOLDS[:2]})
 
 
 def test_progress_is_shown_cell_by_cell(monkeypatch):

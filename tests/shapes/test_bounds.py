@@ -7,7 +7,7 @@ import pytest
 
 import rkhs
 from rkhs._calculus.function_spaces import multi_indices
-from rkhs._shapes.bounds import Derivatives, along, least, lower_bounds
+from rkhs._shapes.bounds import Derivatives, along, lower_bounds
 from rkhs._shapes.claims import Claim
 from rkhs._shapes.proofs import prove
 
@@ -136,17 +136,6 @@ def test_a_basis_of_degree_two_needs_a_polynomial_of_that_degree():
     f = rkhs.Function(rkhs.Matern(2.5), rkhs.Evaluation(Z[:1, :1]), [1.0], rkhs.Polynomials(2), [0.0, 0.0, -1.0])
     with pytest.raises(ValueError, match="order 3"):
         prove([Claim("f is at least 0")], f, np.array([[0.0], [1.0]]))
-
-
-def test_the_least_of_a_parabola():
-    own = np.random.default_rng(0)
-    g, d, h = own.standard_normal((3, 200))
-    found, t = least(g, d, np.abs(h))
-    grid = np.linspace(-1, 1, 2001)[:, None] * np.abs(h)
-    expected = np.min(g * grid + d * grid**2 / 2, axis=0)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    assert np.all(found <= expected + 1e-15)
-    assert np.all(np.abs(t) <= np.abs(h))
 
 
 def test_rounding_counts():

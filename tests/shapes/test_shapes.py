@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from clocks import ticking
 from rkhs._shapes.claims import Claim, parse_shape
-from rkhs._shapes.fitting import ConstrainedLeastSquares, Constraint, evenly, warn_of_cost
+from rkhs._shapes.fitting import ConstrainedLeastSquares, Constraint, warn_of_cost
 from rkhs._shapes.proofs import BranchAndBound, prove
 from rkhs.invariances import Monotone
 
@@ -21,8 +21,7 @@ OPTIONS = {"scale": 1.0, "C": 10.0, "invariance": None}
 
 
 @pytest.mark.parametrize(
-    ("shape", "order", "sign"),
-    [("increasing", 1, 1), ("convex", 2, 1), ("concave", 2, -1), ("decreasing", 1, -1)],
+    ("shape", "order", "sign"), [("increasing", 1, 1), ("convex", 2, 1), ("concave", 2, -1), ("decreasing", 1, -1)]
 )
 def test_one_feature_is_proved_and_true(shape, order, sign):
     estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: shape}).fit(X, y)
@@ -136,13 +135,6 @@ def test_what_is_left_is_mended_by_a_tilt(tilt):
     assert certificate.tilted[0] > 0
     x = np.linspace(X.min(), X.max(), 10_000)[:, None]
     assert estimator.predict_gradient(x).min() >= 0
-
-
-def test_even_points():
-    points = evenly(200, 3)
-    assert points.min() >= 0
-    assert points.max() < 1
-    np.testing.assert_allclose(points.mean(axis=0), 0.5, atol=0.02)
 
 
 @pytest.mark.every
@@ -342,12 +334,6 @@ def test_a_shape_that_holds_by_itself_needs_no_points():
     estimator = rkhs.InvariantRegressor(**OPTIONS, shape=shape).fit(X, X[:, 0])
     assert estimator.shape_certificate_.proved
     assert estimator.shape_certificate_.points == 0
-
-
-def test_saved_and_opened(tmp_path):
-    estimator = rkhs.InvariantRegressor(**OPTIONS, shape={0: "increasing"}).fit(X, y)
-    rkhs.save(estimator, tmp_path / "model")
-    assert rkhs.load(tmp_path / "model").shape_certificate_.proved
 
 
 def test_proofs_keep_a_time_limit():

@@ -57,26 +57,20 @@ def test_a_grid_of_kinks_beside_curves_is_split_together(monkeypatch):
     monkeypatch.setattr(rkhs.solvers.ADMM, "run", lambda *given: runs.append(given[1].columns) or run(*given))
     targets, folds = np.stack([Y, np.where(X[:, 0] > 0, 1.0, -1.0)], axis=1), [[0, 1, 2], [7, 8]]
     options = {"weights": {0: [1.0, 100.0], 1: [0.1, 50.0]}, "held_out": {0: folds}, "tol": 1e-5}
-    found = mixed(1.0, 1.0).grid(**options)
+    whole = mixed(1.0, 1.0)
+    found = whole.grid(**options)
     assert runs == [8]
-    both = mixed(1.0, 1.0, targets).grid(**options)
-    for (i, j, k), own in np.ndenumerate(found):
-        weight = [1.0, 100.0][i] * ~np.isin(np.arange(40), folds[k])
-        alone = mixed(weight, [0.1, 50.0][j]).solve(tol=1e-7)
-        assert own.status == "converged"
+    for index, own in np.ndenumerate(found):
+        alone = problems.cell_problem(whole, options["weights"], options["held_out"], index).solve(tol=1e-7)
         assert own.primal == pytest.approx(alone.primal, rel=2e-5)
         np.testing.assert_allclose(own.function(X), alone.function(X), atol=2 * (2 * own.gap) ** 0.5 + 1e-3)
-        for output, primal in zip(targets.T, both[i, j, k].certificate.primal, strict=True):
-            alone = mixed(weight, [0.1, 50.0][j], output).solve(tol=1e-7)
-            assert primal == pytest.approx(alone.primal, rel=2e-5)
+    problems.check_cells(mixed(1.0, 1.0, targets), options["weights"], options["held_out"], 2e-5, 1e-5, exact=1e-7)
 
 
 def test_a_grid_that_a_few_gradients_solve_is_not_split(monkeypatch):
     """Small weights leave f near zero, and next to nothing to do."""
     monkeypatch.setattr(rkhs.solvers.ADMM, "run", lambda *_: pytest.fail("gradients are enough"))
-    for own, factor in zip(mixed(1e-3, 1e-3).path(1, [0.1, 1.0], tol=1e-3), [0.1, 1.0], strict=True):
-        assert own.status == "converged"
-        assert own.primal == pytest.approx(mixed(1e-3, 1e-3 * factor).solve(tol=1e-7).primal, rel=2e-3)
+    problems.check_cells(mixed(1e-3, 1e-3), {1: [0.1, 1.0]}, None, 2e-3, 1e-3, exact=1e-7)
 
 
 def test_what_is_not_solved_in_time_is_left_to_others(monkeypatch):

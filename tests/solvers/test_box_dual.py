@@ -3,7 +3,6 @@
 import difficult
 import numpy as np
 import pytest
-from sklearn.datasets import make_moons
 from sklearn.svm import SVC, SVR
 
 import rkhs
@@ -109,39 +108,6 @@ def test_every_coefficient_is_where_the_optimality_conditions_put_it(loss, kerne
             assert np.all((-a / w >= low - 1e-9) & (-a / w <= high + 1e-9))
             same = low == high  # the loss is linear around u
             np.testing.assert_array_equal(a[same], -w[same] * low[same])
-
-
-def test_two_moons_of_the_report():
-    """Lee et al. 2006, section 5: the share of nonzero coefficients is 0.5, 36.6, 50.9, 61.7, 77.4 and 74.1 % there."""
-    X, y = make_moons(200, noise=0.05, random_state=0)
-    X, y = 1.8 * X, 2.0 * y - 1.0
-    labeled = [int(np.argmin(y)), int(np.argmax(y))]
-    shares, bound = [], []
-    for rho in (0.0, 0.001, 0.005, 0.01, 0.1, 10.0):
-        problem = rkhs.Problem(
-            rkhs.Gaussian(0.12),
-            [  # J of the report over 2 rho_1, with rho_1 = 1
-                rkhs.Term(rkhs.Evaluation(X[labeled]), rkhs.Hinge(), y[labeled], 1 / 2),
-                rkhs.Term(rkhs.Gradient(X), rkhs.EpsilonInsensitive(0.001), weight=rho / 2),
-            ],
-        )
-        solution = problem.solve(rkhs.solvers.BoxDual(), tol=1e-9)
-        assert solution.status == "converged"
-        f = solution.function
-        beta, alpha = f.coefficients[:2], f.coefficients[2:]
-        np.testing.assert_array_equal(beta, y[labeled] / 2)  # margins below one: at the bound 1 / (2 rho_1)
-        if rho:
-            slopes = np.abs(rkhs.Gradient(X)(f)).reshape(-1)
-            assert np.all(np.abs(alpha) <= rho / 2)
-            np.testing.assert_array_equal(np.abs(alpha)[slopes > 0.001 + 1e-7], rho / 2)
-            np.testing.assert_array_equal(alpha[slopes < 0.001 - 1e-7], 0.0)
-        shares.append(f.active / (2 + 2 * len(X)))
-        bound.append(int(np.sum(np.abs(alpha) == rho / 2)))
-    assert shares[0] < 0.01
-    assert 0.2 < shares[1] < shares[2] < shares[3] < shares[4]
-    assert shares[4] > 0.5
-    assert shares[5] > 0.5
-    assert bound[1] > bound[4] > bound[5] == 0
 
 
 def test_interpolation_by_enormous_weights_is_not_claimed_beyond_rounding():

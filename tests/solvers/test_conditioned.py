@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF
 
 import rkhs
 from refusals import refused
@@ -30,16 +28,6 @@ def represented(kernel, basis=None, slopes=0.5, values=4.0, convert=lambda a: a)
     if slopes:
         terms.append(rkhs.Term(rkhs.Gradient(convert(X[:5])), rkhs.Squared(), weight=slopes))
     return RepresenterTerms.of(kernel, terms, basis)
-
-
-def test_gaussian_process_regression(both_ways):
-    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), X[:, 0], 4.0)
-    conditioned = module.ConditionedGram.of(rkhs.Problem(rkhs.Gaussian(0.8), [term]).represented)
-    process = GaussianProcessRegressor(RBF(0.8), alpha=1 / 8, optimizer=None).fit(X, X[:, 0])
-    _, deviation = process.predict(Z, return_std=True)
-    np.testing.assert_allclose(conditioned.variance(rkhs.Evaluation(Z)), deviation**2, atol=1e-7)
-    _, covariance = process.predict(Z, return_cov=True)
-    np.testing.assert_allclose(conditioned.covariance(rkhs.Evaluation(Z)), covariance, atol=1e-7)
 
 
 @pytest.mark.every("kernel", "basis")

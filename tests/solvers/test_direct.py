@@ -1,15 +1,12 @@
-"""All-quadratic problems in closed form: against NumPy, scikit-learn, SciPy and GPyTorch."""
+"""All-quadratic problems in closed form: against NumPy and scikit-learn; `test_limits` has splines of SciPy."""
 
 import tracemalloc
-import warnings
 
-import gpytorch
 import numpy as np
 import pytest
 import scipy.interpolate
 import scipy.spatial
 import sklearn.kernel_ridge
-import torch
 
 import rkhs
 
@@ -64,22 +61,6 @@ def test_kernel_ridge_regression(weight):
     np.testing.assert_allclose(f(Z), ridge.predict(np.exp(-distances(Z, X))), rtol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs"),
-    [
-        (rkhs.kernels.Polyharmonic(2), "thin_plate_spline"),
-        (rkhs.kernels.Polyharmonic(1), "linear"),
-        (rkhs.kernels.Polyharmonic(3), "cubic"),
-        (rkhs.kernels.Polyharmonic(5), "quintic"),
-    ],
-)
-@pytest.mark.parametrize("weight", [0.5, 100.0, 1e12])
-def test_polyharmonic_splines(ours, theirs, weight):
-    f = solve(ours, [values(weight)], tol=1e-12 if weight < 1e6 else 1e-6).function  # u rounds, times the weight
-    spline = scipy.interpolate.RBFInterpolator(X, Y, kernel=theirs, smoothing=1 / (2 * weight))
-    np.testing.assert_allclose(f(Z), spline(Z), rtol=1e-8, atol=1e-8)
-
-
 def test_laplacian_regularized_least_squares():
     edges = RNG.integers(0, 30, size=(60, 2))
     edges = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
@@ -99,44 +80,6 @@ def test_laplacian_regularized_least_squares():
     K = kernel(X)
     alpha = np.linalg.solve(2 * lam * J @ K + 2 * nu * laplacian @ K + np.eye(30), 2 * lam * J @ Y)
     np.testing.assert_allclose(f(Z), kernel(Z, X) @ alpha, rtol=1e-9)
-
-
-def test_gaussian_process_with_gradients():
-    """GPyTorch's posterior mean of values and gradients, from noisy values and gradients at the same points."""
-    scale, lam, nu = 0.9, 20.0, 5.0
-    points, at = X[:8], Z[:4]
-    data = np.stack([np.sin(points[:, 0]), np.cos(points[:, 0]), 0.3 * points[:, 1]], axis=1)
-    train, targets = torch.from_numpy(points), torch.from_numpy(data)
-
-    class Model(gpytorch.models.ExactGP):
-        def __init__(self, likelihood):
-            super().__init__(train, targets, likelihood)
-            self.mean_module = gpytorch.means.ConstantMeanGrad()
-            self.covar_module = gpytorch.kernels.RBFKernelGrad()
-
-        def forward(self, x):
-            return gpytorch.distributions.MultitaskMultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-    likelihood = gpytorch.likelihoods.MultitaskGaussianLikelihood(num_tasks=3, has_global_noise=False).double()
-    likelihood.task_noises = torch.tensor([1 / (2 * lam), 1 / (2 * nu), 1 / (2 * nu)], dtype=torch.float64)
-    model = Model(likelihood).double()
-    model.covar_module.lengthscale = scale
-    model.mean_module.constant.data.zero_()
-    model.eval()
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        expected = model(torch.from_numpy(at)).mean.numpy()
-    stored = model.covar_module.lengthscale.item()  # GPyTorch rounds it to float32
-    assert stored == pytest.approx(scale, rel=1e-7)
-    f = solve(
-        rkhs.Gaussian(stored),
-        [
-            rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), data[:, 0], lam),
-            rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), data[:, 1:], nu),
-        ],
-    ).function
-    np.testing.assert_allclose(f(at), expected[:, 0], atol=1e-8)
-    np.testing.assert_allclose(rkhs.Gradient(at)(f), expected[:, 1:], atol=1e-8)
 
 
 def test_interpolation():

@@ -7,14 +7,13 @@ from sklearn.datasets import load_digits
 
 import rkhs
 from rkhs._finite.certificate import certify
-from rkhs._finite.monitor import Monitor, quiet
+from rkhs._finite.monitor import Monitor
 from rkhs._finite.representers import VerifiedIterate
 from rkhs._gram import Gram
 from rkhs.solvers._recycling import SearchSubspace
-from rkhs.solvers._reduced import Elimination, reduced
 
 RNG = np.random.default_rng(4)
-X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
+X = RNG.standard_normal((60, 3))
 LABELS = np.where(X[:12, 0] + 0.4 * RNG.standard_normal(12) > 0, 1.0, -1.0)
 SPACES = (
     (rkhs.Gaussian(1.5), None),
@@ -116,48 +115,6 @@ def test_a_restart_forgets_no_point(loss):
     assert tight.primal == pytest.approx(free.primal, rel=2e-8)
     primals = np.array([record.primal for record in tight.history])
     assert np.all(np.diff(primals) <= 1e-9 * primals[0])
-
-
-@pytest.mark.parametrize("seen", [True, False], ids=["the basis is seen", "the basis is not seen"])
-def test_elimination_against_the_whole(seen):
-    """theta minimizes, by subgradients: S theta + linear = E'alpha, alpha in the losses' box, and complementary."""
-    r, m, few = 2, 5, 6
-    root = RNG.standard_normal((r + m, r + m))
-    S = root.T @ root + np.eye(r + m)
-    linear = RNG.standard_normal(r + m)
-    if not seen:
-        S[0], S[:, 0], linear[0] = 0.0, 0.0, 0.0
-    E = RNG.standard_normal((few, r + m))
-    y = np.where(RNG.standard_normal(few) > 0, 1.0, -1.0)
-    term = rkhs.Term(rkhs.Evaluation(X[:few]), rkhs.Hinge(), y, 3.0)
-    rest = rkhs.Problem(rkhs.Gaussian(1.0), [term]).system
-    small = reduced(S, linear, 0.0, r, rest.terms, [E])
-    theta, alpha = Elimination(small).solve(rkhs.solvers.BoxDual(), quiet(1e-12))
-    np.testing.assert_allclose(S @ theta + linear, E.T @ alpha, atol=1e-8)
-    margin, share = y * (E @ theta) - 1, y * alpha
-    assert np.all((share >= -1e-12) & (share <= 3 + 1e-12))
-    assert np.all(np.abs(np.where(share < 1e-9, np.minimum(margin, 0), 0)) < 1e-7)
-    assert np.all(np.abs(np.where(share > 3 - 1e-9, np.maximum(margin, 0), 0)) < 1e-7)
-    inside = (share > 1e-9) & (share < 3 - 1e-9)
-    assert np.all(np.abs(margin[inside]) < 1e-7)
-
-
-@pytest.mark.parametrize("interruption", [None, KeyboardInterrupt])
-def test_a_stop_keeps_all_outputs(interruption):
-    """The best iterate is that of all outputs, not of the one that was worst."""
-
-    def stop(record):
-        if record.iteration == 3 and interruption is not None:
-            raise interruption
-        return record.iteration == 3
-
-    target = np.where(np.arange(12)[:, None] % 3 == np.arange(3), 1.0, -1.0)
-    whole = problem(rkhs.SquaredHinge(), target=target)
-    stopped, solved = whole.solve(rkhs.solvers.Galerkin(), callback=stop), whole.solve(rkhs.solvers.Galerkin())
-    assert stopped.status == ("stopped by the callback" if interruption is None else "interrupted")
-    assert stopped.function(Z).shape == (7, 3)
-    assert stopped.primal < 1.2 * solved.primal
-    assert stopped.relative_gap > solved.relative_gap
 
 
 # Ten classes at once: what they cost in columns, and that their certificates are true.

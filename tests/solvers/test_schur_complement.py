@@ -71,17 +71,6 @@ def test_svm_on_the_conditioned_kernel(order, used):
     np.testing.assert_allclose(solution.function(Z), model.decision_function(conditioned(test, train)), atol=1e-5)
 
 
-@pytest.mark.every("loss")
-@pytest.mark.parametrize("more", [[], [values()]], ids=["slopes", "and values"])
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_the_solver_of_the_small_problem(loss, more, used):
-    rkhs.Problem(rkhs.Gaussian(1.0), [labels(loss), slopes(), *more], rkhs.Constant()).solve(
-        rkhs.solvers.SchurComplement(), tol=1e-9
-    )
-    plain = isinstance(loss, rkhs.Hinge) and not more
-    assert used[0] in ({"LibSVM"} if plain else {"BoxDual", "Newton"} if loss.smooth else {"BoxDual"})
-
-
 @pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.Logistic()], ids=repr)
 @pytest.mark.parametrize("space", SPACES, ids=repr)
 def test_by_conjugate_gradients(space, loss, monkeypatch):

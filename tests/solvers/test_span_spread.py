@@ -1,12 +1,7 @@
 """Variances in a span: of the whole space where the landmarks are the functionals, of the finite model elsewhere."""
 
-import pickle
-
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 import rkhs
 from rkhs._finite.basis import joined
@@ -78,17 +73,6 @@ def test_features_are_a_linear_model():
     np.testing.assert_allclose(spread(span, None).variance(NEW["values"]), expected, rtol=1e-9)
 
 
-def test_more_landmarks_come_nearer():
-    exact = rkhs.solvers._conditioned.ConditionedGram.of(rkhs.Problem(rkhs.Gaussian(1.2), TERMS).represented).variance(
-        NEW["values"]
-    )
-    off = []
-    for count in (5, 15, 25):
-        span = LandmarkSpace(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:count]))
-        off.append(np.abs(spread(span, None).variance(NEW["values"]) - exact).max())
-    assert off[0] > 2 * off[1] > 4 * off[2]
-
-
 def test_what_no_term_sees_is_infinite():
     span = LandmarkSpace(rkhs.Gaussian(1.2), rkhs.Evaluation(X[:8]))
     blind = spread(span, rkhs.Constant(), TERMS[1:])  # gradients and differences do not see constants
@@ -124,33 +108,6 @@ def test_machines(device):
     for rows in (slice(0, 10), slice(10, 25)):
         stream.partial_fit(X[rows], Y[rows])
     np.testing.assert_allclose(stream.predict(Z, return_std=True)[1], exact, rtol=1e-6)
-
-
-COPIED = {
-    "landmarks": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.Landmarks(rkhs.Evaluation(X[:8, :2]))),
-    "features": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.FourierFeatures(20)),
-    "grid": rkhs.InvariantRegressor(**SETTINGS, approximation=rkhs.FourierGrid(1e-4)),
-    "a search on a grid": rkhs.InvariantRegressorCV(kernel="gaussian", approximation=rkhs.FourierGrid(1e-4)),
-}
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("name", COPIED)
-def test_copies_and_files_have_the_same_deviations(name, tmp_path):
-    model = clone(COPIED[name]).fit(X[:, :2], Y)
-    rkhs.save(model, tmp_path / "model.skops")
-    for again in (pickle.loads(pickle.dumps(model)), rkhs.load(tmp_path / "model.skops")):
-        for found, right in zip(*(m.predict(Z[:, :2], return_std=True) for m in (again, model)), strict=True):
-            np.testing.assert_allclose(found, right, rtol=1e-9)
-
-
-def test_it_is_a_gaussian_process_of_scikit_learn():
-    own = rkhs.Landmarks(rkhs.Evaluation(X))
-    ours = rkhs.InvariantRegressor(C=5.0, scale=1.2, nu=0.0, fit_intercept=False, approximation=own).fit(X, Y)
-    square = ours.solution_.posterior.amplitude**2
-    kernel = ConstantKernel(square) * RBF(1.2) + WhiteKernel(square / (2 * 5.0))
-    theirs = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(X, Y)
-    np.testing.assert_allclose(ours.predict(Z, return_std=True)[1], theirs.predict(Z, return_std=True)[1], atol=1e-6)
 
 
 def test_a_search_has_the_spread_of_its_best_machine():

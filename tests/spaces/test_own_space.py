@@ -68,14 +68,16 @@ class All(Approximation):
 SPACES = pytest.mark.parametrize("space", [Monomials, MonomialProducts])
 
 
-def problems(space, loss=None, target=Y):
-    loss = rkhs.Squared() if loss is None else loss
+CONSTANT, SQUARED = rkhs.Constant(), rkhs.Squared()
+
+
+def problems(space, loss=SQUARED, target=Y, basis=CONSTANT):
     terms = [
         rkhs.Term(rkhs.Evaluation(X), loss, target=target, weight=5.0),
         rkhs.Term(rkhs.Gradient(X[:10]), rkhs.Squared(), target=3 * np.cos(3 * X[:10]), weight=0.5),
     ]
-    exact = rkhs.Problem(KERNEL, terms, rkhs.Constant())
-    return rkhs.Problem(KERNEL, terms, rkhs.Constant(), approximation=All(space)), exact
+    exact = rkhs.Problem(KERNEL, terms, basis)
+    return replace(exact, approximation=All(space)), exact
 
 
 @SPACES
@@ -100,19 +102,20 @@ def test_solutions_and_grids(space, loss):
         np.testing.assert_allclose(own.function(X), other.function(X), atol=2e-3)
 
 
-@pytest.mark.every
+@pytest.mark.every("space", "loss")
 @SPACES
+@pytest.mark.parametrize("basis", [None, CONSTANT], ids=repr)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_no_certificate_claims_less_than_the_true_gap(space, loss):
+def test_no_certificate_claims_less_than_the_true_gap(space, loss, basis):
     """Of any theta with any alpha, in stored features and by products; the minimum is that of the exact problem."""
-    _, exact = problems(space, loss, LABELS)
+    _, exact = problems(space, loss, LABELS, basis)
     least, chosen, rng = exact.solve(tol=1e-10).primal, space(KERNEL, 4), np.random.default_rng(1)
     if space.stored:
-        system = FeatureTerms(FeatureSums.of(chosen, rkhs.Constant(), exact.terms, None)).weighted()
+        system = FeatureTerms(FeatureSums.of(chosen, basis, exact.terms, None)).weighted()
     else:
-        system = OperatorTerms.of(chosen, rkhs.Constant(), exact.terms, None).weighted()
+        system = OperatorTerms.of(chosen, basis, exact.terms, None).weighted()
     for scale in (0.0, 1e-3, 1.0, 30.0):
-        theta = Iterate(scale * rng.standard_normal((5, 1)), scale * rng.standard_normal((1, 1)))
+        theta = Iterate(scale * rng.standard_normal((5, 1)), scale * rng.standard_normal((int(basis is not None), 1)))
         slopes = -system.gradient(system.geometry.point(system, theta).u)
         for alpha in (None, 0 * slopes, slopes, 1e6 + slopes, rng.standard_normal(slopes.shape)):
             certificate = certify(system, replace(theta, alpha=alpha))

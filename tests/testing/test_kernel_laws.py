@@ -173,10 +173,7 @@ BROKEN = [
     (TOO_SMOOTH_POWER(power=2), r"D k = lim of difference quotients at coincident points"),
     (TOO_SMOOTH_POWER(power=1), r"D k = lim of difference quotients at coincident points"),
     (broken(smoothness=lambda self, dimension: 0.0)(), r"smoothness > 0"),
-    (
-        broken(summands=lambda self: ((1.0, rkhs.Gaussian()), (1e-6, rkhs.Gaussian())))(),
-        r"`summands` add up to `pair`",
-    ),
+    (broken(summands=lambda self: ((1.0, rkhs.Gaussian()), (1e-6, rkhs.Gaussian())))(), r"`summands` add up to `pair`"),
     (broken(pair=lambda self, pairing: (1 + 1e-6) * Radial.pair(self, pairing))(), r"`form` equals `pair`"),
     (times(lambda q, k: 1 + 1e-6 * is_torch_array(q)), r"PyTorch = NumPy"),
     (times(lambda q, k: 1 + 0.01 * ("32" in str(q.dtype))), r"float32 = float64"),

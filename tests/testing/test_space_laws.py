@@ -1,4 +1,4 @@
-"""The laws of spaces: kept by landmarks and Fourier features, and broken by spaces that are wrong on purpose."""
+"""The laws of spaces, broken by spaces that are wrong on purpose; spaces/test_spaces.py states them of ours."""
 
 from dataclasses import dataclass
 
@@ -12,29 +12,6 @@ from rkhs.testing import check_space
 RNG = np.random.default_rng(0)
 C, V = RNG.standard_normal((6, 2)), RNG.standard_normal((3, 2))
 MIXED = rkhs.stack([rkhs.Evaluation(C), 2.0 * rkhs.DirectionalDerivative(C[:3], V)])
-LANDMARKS = [
-    (rkhs.Gaussian(1.3), MIXED),
-    (rkhs.Gaussian((1.0, 2.0)), rkhs.Evaluation(C)),
-    (rkhs.Matern(2.5, 1.0), MIXED),
-    (rkhs.Matern(0.5), rkhs.Evaluation(C)),
-    (rkhs.Polynomial(3), MIXED),
-    (rkhs.kernels.Polyharmonic(3), MIXED),
-    (rkhs.Gaussian(1.0) + rkhs.kernels.Linear(), rkhs.LocalAverage(C, 0.3)),
-    (rkhs.Gaussian(1.0), rkhs.Difference(C[:3], C[3:])),
-]
-
-
-@pytest.mark.parametrize(("kernel", "family"), LANDMARKS, ids=repr)
-def test_landmarks(kernel, family):
-    check_space(LandmarkSpace(kernel, family))
-
-
-@pytest.mark.parametrize("count", [8, 9])
-@pytest.mark.parametrize(
-    "kernel", [rkhs.Gaussian((0.7, 2.0)), rkhs.Matern(1.5) + rkhs.RationalQuadratic(1.0)], ids=repr
-)
-def test_fourier_features(kernel, count):
-    check_space(FourierSpace.draw(kernel, 2, count, np.random.default_rng(0)))
 
 
 def test_other_functionals():
