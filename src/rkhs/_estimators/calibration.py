@@ -40,7 +40,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, double, to_numpy
 from rkhs._estimators.folds import fold_values, rows_per_fold, smallest_class
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.length_scales import formulate
@@ -51,6 +51,7 @@ from rkhs._learning.leave_one_out import left_out_in_subspace, left_out_of
 from rkhs._problem import Problem
 from rkhs.functionals import Evaluation, Functional
 
+SAMPLED = 1000  # labels that are left out of larger problems
 DENSE = 5000  # functionals up to which their matrix is inverted, to leave labels out one by one
 
 
@@ -71,6 +72,7 @@ class HeldOutLabels:
     problem: Problem
     count: Vector  # (l,) the number of equal rows that each labeled point stands for
     copies: int = 1  # sets of points in the term, one after the other; copies of a point are held out together
+    solution: Solution | None = None  # of the problem
 
     @cached_property
     def labels(self) -> HeldOutPredictions:
@@ -85,6 +87,11 @@ class HeldOutLabels:
         if exact and smooth and sum(t.size for t in problem.terms) <= DENSE:
             predicted = to_numpy(left_out_of(problem, None, self.count).predictions[0])
             return HeldOutPredictions(predicted, to_numpy(term.target), self.count)
+        source = None if self.solution is None else self.solution.source
+        if exact and source is not None and len(problem.terms) == 1:
+            rows, residuals, _ = sampled_residuals(self.solution, self.count)
+            target = to_numpy(term.target)[rows]
+            return HeldOutPredictions(target - residuals.reshape(target.shape), target, np.ones(len(rows)))
         total = int(self.count[:size].sum())
         if total < 2:
             raise ValueError(
@@ -97,6 +104,19 @@ class HeldOutLabels:
         )
         original = rows < size  # copies are left out with their originals, and only the latter are scored
         return HeldOutPredictions(values[original], to_numpy(term.target)[rows[original]], times[original])
+
+
+def sampled_residuals(solution: Any, count: Vector) -> tuple[Vector, Matrix, Vector]:
+    """Return a sample of the rows, their leave-one-out residuals (m, c), and the variances (m,) of their targets.
+
+    The variances are in units of tau^2.  Rows that stand for several equal ones are not drawn, if there are others.
+    """
+    single = np.flatnonzero(count == 1)
+    among = single if len(single) >= SAMPLED else np.arange(len(count))
+    rows = np.sort(np.random.default_rng(0).permutation(among)[:SAMPLED])
+    variance = solution.source.spread.left_out_variance(rows)
+    coefficients = double(solution.function.coefficients).reshape(len(count), -1)
+    return rows, coefficients[rows] * variance[:, None], variance
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,7 +89,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         """Solve the problem, whose first term holds the labels, and prepare probabilities and prediction sets."""
         self._solve(problem, variance, solution)
         labeled = sample.take(sample.labeled)
-        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, labeled.count, copies)
+        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, labeled.count, copies, self.solution_)
         points = self.problem_.terms[0].functional
         self._calibration = Calibration(self.function_, points, labeled.y, labeled.weight, self._held_out)
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
 from rkhs._estimators import many_labels, options, selection
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
+from rkhs._estimators.calibration import sampled_residuals
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.folds import FOLD_TOL, folds_of
@@ -627,12 +628,16 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
             return posterior
         if len(problem.terms) > 1:  # the evidence of values and slopes has chosen the settings
             return posterior
-        if sum(term.size for term in problem.terms) > 4000:  # the matrix of more functionals takes long to invert
-            return posterior
-        tau: float | Vector | None = getattr(self, "_tau", None)
+        tau: Any = getattr(self, "_tau", None)
         if tau is None:
             count = self._held_out.count
-            tau = self._tau = self._widened(int(count.sum())) * left_out_amplitude(problem, count)
+            if problem.terms[0].size <= 4000:  # the matrix of more functionals takes long to invert
+                tau = left_out_amplitude(problem, count)
+            else:
+                _, residuals, variance = sampled_residuals(self.solution_, count)
+                tau = np.sqrt(np.mean(residuals**2 / variance[:, None], axis=0))
+                tau = float(tau[0]) if posterior.spread.outputs is None else tau
+            tau = self._tau = self._widened(int(count.sum())) * tau
         return replace(posterior, amplitude=tau)
 
     def _widened(self, count: int) -> float:

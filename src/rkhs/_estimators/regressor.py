@@ -59,10 +59,10 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
     def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, solution: Solution | None = None) -> None:
         """Solve the problem, whose first term holds the targets, and prepare prediction intervals."""
         self._solve(problem, variance, solution)
-        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, sample.count[sample.labeled])
-        source = self.solution_.source
+        source, count = self.solution_.source, sample.count[sample.labeled]
         if source is not None:
             self.solution_ = replace(self.solution_, source=replace(source, repeats=sample.repeats))
+        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, count, solution=self.solution_)
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
         super()._keep(problem, solution, variance)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.optimize lazily
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, double, namespace, take_rows, to_numpy, zeros
 from rkhs.losses._base import Loss, between
 from rkhs.losses._interval import shifted
 
@@ -591,6 +591,16 @@ def is_unbounded_below(problem: FiniteProblem, output: int) -> bool:
         bounds=(-1, 1),
     )
     return bool(result.status == 0 and np.max(down @ result.x) > 1e-5)  # linprog has a tolerance of 1e-7
+
+
+def blocks_of(blocks: Sequence[LossBlock], rows: Vector) -> tuple[LossBlock, ...]:
+    """Return the loss blocks of some rows, given by increasing indices."""
+    parts = []
+    for t in blocks:
+        kept = rows[(rows >= t.rows.start) & (rows < t.rows.stop)] - t.rows.start
+        target, weight = take_rows(t.target, kept), take_rows(t.weight, kept)
+        parts.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
+    return consecutive(parts)
 
 
 def consecutive(terms: Sequence[LossBlock]) -> tuple[LossBlock, ...]:

@@ -13,7 +13,7 @@ probability of less than one in a thousand (Freivalds' check of a matrix product
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -26,7 +26,7 @@ from rkhs._finite.basis import Basis, joined
 from rkhs._finite.certificate import Bounds, Certificate, balanced, certificate_of, feasible
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import plain
-from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock, Point
+from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock, Point, blocks_of
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._gram.matrix import GramMatrix, GramOperator, diagonal_part
@@ -231,6 +231,12 @@ class RepresenterTerms:
         together = stack(families)
         values = Basis.of(together, basis if dropped else joined(basis, kernel.null_space))
         return cls(kernel, together, values, tuple(rows), outputs, precision, dropped)
+
+    def part(self, rows: Vector) -> RepresenterTerms:
+        """Return the problem of some of the functionals, given by increasing indices."""
+        functionals = self.functionals.take(rows)
+        basis = Basis.of(functionals, self.basis.space)
+        return replace(self, functionals=functionals, rows=blocks_of(self.rows, rows), basis=basis)
 
     @property
     def system(self) -> FiniteProblem:

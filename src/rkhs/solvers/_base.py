@@ -23,7 +23,7 @@ import scipy.linalg
 from rkhs._backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
 from rkhs._backend.memory import budget_bytes, free_memory
 from rkhs._finite.monitor import InnerMonitor, Monitor
-from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
+from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, blocks_of
 from rkhs._finite.representers import GramGeometry
 from rkhs._gram.matrix import CALL, GramMatrix, GramOperator, SingleGram, diagonal_part
 from rkhs.exceptions import NotApplicableError
@@ -358,15 +358,10 @@ class RowSubset:
     def of(cls, system: FiniteProblem, rows: Vector) -> RowSubset:
         """Return the restriction to rows, given by increasing indices."""
         Q, R = namespace(system.Q).linalg.qr(take_rows(system.Q, rows))
-        blocks = []
-        for t in system.terms:
-            kept = rows[(rows >= t.rows.start) & (rows < t.rows.stop)] - t.rows.start
-            target, weight = take_rows(t.target, kept), take_rows(t.weight, kept)
-            blocks.append(replace(t, rows=slice(0, len(kept)), target=target, weight=weight))
         gram = diagonal_part(system.gram, rows)
         exact = diagonal_part(system.exact, rows) if system.inexact else gram
         geometry = GramGeometry(gram, exact, Q, system.definite, lambda: take_rows(system.geometry.sizes, rows))
-        return cls(system, FiniteProblem(geometry, consecutive(blocks), system.outputs), rows, R)
+        return cls(system, FiniteProblem(geometry, blocks_of(system.terms, rows), system.outputs), rows, R)
 
     def restrict(self, iterate: Iterate) -> Iterate:
         """Return an iterate of the whole problem restricted to these rows."""

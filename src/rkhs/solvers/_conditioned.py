@@ -16,7 +16,8 @@ variance.
 
 If q is too large for a factorization of S, a variance is that given the `NEAREST` functionals, those with the largest
 correlation (Vecchia 1988; Stein, Chi and Welty 2004).  It is an upper bound, since conditioning on more functionals
-cannot increase a variance, and takes a small factorization instead of an iteration with products of G_qq.
+cannot increase a variance, and takes a small factorization instead of an iteration with products of G_qq.  The part
+that the other functionals explain is estimated from a sample of the functionals (`share_left`).
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
 from rkhs._backend.memory import map_in_threads
-from rkhs._finite.basis import UNDETERMINED, Basis, check_determined, largest_entries, on_basis
+from rkhs._finite.basis import UNDETERMINED, check_determined, largest_entries, on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
-from rkhs._finite.problem import FiniteProblem, LossBlock, consecutive, degrees_of_freedom, prior_rows
+from rkhs._finite.problem import FiniteProblem, LossBlock, degrees_of_freedom, prior_rows
 from rkhs._finite.representers import RepresenterTerms, as_representer_terms
 from rkhs._finite.solution import Covariance, Posterior, Solution
 from rkhs._gram.operator import gram
@@ -46,6 +47,7 @@ from rkhs.solvers._base import fits, in_memory
 from rkhs.solvers._preconditioning import preconditioner
 
 NEAREST, TARGETS = 400, 64  # functionals that a variance is conditioned on; variances between two progress ticks
+SAMPLE = 4000  # functionals from which the share of variances that the nearest functionals do not explain is estimated
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +201,7 @@ class ConditionedGram:
         prototype, M = M.prototype, self._converted(M)
         if not factorable(self.quadratic.system) and not self.represented.kernel.order:
             with _in_time(self.monitor, M):
-                return like(variance_given_nearest(self.represented, M), prototype)
+                return like(self.share_left * variance_given_nearest(self.represented, M), prototype)
         B = self._on_basis(M) @ self.quadratic.split[1]
         xp = namespace(B)
         variances = [zeros((0,), B)]
@@ -208,6 +210,31 @@ class ConditionedGram:
             variances.append(prior - self.quadratic.quadratic_forms(cross, B[piece].T))
         variance = to_numpy(xp.clip(xp.concat(variances), 0, None))
         return like(np.where(self._undetermined(M), inf, variance), prototype)
+
+    def left_out_variance(self, rows: Matrix) -> Matrix:
+        """Return the variances (m,) of targets, noise included, given all others: 1 / P_ii for rows i and P = S^-1.
+
+        With the coefficients a of the minimizer, a_i / P_ii is the leave-one-out residual of row i.
+        """
+        represented = self.represented
+        if factorable(self.quadratic.system):
+            columns = np.zeros((self.quadratic.system.size, len(rows)))
+            columns[rows, np.arange(len(rows))] = 1.0
+            return 1 / self.quadratic.quadratic_forms(columns, np.zeros((self.quadratic.split[0].shape[1], len(rows))))
+        noise = 1 / (2 * np.concatenate([double(t.weight)[:, 0] for t in represented.rows])[rows])
+        return self.share_left * variance_given_nearest(represented, represented.functionals.take(rows), rows) + noise
+
+    @cached_property
+    def share_left(self) -> float:
+        """The share of the variance given the nearest functionals that is left given all of them.
+
+        It is that of a problem of `SAMPLE` of the functionals, which can be factorized.
+        """
+        order = np.random.default_rng(0).permutation(self.represented.functionals.size)
+        rows, targets = np.sort(order[:SAMPLE]), self.represented.functionals.take(order[SAMPLE:][:TARGETS])
+        part = self.represented.part(rows)
+        exact = double(ConditionedGram.of(part).variance(targets))
+        return float(np.sum(exact) / np.sum(variance_given_nearest(part, targets)))
 
     def _converted(self, M: Functional) -> Functional:
         """Return M with arrays of the namespace and on the device of the representers."""
@@ -275,17 +302,6 @@ def variance_given_nearest(represented: RepresenterTerms, M: Functional, left_ou
     return np.clip(variances, 0, None)
 
 
-def left_out_sample(represented: RepresenterTerms, a: Matrix, rows: Matrix) -> tuple[Matrix, Matrix]:
-    """Return leave-one-out residuals (m, c) and their variances (m,), noise included, of some rows of a large problem.
-
-    With P the inverse of S, the residual of row i is a_i / P_ii, for the coefficients a (N, c) of the minimizer, and
-    1 / P_ii is the variance of its target given all others, here `variance_given_nearest` and the noise.
-    """
-    d = np.concatenate([1 / (2 * double(t.weight)[:, 0]) for t in represented.rows])[rows]
-    variance = variance_given_nearest(represented, represented.functionals.take(rows), rows) + d
-    return double(a).reshape(represented.functionals.size, -1)[rows] * variance[:, None], variance
-
-
 @contextmanager
 def _in_time(monitor: Monitor, M: Functional) -> Iterator[None]:
     """Run the block within the time limit of a monitor; raise TimeoutError if it is exceeded."""
@@ -323,18 +339,9 @@ class PosteriorSource:
         """The posterior covariance of f, in units of tau^2."""
         if not isinstance(self.given, RepresenterTerms):
             return self.given
-        rows = self.given.rows
-        kept = [np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) for t in rows]
-        if all(len(index) == t.rows.stop - t.rows.start for index, t in zip(kept, rows, strict=True)):
-            return ConditionedGram.of(self.given)
-        every = np.concatenate([index + t.rows.start for index, t in zip(kept, rows, strict=True)])
-        functionals = self.given.functionals.take(every)
-        blocks = [
-            replace(t, rows=slice(0, len(index)), target=t.target[index], weight=t.weight[index])
-            for index, t in zip(kept, rows, strict=True)
-        ]
-        basis = Basis.of(functionals, self.given.basis.space)
-        return ConditionedGram.of(replace(self.given, functionals=functionals, rows=consecutive(blocks), basis=basis))
+        kept = np.concatenate([np.flatnonzero(to_numpy(t.weight)[:, 0] > 0) + t.rows.start for t in self.given.rows])
+        every = len(kept) == self.given.functionals.size
+        return ConditionedGram.of(self.given if every else self.given.part(kept))
 
     def posterior(self, solution: Solution) -> Posterior:
         """Return the posterior with the solution as its mean, and tau from the minimum of J for each output."""
