@@ -368,16 +368,15 @@ def placed(data: Array, device: str | None, precision: str | None) -> Array | No
     If the device is not available, a warning is issued and the arrays stay on the CPU.
     """
     if device is not None:
-        missing = None
         try:
             import torch
+
+            kind = torch.device(device).type
         except ImportError:
             missing = "PyTorch is not installed (pip install 'rkhs[gpu]')"
+        except (RuntimeError, TypeError):
+            raise ValueError(f'device must be one that PyTorch knows, such as "cuda", got {device!r}.') from None
         else:
-            try:
-                kind = torch.device(device).type
-            except (RuntimeError, TypeError):
-                raise ValueError(f'device must be one that PyTorch knows, such as "cuda", got {device!r}.') from None
             if kind != "cuda" or torch.cuda.is_available():
                 dtype = torch.float64 if precision is not None or "64" in str(data.dtype) else torch.float32
                 return torch.empty(0, dtype=dtype, device=device)

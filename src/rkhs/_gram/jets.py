@@ -280,27 +280,17 @@ class JetProduct:
             entries = min(entries, t * s // (4 * threads))  # at least four tiles per thread balance the load
         work = [(i, j) for i, j in tiles(t, s, entries) if forward is not adjoint or i.start <= j.start]
         # Each thread has its partial sums and a fixed set of tiles, so that results are reproducible.
-        forwards = [forward] if threads == 1 else [forward.with_zero_jets() for _ in range(threads)]
-        adjoints: list[JetMap | None] = [adjoint] * threads
-        if adjoint is forward:
-            adjoints = [*forwards]
-        elif adjoint is not None and threads > 1:
-            adjoints = [adjoint.with_zero_jets() for _ in range(threads)]
+        partials = [maps] if threads == 1 else [[one.with_zero_jets() for one in maps] for _ in range(threads)]
 
-        def add(item: tuple[int, slice, slice]) -> None:
-            k, i, j = item
-            self._add_tile(forwards[k], None if forward is adjoint and i == j else adjoints[k], i, j)
+        def add(item: tuple[list[JetMap], slice, slice]) -> None:
+            partial, i, j = item  # a self-adjoint map is the first and the last one
+            twice = adjoint is not None and not (adjoint is forward and i == j)
+            self._add_tile(partial[0], partial[-1] if twice else None, i, j)
 
-        shares = [[(k, i, j) for i, j in work[k::threads]] for k in range(threads)]
-        if threads == 1:
-            for item in shares[0]:
-                add(item)
-        else:
-            in_threads(add, shares)
-            for partial, partial_adjoint in zip(forwards, adjoints, strict=True):
-                forward.gather(partial)
-                if adjoint is not None and adjoint is not forward and partial_adjoint is not None:
-                    adjoint.gather(partial_adjoint)
+        in_threads(add, [[(partial, i, j) for i, j in work[k::threads]] for k, partial in enumerate(partials)])
+        for partial in partials if threads > 1 else []:
+            for whole, share in zip(maps, partial, strict=True):
+                whole.gather(share)
         for one in maps:
             if one.sums is not None and one.jets.gradients is not None:
                 one.jets.gradients[...] -= one.sums[:, :, None] * one.target.points  # rho x_i sum_j Q_ij

@@ -41,12 +41,10 @@ from rkhs._calculus.forms import Form, near_pairs
 from rkhs._gram.blocks import pushed
 from rkhs._gram.jets import ORDER, JetProduct
 from rkhs._gram.operator import Gram, gram
-from rkhs.functionals._base import Combination, Functional, Part
-from rkhs.functionals._points import pointwise
+from rkhs.functionals._base import Combination, Functional, Part, pointwise
 from rkhs.kernels._algebra import LinearTransform, Multiple, PushedKernel, Sum
 from rkhs.kernels._base import Kernel
-from rkhs.kernels._laplace import Laplace
-from rkhs.kernels._scaled import ScaledKernel
+from rkhs.kernels._scaled import Laplace, ScaledKernel
 
 TILE = 2**18  # entries of B per tile
 LARGE = 1e150  # bound of derivatives that are singular at equal points
