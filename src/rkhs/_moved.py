@@ -45,12 +45,7 @@ STREAMS = {"parquet": "read_parquet"}
 EXTEND = {"DenseSpace": "FiniteSpace"}
 
 # Attributes of `rkhs.solvers`
-SOLVERS = {
-    "Absorption": "SchurComplement",
-    "Descent": "NonlinearCG",
-    "Growth": "GreedyCoordinate",
-    "Splitting": "ADMM",
-}
+SOLVERS = {"Absorption": "SchurComplement", "Descent": "NonlinearCG", "Growth": "GreedyCoordinate", "Splitting": "ADMM"}
 
 # Classes in model files that have other names now
 CLASSES = {

@@ -321,7 +321,9 @@ class Gram:
             for left, right in product(block.lefts, block.rights)
             if left.rows.stop > right.rows.start and right.rows.stop > left.rows.start
         ]
-        if self.shape[0] == self.shape[1] and all(left.aligned(right) for _, left, right in overlapping):
+        plain = all(part.matrix is None for block in self.blocks for part in block.lefts + block.rights)
+        same = all(a.rows == b.rows and a.atoms.per_point == b.atoms.per_point for _, a, b in overlapping)
+        if plain and same and self.shape[0] == self.shape[1]:
             for block, left, right in overlapping:
                 block.add_diagonal(out, left, right, self.budget)
             return out
@@ -395,7 +397,7 @@ class Gram:
                 for side in (block.lefts, block.rights)
             )
             if form and lefts and rights:
-                steps.append(JetProduct(form, lefts, rights, block.weight, self.budget, self.precision))
+                steps.append(JetProduct(form, replace(block, lefts=lefts, rights=rights), self.budget, self.precision))
             for left, right in product(block.lefts, block.rights):
                 if not (left in lefts and right in rights):
                     steps.append(TableProduct(block, left, right, self.budget))

@@ -269,7 +269,7 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
     # The parts of a pushed kernel have pushed directions, which are not the gradients asked for.
     if form is None or not block.lefts[0].atoms.gradient or bool(xp.any(weights != weights[:, :1])):
         return None
-    product = JetProduct(form, block.lefts, block.rights, 1.0, gram.budget, None)
+    product = JetProduct(form, block, gram.budget, None)
     left, right = product.lefts[0], product.rights[0]
     if form.careful(left.largest + right.largest):
         return None

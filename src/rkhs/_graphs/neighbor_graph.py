@@ -23,7 +23,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from scipy.sparse import csr_array
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, row_keys, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, import_optional, row_keys, to_numpy
 from rkhs._graphs.filters import ChebyshevFilters, SpectralFilters
 from rkhs._progress import report_progress
 
@@ -107,11 +107,10 @@ def _index(points: Matrix, count: int) -> Any:
 
 
 def _nearest_by_index(points: Matrix, count: int) -> tuple[Matrix, Matrix]:
-    try:
-        from pynndescent import NNDescent
-    except ImportError:
-        raise ImportError(f"Graphs of more than {EXACT} rows, here {len(points)}, need {INDEX}") from None
-    index = NNDescent(points.astype(np.float32), n_neighbors=max(count + 1, 15), random_state=0)
+    needs = f"Graphs of more than {EXACT} rows, here {len(points)}, need {INDEX}"
+    index = import_optional("pynndescent", needs).NNDescent(
+        points.astype(np.float32), n_neighbors=max(count + 1, 15), random_state=0
+    )
     neighbors, distances = index.neighbor_graph
     itself = neighbors == np.arange(len(points))[:, None]
     order = np.argsort(np.where(itself, np.inf, distances), axis=1, kind="stable")[:, :count]  # without itself

@@ -46,13 +46,12 @@ from rkhs._progress import report_progress
 COLUMNS, ROWS = 2048, 4096
 
 
+Correction = Callable[[Matrix], tuple[Matrix, Matrix]]  # residuals -> changes of a and c
+Residual = Callable[[Matrix, Matrix], Matrix]  # a, c -> residuals
+
+
 def refined(
-    a: Matrix,
-    c: Matrix,
-    correction: Callable[[Matrix], tuple[Matrix, Matrix]],
-    residual_of: Callable[[Matrix, Matrix], Matrix],
-    limit: int,
-    enough: Any = 0.0,
+    a: Matrix, c: Matrix, correction: Correction, residual_of: Residual, limit: int, enough: Any = 0.0
 ) -> tuple[Matrix, Matrix]:
     """Return a (N, k) and c (r, k) after iterative refinement, as long as it halves the residuals of a column.
 

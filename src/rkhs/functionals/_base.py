@@ -131,11 +131,6 @@ class Part:
         dense = self.matrix is not None and not scipy.sparse.issparse(self.matrix)
         return replace(self, atoms=self.atoms.like(array), matrix=like(self.matrix, array) if dense else self.matrix)
 
-    def aligned(self, other: Part) -> bool:
-        """Return whether row i of both parts is the value of their atom i, which belong to the same points."""
-        same = self.rows == other.rows and self.atoms.per_point == other.atoms.per_point
-        return same and self.matrix is None and other.matrix is None
-
     def as_matrix(self) -> Any:
         """Return weight * matrix explicitly, as a sparse array for the identity.
 

@@ -17,7 +17,17 @@ import numpy as np
 import scipy.linalg
 from array_api_compat import is_torch_array
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_array, frozen, immutable_copy, like, to_numpy
+from rkhs._backend.arrays import (
+    Array,
+    Matrix,
+    Vector,
+    as_array,
+    frozen,
+    immutable_copy,
+    import_optional,
+    like,
+    to_numpy,
+)
 from rkhs._calculus.atoms import AllPairs, Atoms, Pairing
 from rkhs.kernels._base import Kernel
 
@@ -371,10 +381,7 @@ class AutodiffKernel(Kernel):
         return self.smooth
 
     def pair(self, pairing: Pairing) -> Array:
-        try:
-            import torch
-        except ImportError:
-            raise ImportError("AutodiffKernel needs PyTorch: pip install 'rkhs[gpu]'.") from None
+        torch = import_optional("torch", "AutodiffKernel needs PyTorch: pip install 'rkhs[gpu]'.")
         left, right = pairing.left, pairing.right
         native = is_torch_array(left.points)
 
