@@ -123,7 +123,7 @@ def test_direct_stops_within_a_piece(limit, small_pieces, ticking):
 
 
 @pytest.mark.parametrize(
-    ("place", "name"), [(scipy.linalg.blas, "dtrsm"), (scipy.linalg.lapack, "dpotrf"), (tables, "_tile")]
+    ("place", "name"), [(scipy.linalg.blas, "dtrsm"), (scipy.linalg.lapack, "dpotrf"), (tables.GramBlock, "_tile")]
 )
 def test_ctrl_c_inside_direct(place, name, small_pieces, monkeypatch):
     given = problem()
@@ -317,7 +317,7 @@ def test_predictions_show_how_far_they_are(approximation, small_pieces, small_ti
     assert [line for line in lines if line.startswith("InvariantRegressorCV.predict: ")]
 
 
-@pytest.mark.parametrize(("place", "name"), [(tables, "_tile"), (scipy.linalg.blas, "dtrsm")])
+@pytest.mark.parametrize(("place", "name"), [(tables.GramBlock, "_tile"), (scipy.linalg.blas, "dtrsm")])
 def test_ctrl_c_in_variances_is_raised(place, name, small_pieces, monkeypatch):
     solution = problem().solve()
     with monkeypatch.context() as patch:

@@ -18,7 +18,12 @@ __all__ = sorted(_HOME)
 def __getattr__(name: str) -> Any:
     """Import a public name, or a module, on first use."""
     if name == "__version__":
-        return _version()
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            return version("rkhs")
+        except PackageNotFoundError:  # a copy of the source that was never installed
+            return "0+unknown"
     if _HOME.get(name, "rkhs") != "rkhs":
         found = globals()[name] = getattr(import_module(_HOME[name]), name)
         return found
@@ -34,12 +39,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, "__version__"})
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("rkhs")
-    except PackageNotFoundError:  # a copy of the source that was never installed
-        return "0+unknown"

@@ -198,12 +198,9 @@ def trusted_types() -> list[str]:
         info.name for p in packages for info in pkgutil.walk_packages(getattr(p, "__path__", []), p.__name__ + ".")
     }
     modules = [*packages, *(importlib.import_module(name) for name in names)]
-    types: list[Any] = [
-        value
-        for module in modules
-        for value in vars(module).values()
-        if inspect.isclass(value) and value.__module__ == module.__name__
-    ]
+    known = {module.__name__ for module in modules}
+    values = [value for module in modules for value in vars(module).values()]
+    types: list[Any] = [value for value in values if inspect.isclass(value) and value.__module__ in known]
     # models refer by name to functions X -> functionals
     types += [make for make in (*NAMED.values(), LocalDeviation) if hasattr(make, "__qualname__")]
     return sorted({f"{value.__module__}.{value.__qualname__}" for value in types}) + list(_TRUSTED_TYPES)

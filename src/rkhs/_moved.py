@@ -1,6 +1,7 @@
 """What the names of earlier versions are called now, for errors that name the remedy."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NoReturn
 
 SINCE = "0.3.0"
 
@@ -44,12 +45,7 @@ STREAMS = {"parquet": "read_parquet"}
 EXTEND = {"DenseSpace": "FiniteSpace"}
 
 # Attributes of `rkhs.solvers`
-SOLVERS = {
-    "Absorption": "SchurComplement",
-    "Descent": "NonlinearCG",
-    "Growth": "GreedyCoordinate",
-    "Splitting": "ADMM",
-}
+SOLVERS = {"Absorption": "SchurComplement", "Descent": "NonlinearCG", "Growth": "GreedyCoordinate", "Splitting": "ADMM"}
 
 # Classes in model files that have other names now
 CLASSES = {
@@ -88,3 +84,12 @@ def missing(module: str, name: str, moved: Mapping[str, str]) -> AttributeError:
     """Return the error for an attribute that a module does not have, with its new name if it had one."""
     hint = f" since rkhs {SINCE}: use {module}.{moved[name]}" if name in moved else ""
     return AttributeError(f"module {module!r} has no attribute {name!r}{hint}")
+
+
+def refuse_old_names(module: str, moved: Mapping[str, str]) -> Callable[[str], NoReturn]:
+    """Return the `__getattr__` of a module that raises the error of `missing`."""
+
+    def refuse(name: str) -> NoReturn:
+        raise missing(module, name, moved)
+
+    return refuse

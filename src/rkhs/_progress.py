@@ -9,7 +9,7 @@ as if it were the solution: they run within `interrupts_raised`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from math import inf
@@ -50,15 +50,12 @@ def report_progress(fraction: float) -> None:
         callback(fraction)
 
 
-@contextmanager
-def with_progress_callback(callback: ProgressCallback | None) -> Iterator[None]:
+def with_progress_callback(callback: ProgressCallback | None) -> AbstractContextManager[None]:
     """Install a progress callback for the block, replacing that of the enclosing block."""
-    with _changed(callback=callback):
-        yield
+    return _changed(callback=callback)
 
 
-@contextmanager
-def subtask(k: int, count: int) -> Iterator[None]:
+def subtask(k: int, count: int) -> AbstractContextManager[None]:
     """Report progress in the block as that of part k out of `count` parts of similar duration.
 
     Examples
@@ -68,30 +65,23 @@ def subtask(k: int, count: int) -> Iterator[None]:
     0.375
     """
     outer = _settings.get().callback
-    with _changed(callback=None if outer is None else lambda fraction: outer((k + fraction) / count)):
-        yield
+    return _changed(callback=None if outer is None else lambda fraction: outer((k + fraction) / count))
 
 
-@contextmanager
-def interrupts_raised() -> Iterator[None]:
+def interrupts_raised() -> AbstractContextManager[None]:
     """Let Ctrl-C raise KeyboardInterrupt in the block: solvers then do not return the best iterate so far."""
-    with _changed(raises=True):
-        yield
+    return _changed(raises=True)
 
 
-@contextmanager
-def with_time_limit(seconds: float | None) -> Iterator[None]:
+def with_time_limit(seconds: float | None) -> AbstractContextManager[None]:
     """Stop solvers and searches within the block after this many seconds, like their `time_limit`."""
     deadline = inf if seconds is None else perf_counter() + seconds
-    with _changed(deadline=min(_settings.get().deadline, deadline)):
-        yield
+    return _changed(deadline=min(_settings.get().deadline, deadline))
 
 
-@contextmanager
-def with_extended_deadline(seconds: float) -> Iterator[None]:
+def with_extended_deadline(seconds: float) -> AbstractContextManager[None]:
     """Allow work in the block at least this many seconds, even if the limits of enclosing blocks have expired."""
-    with _changed(deadline=max(_settings.get().deadline, perf_counter() + seconds)):
-        yield
+    return _changed(deadline=max(_settings.get().deadline, perf_counter() + seconds))
 
 
 def seconds_left() -> float:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from rkhs._backend.arrays import Matrix, as_array, double, to_numpy
+from rkhs._backend.arrays import Matrix, as_array, double, import_optional, to_numpy
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
@@ -115,10 +115,7 @@ class Surface:
         triangles : ndarray of shape (m, 3)
             The indices of the vertices of each triangle.
         """
-        try:
-            from skimage.measure import marching_cubes
-        except ImportError:
-            raise ImportError("A mesh needs scikit-image: pip install scikit-image.") from None
+        measure = import_optional("skimage.measure", "A mesh needs scikit-image: pip install scikit-image.")
         low, high = self.points.min(axis=0), self.points.max(axis=0)
         cell = float(np.max(high - low)) / resolution
         low, high = low - 3 * cell, high + 3 * cell
@@ -131,7 +128,7 @@ class Surface:
         values = np.where(inside, -distance, distance)
         f = self(grid[near])
         values[near] = np.where(np.isnan(f), values[near], f)
-        vertices, triangles, normals, _ = marching_cubes(values.reshape(counts), 0.0)
+        vertices, triangles, normals, _ = measure.marching_cubes(values.reshape(counts), 0.0)
         return self._project(low + cell * vertices, normals, cell), triangles
 
     def _project(self, vertices: Matrix, normals: Matrix, most: float) -> Matrix:

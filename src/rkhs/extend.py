@@ -3,14 +3,13 @@
 The pages under "Extend" of the documentation have one example of each; `rkhs.testing` has the checks.
 """
 
-from typing import Any
-
 from rkhs._backend.arrays import namespace
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._moved import EXTEND, refuse_old_names
 from rkhs._spaces import Approximation, FiniteSpace, FourierSpace, LandmarkSpace
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import Functional, Part
@@ -23,35 +22,17 @@ from rkhs.losses._interval import IntervalLoss
 from rkhs.solvers._base import Solver
 
 __all__ = [
-    "Approximation",
     "Atoms",
-    "BlockLoss",
-    "FiniteProblem",
-    "FiniteSpace",
     "Form",
     "FormKernel",
-    "FourierSpace",
     "FunctionSpace",
     "Functional",
-    "IntervalLoss",
-    "Invariance",
-    "Iterate",
     "Kernel",
-    "LandmarkSpace",
-    "Loss",
-    "Monitor",
-    "NotApplicableError",
-    "OutOfIterations",
     "Part",
     "ScaledKernel",
-    "Solver",
     "SpectralDensity",
-    "Stopped",
-    "namespace",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    from rkhs._moved import EXTEND, missing
-
-    raise missing(__name__, name, EXTEND)
+__all__ += ["BlockLoss", "IntervalLoss", "Invariance", "Loss", "namespace"]
+__all__ += ["Approximation", "FiniteProblem", "FiniteSpace", "FourierSpace", "LandmarkSpace"]
+__all__ += ["Iterate", "Monitor", "NotApplicableError", "OutOfIterations", "Solver", "Stopped"]
+__getattr__ = refuse_old_names(__name__, EXTEND)

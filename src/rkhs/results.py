@@ -9,14 +9,5 @@ from rkhs._learning.tuning import Tuning
 from rkhs._shapes.fitting import ShapeCertificate
 from rkhs._surfaces import Surface
 
-__all__ = [
-    "Certificate",
-    "Evidence",
-    "Gram",
-    "LeaveOneOut",
-    "Posterior",
-    "ShapeCertificate",
-    "Solution",
-    "Surface",
-    "Tuning",
-]
+__all__ = ["Certificate", "Posterior", "ShapeCertificate", "Solution", "Surface"]
+__all__ += ["Evidence", "Gram", "LeaveOneOut", "Tuning"]

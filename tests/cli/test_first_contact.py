@@ -10,8 +10,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
+from rkhs._cli.demo import ROWS, customers, unlabeled
 from rkhs._cli.options import Format
-from rkhs._cli.sample import ROWS, customers, unlabeled
 from rkhs._cli.tables import NOTES, Kinds, features_of, read
 from rkhs._cli.terminal import show
 from rkhs._io import notes_of

@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 
 import rkhs
 from browser import Browser, needs_chromium
+from rkhs._cli.demo import customers
 from rkhs._cli.report import print_report, sections
-from rkhs._cli.sample import customers
 from rkhs._io import notes_of
 
 RNG = np.random.default_rng(0)

@@ -11,11 +11,11 @@ from sklearn.svm import SVC
 
 import rkhs
 from rkhs._cli.comparison import BETTER, PLAIN_CS, PLAIN_SCALES, UNCLEAR, WORSE, OutOfFold, PairedDifference, plain_svm
+from rkhs._cli.demo import customers
 from rkhs._cli.effects import slopes
 from rkhs._cli.learning import Examples
 from rkhs._cli.predict import new_texts
 from rkhs._cli.report import reliability
-from rkhs._cli.sample import customers
 from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, features_of
 from rkhs._cli.terminal import finite, suggest
 

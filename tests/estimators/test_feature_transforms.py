@@ -6,7 +6,7 @@ from scipy.spatial.distance import cdist, pdist
 
 import rkhs
 from rkhs._estimators.length_scales import FeatureTransform, decorrelating, feature_maps
-from rkhs._graphs.neighbors import principal_directions
+from rkhs._graphs.neighbor_graph import principal_directions
 from rkhs.invariances import Graph
 
 

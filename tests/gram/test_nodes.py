@@ -11,8 +11,8 @@ import scipy.sparse
 import torch
 
 import rkhs
+from rkhs._gram.blocks import NodeProduct, node_magnitudes, node_matrix
 from rkhs._gram.matrix import GramMatrix
-from rkhs._gram.nodes import NodeProduct, node_magnitudes, node_matrix
 from rkhs._gram.operator import magnitudes
 from rkhs._graphs import filters, neighbor_graph
 from rkhs._graphs.filters import ChebyshevFilters, SpectralFilters

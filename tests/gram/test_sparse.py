@@ -16,7 +16,7 @@ from rkhs._backend.arrays import immutable_copy, row_keys, same_kind, take_rows
 from rkhs._backend.sparse import SparseVectors, inner_products
 from rkhs._estimators import base
 from rkhs.functionals import GraphDifference
-from rkhs.functionals._points import point_groups, repeats
+from rkhs.functionals._base import point_groups, repeats
 
 RNG = np.random.default_rng(0)
 N = 60

@@ -7,8 +7,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from rkhs._graphs import neighbors
-from rkhs._graphs.neighbors import Projection, as_rows, can_search, nearest, nearest_of, principal_directions
+from rkhs._graphs import neighbor_graph
+from rkhs._graphs.neighbor_graph import Projection, as_rows, can_search, nearest, nearest_of, principal_directions
 
 torch = pytest.importorskip("torch")
 
@@ -70,9 +70,9 @@ def test_clusters_far_apart(search):
 def test_a_device_computes_in_tiles(monkeypatch, tile):
     X, progress = points(), []
     expected = brute_force(X, 5)
-    monkeypatch.setattr(neighbors, "report_progress", progress.append)
-    monkeypatch.setattr(neighbors, "int", lambda x: min(tile, int(x)), raising=False)
-    distances, indices = neighbors._nearest_on_device(X, 5, "cpu")
+    monkeypatch.setattr(neighbor_graph, "report_progress", progress.append)
+    monkeypatch.setattr(neighbor_graph, "int", lambda x: min(tile, int(x)), raising=False)
+    distances, indices = neighbor_graph._nearest_on_device(X, 5, "cpu")
     np.testing.assert_array_equal(indices, expected[1])
     np.testing.assert_allclose(distances, expected[0], rtol=1e-12)
     assert len(progress) == -(-60 // tile)
@@ -93,7 +93,7 @@ def test_neighbors_of_other_points():
 
 def test_an_index_for_many_points(monkeypatch):
     pytest.importorskip("pynndescent")
-    monkeypatch.setattr(neighbors, "EXACT", 100)
+    monkeypatch.setattr(neighbor_graph, "EXACT", 100)
     X = points(800, 5)
     distances, indices = nearest(X, 8)
     expected = brute_force(X, 8)[1]
@@ -120,7 +120,7 @@ def test_the_index_may_or_may_not_return_the_point_itself(monkeypatch, seen):
     module = ModuleType("pynndescent")
     module.NNDescent = NNDescent
     monkeypatch.setitem(sys.modules, "pynndescent", module)
-    monkeypatch.setattr(neighbors, "EXACT", 49)
+    monkeypatch.setattr(neighbor_graph, "EXACT", 49)
     distances, indices = nearest(X, 6)
     assert not np.any(indices == np.arange(50)[:, None])
     np.testing.assert_array_equal(indices, brute_force(X, 6)[1])
@@ -130,7 +130,7 @@ def test_the_index_may_or_may_not_return_the_point_itself(monkeypatch, seen):
 
 
 def test_a_missing_index_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(neighbors, "EXACT", 59)
+    monkeypatch.setattr(neighbor_graph, "EXACT", 59)
     monkeypatch.setitem(sys.modules, "pynndescent", None)
     with pytest.raises(ImportError, match=r"more than 59 rows, here 60, .*pip install 'rkhs\[graphs\]', or .* GPU"):
         nearest(points(), 5)
@@ -143,8 +143,8 @@ def test_a_missing_index_says_what_to_install(monkeypatch):
 
 
 def test_many_points_are_projected(monkeypatch):
-    monkeypatch.setattr(neighbors, "MANY", 30)
-    monkeypatch.setattr(neighbors, "COMPONENTS", 2)
+    monkeypatch.setattr(neighbor_graph, "MANY", 30)
+    monkeypatch.setattr(neighbor_graph, "COMPONENTS", 2)
     X = points(31, 5) * [5.0, 1.0, 0.1, 0.1, 3.0]
     assert Projection.of(X[:30]).directions is None
     assert Projection.of(X[:, :2]).directions is None

@@ -4,8 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from rkhs._linalg.saddle import PackedCholesky, Saddle
-from rkhs._linalg.updates import UpdatableSaddle
+from rkhs._linalg.saddle import PackedCholesky, Saddle, UpdatableSaddle
 
 RNG = np.random.default_rng(0)
 

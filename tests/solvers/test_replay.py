@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 import rkhs
-from rkhs._backend import replay
+from rkhs._backend import memory
 from rkhs.solvers import _conjugate_gradients
 
 RNG = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def tapes(monkeypatch):
         made.append(Tape(step))
         return made[-1]
 
-    monkeypatch.setattr(replay, "_recorded", recorded)
+    monkeypatch.setattr(memory, "_recorded", recorded)
     monkeypatch.setattr(_conjugate_gradients, "on_cpu", lambda array: False)
     return made
 
@@ -70,8 +70,8 @@ def test_a_step_is_taken_then_recorded_then_replayed(monkeypatch):
         runs.append(1)
         count.add_(1)
 
-    monkeypatch.setattr(replay, "_recorded", Tape)
-    recorded = replay.Replay(step)
+    monkeypatch.setattr(memory, "_recorded", Tape)
+    recorded = memory.Replay(step)
     for _ in range(7):
         recorded()
     assert count == 7

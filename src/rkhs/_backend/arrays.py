@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from hashlib import blake2b
+from importlib import import_module
 from typing import Any
 
 import array_api_compat.numpy
@@ -29,6 +30,14 @@ Images = np.ndarray[Any, Any]  # (images, rows, columns)
 
 EPS = float(np.finfo(np.float64).eps)  # machine epsilon of float64
 LARGEST_EXACT = 2**53  # float64 represents all integers up to this one exactly
+
+
+def import_optional(module: str, message: str) -> Any:
+    """Import a module of an optional dependency, or raise an ImportError with a message that says how to install it."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise ImportError(message) from None
 
 
 def namespace(*arrays: Array) -> Any:
@@ -305,10 +314,7 @@ def same_kind(*arrays: Array) -> tuple[Array, ...]:
     if len(devices) > 1:
         raise ValueError(f"Arrays on different devices cannot be combined: {' and '.join(devices)}. Move one of them.")
     dtype = xp.result_type(*(a.dtype for a in arrays))
-    return tuple(
-        a if a.dtype == dtype else a.astype(dtype) if isinstance(a, SparseVectors) else xp.astype(a, dtype)
-        for a in arrays
-    )
+    return tuple(a.astype(dtype) if isinstance(a, SparseVectors) else xp.astype(a, dtype, copy=False) for a in arrays)
 
 
 def clip(x: Array, low: float | None, high: float | None) -> Array:
@@ -368,16 +374,15 @@ def placed(data: Array, device: str | None, precision: str | None) -> Array | No
     If the device is not available, a warning is issued and the arrays stay on the CPU.
     """
     if device is not None:
-        missing = None
         try:
             import torch
+
+            kind = torch.device(device).type
         except ImportError:
             missing = "PyTorch is not installed (pip install 'rkhs[gpu]')"
+        except (RuntimeError, TypeError):
+            raise ValueError(f'device must be one that PyTorch knows, such as "cuda", got {device!r}.') from None
         else:
-            try:
-                kind = torch.device(device).type
-            except (RuntimeError, TypeError):
-                raise ValueError(f'device must be one that PyTorch knows, such as "cuda", got {device!r}.') from None
             if kind != "cuda" or torch.cuda.is_available():
                 dtype = torch.float64 if precision is not None or "64" in str(data.dtype) else torch.float32
                 return torch.empty(0, dtype=dtype, device=device)

@@ -74,17 +74,7 @@ def _launch(
     S: Array, pair: tuple[Array, Array] | None, c: Array | None, parts: tuple[Array, Array, Array], cut: int
 ) -> None:
     phi, psi = pair or (S, S)
-    _kernel[(triton.cdiv(S.numel(), BLOCK),)](
-        S,
-        phi,
-        psi,
-        S if c is None else c.contiguous(),
-        *parts,
-        S.numel(),
-        S.shape[-1 if S.is_contiguous() else -2],
-        COMBINE=pair is not None,
-        HAS_C=c is not None,
-        BY_COLUMN=S.is_contiguous(),
-        CUT=cut,
-        BLOCK=BLOCK,
-    )
+    by_column = S.is_contiguous()
+    arrays = (S, phi, psi, S if c is None else c.contiguous(), *parts)
+    options = {"COMBINE": pair is not None, "HAS_C": c is not None, "BY_COLUMN": by_column, "CUT": cut, "BLOCK": BLOCK}
+    _kernel[(triton.cdiv(S.numel(), BLOCK),)](*arrays, S.numel(), S.shape[-1 if by_column else -2], **options)

@@ -64,14 +64,12 @@ def to_modes(values: Vector, phases: Matrix, shape: tuple[int, ...], error: floa
         from ducc0.nufft import nu2u
 
         out = np.empty(shape, dtype=np.complex128)
-        return np.asarray(
-            nu2u(points=values, coord=phases, forward=True, epsilon=error, nthreads=cores(phases), out=out)
-        )
+        nu2u(points=values, coord=phases, forward=True, epsilon=error, nthreads=cores(phases), out=out)
+        return out
     import finufft
 
-    return np.asarray(
-        getattr(finufft, f"nufft{phases.shape[1]}d1")(*_columns(phases), values, shape, isign=-1, eps=error)
-    )
+    transform = getattr(finufft, f"nufft{phases.shape[1]}d1")
+    return np.asarray(transform(*_columns(phases), values, shape, isign=-1, eps=error))
 
 
 def _columns(phases: Matrix) -> list[Vector]:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_torch_array
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, Vector, import_optional, like, namespace, to_numpy, zeros
 from rkhs._calculus.atoms import Atoms
 
 
@@ -184,12 +184,8 @@ class Features(Map):
         function = (None if self.gradient is None else self.function, self.gradient, self.second_gradient)[order]
         if function is not None:
             return like(function(X), X)
-        try:
-            import torch
-        except ImportError:
-            raise ImportError(
-                f"{self!r} needs PyTorch (pip install 'rkhs[gpu]'), or a `gradient` that returns its Jacobian."
-            ) from None
+        needs = f"{self!r} needs PyTorch (pip install 'rkhs[gpu]'), or a `gradient` that returns its Jacobian."
+        torch = import_optional("torch", needs)
         rows = X if is_torch_array(X) else torch.tensor(np.ascontiguousarray(X))
         if order == 0:
             return like(self.function(rows), X)

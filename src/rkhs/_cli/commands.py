@@ -127,7 +127,7 @@ def sample(
     as_json: Json = False,
 ) -> None:
     """Write sample tables for the other commands: customers of a telephone company, and who left."""
-    from rkhs._cli.sample import write_sample
+    from rkhs._cli.demo import write_sample
 
     _answer(lambda: write_sample(out, new, force), as_json)
 

@@ -205,11 +205,8 @@ def plain_svm(X: Vector, y: Vector, regression: bool, folds: Sequence[Vector]) -
     # LIBSVM would take millions of steps for large C and noisy targets
     svm.set_params(kernel="precomputed", max_iter=100_000)
     least, predicted = np.full(len(folds), np.inf), np.empty_like(y)
-    settings = [
-        (0.5 / (scale * (rkhs.kernels.median_scale(X) or 1.0)) ** 2, size * C)
-        for scale in PLAIN_SCALES
-        for C in PLAIN_CS
-    ]
+    median = rkhs.kernels.median_scale(X) or 1.0
+    settings = [(0.5 / (scale * median) ** 2, size * C) for scale in PLAIN_SCALES for C in PLAIN_CS]
     chosen = [settings[0]] * len(folds)
     kernels = {gamma: rbf_kernel(X, gamma=gamma) for gamma, _ in settings}
 

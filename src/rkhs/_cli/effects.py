@@ -10,7 +10,7 @@ Suggestions are labels, priors that could be stated, and columns to look at.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,19 +85,11 @@ def slopes(f: rkhs.Function, X: Vector, feature: int) -> Vector:
 
 
 def advise(
-    fit: Fit,
-    examples: Examples,
-    X: Vector,
-    labels: PairedDifference,
-    effects: Sequence[Effect],
-    found: Mapping[str, Any],
+    fit: Fit, examples: Examples, X: Vector, labels: PairedDifference, effects: Sequence[Effect], found: dict[str, Any]
 ) -> list[str]:
     """Return suggestions, one sentence or two each; `found` are facts about the whole table, of which X is a sample."""
-    more = (
-        "More labels will probably help."
-        if labels.verdict == BETTER
-        else "It is not clear that more labels would help."
-    )
+    likely = labels.verdict == BETTER
+    more = "More labels will probably help." if likely else "It is not clear that more labels would help."
     said = [f"{more} {labels.sentence()}"]
     if (lines := uncertain_rows(fit, examples, X)) is not None:
         unit, seen = examples.features.index.name, int((~examples.labeled).sum())

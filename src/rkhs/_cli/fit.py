@@ -110,17 +110,17 @@ def with_signs(request: Request, kinds: Kinds, classes: int) -> Request:
     for option, names, sign in (("--increasing", request.increasing, 1), ("--decreasing", request.decreasing, -1)):
         for name in names:
             why = "has neither numbers nor dates" if name in kinds.features else "is not a column to learn from"
-            problems.refuse(
-                name not in kinds.amounts,
-                f"{option} {name}: {name!r} {why}; columns that do are {', '.join(kinds.amounts) or 'none'}."
-                + suggest(name, kinds.amounts),
-            )
+            if name not in kinds.amounts:
+                problems.add(
+                    f"{option} {name}: {name!r} {why}; columns that do are {', '.join(kinds.amounts) or 'none'}."
+                    + suggest(name, kinds.amounts)
+                )
             signs[name] = sign
-        problems.refuse(
-            bool(names) and not request.regression and classes > 2,
-            f"{option} needs two classes or numbers to predict, and column {request.target!r} has {classes} classes: "
-            "leave it out, or predict numbers with --regression.",
-        )
+        if names and not request.regression and classes > 2:
+            problems.add(
+                f"{option} needs two classes or numbers to predict, and column {request.target!r} has {classes} "
+                "classes: leave it out, or predict numbers with --regression."
+            )
     problems.check()
     return replace(request, signs={kinds.amounts.index(name): sign for name, sign in signs.items()})
 

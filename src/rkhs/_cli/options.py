@@ -53,15 +53,14 @@ class Format:
         """Validate the options of a command; a tab may be written \\t."""
         marks = tuple(text.strip() for text in missing.split(",") if text.strip())
         separator, problems = "\t" if separator in ("\\t", "tab") else separator, Problems()
-        problems.refuse(
-            separator is not None and (len(separator) != 1 or separator in '"\n\r'),
-            f"--separator must be one character other than a quote, such as ; or \\t for a tab, got {separator!r}.",
-        )
-        problems.refuse(decimal not in (None, ".", ","), f"--decimal must be . or , and is {decimal!r}.")
-        problems.refuse(
-            separator is not None and separator == decimal,
-            f"--separator and --decimal are both {decimal!r}: they must differ.",
-        )
+        if separator is not None and (len(separator) != 1 or separator in '"\n\r'):
+            problems.add(
+                f"--separator must be one character other than a quote, such as ; or \\t for a tab, got {separator!r}."
+            )
+        if decimal not in (None, ".", ","):
+            problems.add(f"--decimal must be . or , and is {decimal!r}.")
+        if separator is not None and separator == decimal:
+            problems.add(f"--separator and --decimal are both {decimal!r}: they must differ.")
         problems.check()
         return cls(marks, separator, decimal)
 
@@ -70,11 +69,11 @@ class Format:
         problems = Problems()
         for option in ("separator", "decimal"):
             kept, other = getattr(self, option), getattr(stated, option)
-            problems.refuse(
-                None not in (kept, other) and kept != other,
-                f"--{option} is {other!r} here and was {kept!r} when {model} was fitted: leave the option out, and "
-                f"write the table with {kept!r}.",
-            )
+            if None not in (kept, other) and kept != other:
+                problems.add(
+                    f"--{option} is {other!r} here and was {kept!r} when {model} was fitted: leave the option out, and "
+                    f"write the table with {kept!r}."
+                )
         problems.check()
         marks = dict.fromkeys((*self.missing, *stated.missing))
         return Format(tuple(marks), self.separator or stated.separator, self.decimal or stated.decimal)
@@ -113,26 +112,22 @@ class Request:
     def problems(self) -> Problems:
         """Return what is wrong with the options and the files, whatever the table contains."""
         problems, names = Problems(), (AUTO, *NU, NONE)
-        problems.refuse(
-            self.invariance not in names,
-            f"--invariance must be one of {', '.join(names)}, got {self.invariance!r}."
-            + suggest(self.invariance, names),
-        )
-        problems.refuse(
-            self.C is not None and not 0 < self.C < inf,
-            f"--C must be a finite number > 0, got {self.C}: 10 is a good start.",
-        )
-        problems.refuse(
-            self.nu is not None and not 0 <= self.nu < inf,
-            f"--nu must be a finite number >= 0, got {self.nu}: 1 is a good start.",
-        )
-        problems.refuse(
-            self.nu is not None and 0 < self.nu < inf and self.invariance in (AUTO, NONE),
-            f"--nu is the weight of a prior, and --invariance {self.invariance} names none: name one, such as "
-            "gradient, or leave out --nu.",
-        )
+        if self.invariance not in names:
+            problems.add(
+                f"--invariance must be one of {', '.join(names)}, got {self.invariance!r}."
+                + suggest(self.invariance, names)
+            )
+        if self.C is not None and not 0 < self.C < inf:
+            problems.add(f"--C must be a finite number > 0, got {self.C}: 10 is a good start.")
+        if self.nu is not None and not 0 <= self.nu < inf:
+            problems.add(f"--nu must be a finite number >= 0, got {self.nu}: 1 is a good start.")
+        if self.nu is not None and 0 < self.nu < inf and self.invariance in (AUTO, NONE):
+            problems.add(
+                f"--nu is the weight of a prior, and --invariance {self.invariance} names none: name one, such as "
+                "gradient, or leave out --nu."
+            )
         for name in set(self.increasing) & set(self.decreasing):
-            problems.refuse(True, f"Column {name!r} is both --increasing and --decreasing: keep one of them.")
+            problems.add(f"Column {name!r} is both --increasing and --decreasing: keep one of them.")
         with problems.gathered():
             check_outputs(self.outputs, [self.data], self.force)
         with problems.gathered():

@@ -88,11 +88,11 @@ def _check_new_marks(
     if kinds.categorical:
         learned |= dict(zip(kinds.categorical, columns.named_transformers_["categories"].categories_, strict=True))
     for mark, name in product(marks, learned):
-        problems.refuse(
-            mark in learned[name],
-            f"--missing names {mark!r} here, and was not given when {model} was fitted, which learned {mark!r} as a "
-            f"text of column {name!r}: leave it out, or fit the model again with --missing {mark!r}.",
-        )
+        if mark in learned[name]:
+            problems.add(
+                f"--missing names {mark!r} here, and was not given when {model} was fitted, which learned {mark!r} as "
+                f"a text of column {name!r}: leave it out, or fit the model again with --missing {mark!r}."
+            )
     problems.check()
 
 

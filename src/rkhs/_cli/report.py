@@ -37,20 +37,8 @@ from rkhs.plotting import BoundaryDisplay, GridDisplay
 
 Facts = dict[str, Any]
 COLUMNS = 40  # columns in the table of the data
-DETAILS = (
-    "rows learned from",
-    "rows of the choice",
-    "settings tried",
-    "prior",
-    "increasing",
-    "decreasing",
-    "kernel",
-    "C",
-    "nu",
-    "solution",
-    "representers",
-    "decision",
-)
+DETAILS = ["rows learned from", "rows of the choice", "settings tried", "prior", "increasing", "decreasing"]
+DETAILS += ["kernel", "C", "nu", "solution", "representers", "decision"]
 Part = tuple[str, str]  # a title and HTML
 SHOWN = 40  # classes in the confusion matrix
 WIDTH = 520  # of charts, in units of the SVG
@@ -70,8 +58,9 @@ class Section:
 
 def sections(facts: Facts) -> list[Section]:
     """Return the sections of the report: first the verdict, last what would make the model better."""
-    compared, regression = facts["comparison"], facts["regression"]
-    errors = [["the model", compared["error"]], [compared["compared with"], compared["its error"]]]
+    compared = facts["comparison"]
+    measured = {"the model": compared["error"], compared["compared with"]: compared["its error"]}
+    errors = [[name, Shown(error, format_error(error, facts["regression"]))] for name, error in measured.items()]
     drawn = f" of {facts['rows with a target']}" if facts["rows compared"] < facts["rows with a target"] else ""
     tuned = "both models are" if facts["settings tried"] > 1 else "only the plain SVM is"
     method = (
@@ -85,34 +74,22 @@ def sections(facts: Facts) -> list[Section]:
         "too large, most of all for a model that has nothing but targets to learn from."
     )
     learned, counts = facts["rows learned from"], (facts["rows with a target"], facts["rows without a target"])
-    rows = f"{facts['rows']} rows, {counts[0]} with a target and {counts[1]} without."
+    sizes = [f"{facts['rows']} rows, {counts[0]} with a target and {counts[1]} without."]
     if learned < facts["rows"]:
-        rows += f" The model learned from {learned} of them, drawn at random."
-    more = len(facts["table"]) - COLUMNS
+        sizes[0] += f" The model learned from {learned} of them, drawn at random."
+    if len(facts["table"]) > COLUMNS:
+        sizes.append(f"And {len(facts['table']) - COLUMNS} more columns.")
+    columns = [list(row.values()) for row in facts["table"][:COLUMNS]]
+    gained = [one["sentence"] for one in facts["priors"]] or [_no_prior(facts)]
     shown = facts if facts["choice"] is None else facts | {"nu": None}  # an automatic choice has no such weight
+    settings = [[key, short(as_text(shown[key]), 200)] for key in DETAILS if shown[key] not in (None, [], ())]
+    headings = ["column", "kind", "different values", "cells", "missing"]
+    verdict = [compared["sentence"], method, fewer]
     found = [
-        Section(
-            "compared",
-            "Compared with a plain SVM",
-            [compared["sentence"], method, fewer],
-            ["model", facts["measure"]],
-            [[name, Shown(error, format_error(error, regression))] for name, error in errors],
-        ),
-        Section("gained", "What the priors gained", [one["sentence"] for one in facts["priors"]] or [_no_prior(facts)]),
-        Section(
-            "data",
-            "The data",
-            [rows, *([f"And {more} more columns."] if more > 0 else [])],
-            ["column", "kind", "different values", "cells", "missing"],
-            [list(row.values()) for row in facts["table"][:COLUMNS]],
-        ),
-        Section(
-            "details",
-            "The model",
-            [],
-            ["setting", "value"],
-            [[key, short(as_text(shown[key]), 200)] for key in DETAILS if shown[key] not in (None, [], ())],
-        ),
+        Section("compared", "Compared with a plain SVM", verdict, ["model", facts["measure"]], errors),
+        Section("gained", "What the priors gained", gained),
+        Section("data", "The data", sizes, headings, columns),
+        Section("details", "The model", [], ["setting", "value"], settings),
         Section("better", "What would make it better", facts["advice"]),
     ]
     return [section for section in found if section.sentences or section.rows]
@@ -160,22 +137,20 @@ class Page(Template):
 
 def write_report(path: Path, name: str, facts: Facts, charts: Mapping[str, tuple[str, str]]) -> None:
     """Write the report on the table `name` as one HTML file; `charts` are titles and HTML of additional sections."""
-    compared, regression = facts["comparison"], facts["regression"]
-    errors = [compared["error"], compared["its error"]]
-    shown = [format_error(error, regression) for error in errors]
-    models = list(zip(("the model", compared["compared with"]), errors, shown, strict=True))
-    chart = f"<figure>{bars(models, 'errors of both models')}<figcaption>{facts['measure']}</figcaption></figure>"
+    shown = sections(facts)
+    errors = shown[0].rows  # names and errors of both models
+    chart = f"<figure>{bars(errors, 'errors of both models')}<figcaption>{facts['measure']}</figcaption></figure>"
     parts = {name: f'<section id="{name}"><h2>{title}</h2>{body}</section>' for name, (title, body) in charts.items()}
-    parts |= {one.name: _html(one, chart if one.name == "compared" else "") for one in sections(facts)}
+    parts |= {one.name: _html(one, chart if one.name == "compared" else "") for one in shown}
     order = ("compared", "gained", "mistakes", "effects", "calibration", "tried", "data", "details", "better")
     content = {
         "name": escape(name),
         "target": escape(facts["target"]),
         "short target": escape(short(facts["target"])),
-        "verdict": escape(compared["sentence"]),
+        "verdict": escape(facts["comparison"]["sentence"]),
         "measure": facts["measure"],
-        "our error": number(errors[0], shown[0]),
-        "plain error": number(errors[1], shown[1]),
+        "our error": markup(errors[0][1]),
+        "plain error": markup(errors[1][1]),
         "labeled": number(facts["rows with a target"], str(facts["rows with a target"])),
         "unlabeled": number(facts["rows without a target"], str(facts["rows without a target"])),
         "sections": "\n".join(parts[key] for key in order if key in parts),
@@ -194,8 +169,7 @@ def _html(section: Section, chart: str) -> str:
         text = "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in section.sentences) + "</ul>"
     else:
         text = "".join(f"<p>{escape(one)}</p>" for one in section.sentences)
-    rows = ([number(cell, cell.text) if isinstance(cell, Shown) else cell for cell in row] for row in section.rows)
-    body = table(section.headings, rows) if section.rows else ""
+    body = table(section.headings, section.rows) if section.rows else ""
     return f'<section id="{section.name}"><h2>{section.title}</h2>{text}{chart}{body}</section>'
 
 
@@ -221,9 +195,8 @@ def confusion_table(ours: OutOfFold) -> str:
     for k, counts in enumerate(confusion_matrix(ours.truth, ours.predicted, labels=names)):
         cells = [f'<span class="{"hit" if j == k else "miss"}">{markup(n)}</span>' for j, n in enumerate(counts)]
         rows.append(map(Markup, [f"<b>{escape(short(names[k]))}</b>", *cells]))
-    return "<p>Rows: the true class. Columns: the class that is predicted for a held-out row.</p>" + table(
-        ["true", *map(short, names)], rows, "counts"
-    )
+    note = "<p>Rows: the true class. Columns: the class that is predicted for a held-out row.</p>"
+    return note + table(["true", *map(short, names)], rows, "counts")
 
 
 def residuals_chart(ours: OutOfFold, target: str) -> str:
@@ -371,7 +344,9 @@ def markup(value: Any) -> Markup:
     """Return a value as HTML: texts escaped, numbers with all their digits in an attribute, nothing for None."""
     if value is None or isinstance(value, Markup):
         return value or Markup()
-    return Markup(escape(value)) if isinstance(value, str) else number(value, f"{value:.4g}")
+    if isinstance(value, str):
+        return Markup(escape(value))
+    return number(value, value.text if isinstance(value, Shown) else f"{value:.4g}")
 
 
 def number(value: float, shown: str) -> Markup:
@@ -394,15 +369,15 @@ def svg(inside: str, label: str, height: int = 300) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}">{inside}</svg>'
 
 
-def bars(rows: Sequence[tuple[str, float, str]], label: str) -> str:
-    """Return horizontal bars: name, value >= 0, and the value in words."""
-    most = max(value for _, value, _ in rows) or 1.0
+def bars(rows: Sequence[Sequence[Any]], label: str) -> str:
+    """Return horizontal bars of rows that hold a name and a number >= 0 with its text."""
+    most = max(value for _, value in rows) or 1.0
     parts = []
-    for k, (name, value, shown) in enumerate(rows):
+    for k, (name, value) in enumerate(rows):
         y, width = 8 + 44 * k, (WIDTH - 110) * value / most
         parts.append(f'<text class="tick" x="4" y="{y + 12}">{escape(short(name, 60))}</text>')
         parts.append(f'<rect class="fill{k % COLORS}" x="4" y="{y + 17}" width="{width:.1f}" height="14" rx="3"/>')
-        parts.append(f'<text class="tick" x="{width + 12:.1f}" y="{y + 29}">{escape(shown)}</text>')
+        parts.append(f'<text class="tick" x="{width + 12:.1f}" y="{y + 29}">{escape(value.text)}</text>')
     return svg("".join(parts), label, 26 + 44 * len(rows))
 
 

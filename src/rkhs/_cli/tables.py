@@ -92,14 +92,15 @@ def read(path: Path, form: Format) -> Table:
     for k, name in enumerate(names):
         cells = _simplified(frame.iloc[:, k], form.missing)
         columns[name] = TableColumn(name, cells, f"{path}, {frame.index.name}", comma, form.decimal)
-        problems.refuse(
-            name == "" and bool(cells.notna().any()),
-            f"Column {k + 1} of {path} has no name: give it one in the header, or write the table without it (pandas: "
-            "index=False).",
-        )
+        if name == "" and cells.notna().any():
+            problems.add(
+                f"Column {k + 1} of {path} has no name: give it one in the header, or write the table without it "
+                "(pandas: index=False)."
+            )
     columns.pop("", None)
     for name, count in Counter(names).items():
-        problems.refuse(count > 1 and name != "", f"{path} has two columns {name!r}: rename one of them.")
+        if count > 1 and name != "":
+            problems.add(f"{path} has two columns {name!r}: rename one of them.")
     problems.check()
     if any(column.has_commas() for column in columns.values()):
         columns = {name: replace(column, beside_commas=True) for name, column in columns.items()}

@@ -38,10 +38,9 @@ class Problems:
         except CommandError as error:
             self._found += [one for one in error.problems if one not in self._found]
 
-    def refuse(self, wrong: bool, sentence: str) -> None:
-        """Keep a problem if there is one."""
-        if wrong:
-            self._found.append(sentence)
+    def add(self, sentence: str) -> None:
+        """Note a problem."""
+        self._found.append(sentence)
 
     def check(self) -> None:
         """Raise an error with all problems that were found, if any."""

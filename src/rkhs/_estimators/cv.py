@@ -38,7 +38,7 @@ from rkhs._estimators.search import (
 )
 from rkhs._estimators.streaming import fit_stream, is_streamed
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
-from rkhs._graphs.neighbors import EXACT, INDEX, can_search
+from rkhs._graphs.neighbor_graph import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit

@@ -33,7 +33,7 @@ from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._problem import Problem
 from rkhs.functionals import Evaluation, Functional, Gradient, GraphDifference
-from rkhs.functionals._points import centered
+from rkhs.functionals._base import centered
 from rkhs.invariances import Invariance
 from rkhs.invariances._base import as_invariances, resolve_columns
 from rkhs.kernels import GraphKernel, Kernel, Sum

@@ -24,8 +24,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, placed, take_rows, to_nu
 from rkhs._estimators.length_scales import FeatureTransform, NormalizedKernels, deviations, feature_maps
 from rkhs._finite.function import Function
 from rkhs._graphs.filters import COUNTED
-from rkhs._graphs.neighbor_graph import NeighborGraph
-from rkhs._graphs.neighbors import COMPONENTS, EXACT, MANY
+from rkhs._graphs.neighbor_graph import COMPONENTS, EXACT, MANY, NeighborGraph
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import GraphKernel, Kernel, median_scale

@@ -56,7 +56,7 @@ from rkhs._estimators.search import (
     with_tunable_parameters,
 )
 from rkhs._finite.term import Term
-from rkhs._graphs.neighbors import principal_directions
+from rkhs._graphs.neighbor_graph import principal_directions
 from rkhs._learning.tuning import CRITERIA
 from rkhs._problem import Problem
 from rkhs.functionals import Evaluation, Gradient

@@ -19,7 +19,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Array, Vector, apply_matrix, double, to_numpy
+from rkhs._backend.arrays import Array, Vector, apply_matrix, double, import_optional, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._estimators.classifier import Classifier
@@ -383,10 +383,7 @@ def to_onnx(
     >>> [output.name for output in rkhs.to_onnx(model, coverage=0.9).graph.output]
     ['variable', 'lower', 'upper']
     """
-    try:
-        import onnx
-    except ImportError:
-        raise ImportError("ONNX files need onnx: pip install 'rkhs[onnx]'.") from None
+    onnx = import_optional("onnx", "ONNX files need onnx: pip install 'rkhs[onnx]'.")
     graph, symbols = recorded(model, return_std, coverage)
     make, as_tensor = onnx.helper, onnx.numpy_helper.from_array
     nodes, constants, results = [], dict(graph.constants), []
@@ -401,12 +398,9 @@ def to_onnx(
         results.append(make.make_tensor_value_info(output, kind, [None, *symbol.shape]))
     X = make.make_tensor_value_info("X", onnx.TensorProto.DOUBLE, [None, graph.dimension])
     tensors = [as_tensor(value.astype(_onnx_dtype(value.dtype)), name) for name, value in constants.items()]
-    exported = make.make_model(
-        make.make_graph(nodes, "rkhs", [X], results, tensors),
-        opset_imports=[make.make_opsetid("", OPSET)],
-        ir_version=IR,
-        producer_name="rkhs",
-    )
+    onnx_graph = make.make_graph(nodes, "rkhs", [X], results, tensors)
+    versions = {"opset_imports": [make.make_opsetid("", OPSET)], "ir_version": IR}
+    exported = make.make_model(onnx_graph, producer_name="rkhs", **versions)
     if path is None:
         return exported
     with replacing(path) as file:

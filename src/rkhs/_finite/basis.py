@@ -16,8 +16,7 @@ import scipy.sparse
 
 from rkhs._backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, multi_indices
-from rkhs.functionals._base import Functional, Part
-from rkhs.functionals._points import centered
+from rkhs.functionals._base import Functional, Part, centered
 
 UNITS = 32  # rounding error of entries of P in units of eps * magnitude, for sums of up to a thousand terms
 PRIME = 2**31 - 1  # the modulus of `exact_rank`; products of two residues fit int64

@@ -29,8 +29,7 @@ from rkhs._gram.jets import same_points
 from rkhs._gram.operator import cancellation_ratio, magnitudes
 from rkhs._progress import report_progress
 from rkhs._spaces.base import TILE_ROWS, FiniteSpace, Orthonormal, square
-from rkhs.functionals._base import Functional
-from rkhs.functionals._points import pointwise
+from rkhs.functionals._base import Functional, pointwise
 from rkhs.losses._base import Loss
 
 KEPT_BYTES = 2**29  # memory limit, in bytes, for the rows of losses that are not quadratic

@@ -5,18 +5,28 @@
 Sums of kernels are split into summands, and blurs are replaced by closed forms or cubature, unless the kernel handles
 them itself.  Then `kernel.pair` on atoms gives all entries: the dense matrix, the diagonal, or one tile at a time.
 This works for every order and kernel, and is the reference against which faster products are tested.
+
+For graph kernels, a functional that takes values of f at points, or sums of them, is a row of a sparse matrix A on the
+nodes, and
+
+    G = A_left filter(A_right'),         G v = A_left filter(A_right' v)
+
+so that a mean over all nodes costs no more than a value, and a product as much as one column of the matrix.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise, product
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
+from scipy.sparse import csr_array
 
-from rkhs._backend.arrays import Array, apply_matrix, compose, namespace, zeros
+from rkhs._backend.arrays import Array, Vector, apply_matrix, compose, namespace, to_numpy, zeros
 from rkhs._backend.memory import cores, in_threads, tile_entries
 from rkhs._calculus.atoms import AllPairs, Atoms, Matched, add_covariances, sharpen
 from rkhs._progress import report_progress
@@ -24,6 +34,7 @@ from rkhs.exceptions import NotBoundedError
 from rkhs.functionals._base import Functional, Part, in_one_dtype
 from rkhs.kernels._algebra import Push, PushedKernel
 from rkhs.kernels._base import FormKernel, Kernel
+from rkhs.kernels._graph import GraphKernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +45,67 @@ class GramBlock:
     kernel: Kernel
     lefts: tuple[Part, ...]
     rights: tuple[Part, ...]
+
+    def add_table(self, out: Array, left: Part, right: Part, budget: int, lower: bool) -> None:
+        """Add the inner products of two parts to their rows and columns of `out`.
+
+        With `lower`, tiles above the diagonal of `out` are omitted.
+        """
+        target = out[left.rows, right.rows]
+        half = lower and left.matrix is None and right.matrix is None
+        for i, a, j, b in _tiles(left, right, budget, out):
+            if not half or left.start + i.stop > right.start + j.start:
+                target[_rows(left, i), _rows(right, j)] += self._tile(left, right, (i, a), (j, b))
+                report_progress(i.stop / left.atoms.size)
+
+    def add_symmetric(self, out: Array, budget: int) -> None:
+        """Add the symmetric matrix of the inner products of the left parts with each other, computing one half of it.
+
+        Tiles are computed in threads, unless several of them contribute to the same entries, or the kernel may be a
+        function of the user, which need not be safe in threads.
+        """
+        ordered = sorted((part.rows for part in self.lefts), key=lambda rows: rows.start)
+        disjoint = all(rows.stop <= following.start for rows, following in pairwise(ordered))
+        separate = disjoint and all(part.matrix is None for part in self.lefts)
+        threads = cores(out) if separate and isinstance(self.kernel, FormKernel) else 1
+        side = max(1, int(tile_entries(budget // threads, out) ** 0.5))
+        pieces = [(part, piece) for part in self.lefts for piece in part.atoms.tiled(side)]
+        work = list(enumerate((k, i) for k in range(len(pieces)) for i in range(k + 1)))
+
+        def add(item: tuple[int, tuple[int, int]]) -> None:
+            number, (k, i) = item
+            (left, a), (right, b) = pieces[k], pieces[i]
+            report_progress(number / len(work))
+            tile = self._tile(left, right, a, b)
+            target = out[left.rows, right.rows][_rows(left, a[0]), _rows(right, b[0])]
+            if i == k:
+                target += (tile + tile.T) / 2
+                return
+            target += tile
+            transposed = out[right.rows, left.rows][_rows(right, b[0]), _rows(left, a[0])]
+            transposed += tile.T
+
+        threads = threads if len(work) >= 4 * threads else 1  # at least four tiles per thread balance the load
+        in_threads(add, [work[k::threads] for k in range(threads)])
+
+    def _tile(self, left: Part, right: Part, rows: tuple[slice, Atoms], columns: tuple[slice, Atoms]) -> Array:
+        """Return the contribution of a piece of the left atoms and a piece of the right atoms to the Gram matrix."""
+        (i, a), (j, b) = rows, columns
+        tile, factor = self.kernel.pair(AllPairs(a, b)), self.weight * left.weight * right.weight
+        if factor != 1:
+            tile = factor * tile
+        if left.matrix is not None:
+            tile = apply_matrix(left.matrix[:, i], tile)
+        if right.matrix is not None:
+            tile = apply_matrix(right.matrix[:, j], tile.T).T
+        return tile
+
+    def add_diagonal(self, out: Array, left: Part, right: Part, budget: int) -> None:
+        """Add the inner products <L_i, M_i> of two parts without matrices to `out`."""
+        entries = tile_entries(budget, out, 8 * max(left.atoms.dimension, 1))
+        target, factor = out[left.rows], self.weight * left.weight * right.weight
+        for (i, a), (_, b) in zip(left.atoms.tiled(entries), right.atoms.tiled(entries), strict=True):
+            target[i] += factor * self.kernel.pair(Matched(a, b))
 
 
 def blocks(kernel: Kernel, L: Functional, M: Functional) -> list[GramBlock]:
@@ -106,9 +178,8 @@ def _resolved(block: GramBlock) -> list[GramBlock]:
         return [block]
     average = block.kernel.blurred(np.asarray(covariance))
     if average is None:
-        return [
-            replace(block, lefts=tuple(map(_by_cubature, block.lefts)), rights=tuple(map(_by_cubature, block.rights)))
-        ]
+        lefts, rights = (tuple(map(_by_cubature, side)) for side in (block.lefts, block.rights))
+        return [replace(block, lefts=lefts, rights=rights)]
     lefts, rights = (
         tuple(replace(part, atoms=replace(part.atoms, blur=None)) for part in side)
         for side in (block.lefts, block.rights)
@@ -123,27 +194,6 @@ def _by_cubature(part: Part) -> Part:
     return replace(part, atoms=atoms, matrix=matrix if part.matrix is None else compose(part.matrix, matrix))
 
 
-def add_table(
-    out: Array,
-    kernel: Kernel,
-    left: Part,
-    right: Part,
-    weight: float,
-    budget: int,
-    lower: bool = False,
-) -> None:
-    """Add the inner products of two parts to their rows and columns of `out`.
-
-    With `lower`, tiles above the diagonal of `out` are omitted.
-    """
-    target = out[left.rows, right.rows]
-    half = lower and left.matrix is None and right.matrix is None
-    for i, a, j, b in _tiles(left, right, budget, out):
-        if not half or left.start + i.stop > right.start + j.start:
-            target[_rows(left, i), _rows(right, j)] += _tile(kernel, left, right, (i, a), (j, b), weight)
-            report_progress(i.stop / left.atoms.size)
-
-
 def _tiles(left: Part, right: Part, budget: int, array: Array) -> Iterator[tuple[slice, Atoms, slice, Atoms]]:
     """Yield (rows, left atoms, columns, right atoms) of the tiles of two parts, square tiles if possible."""
     entries = tile_entries(budget, array)
@@ -153,90 +203,24 @@ def _tiles(left: Part, right: Part, budget: int, array: Array) -> Iterator[tuple
             yield i, a, j, b
 
 
-def add_symmetric(out: Array, kernel: Kernel, parts: Sequence[Part], weight: float, budget: int) -> None:
-    """Add the symmetric matrix of the inner products of the parts with each other, computing one half of it.
-
-    Tiles are computed in threads, unless several of them contribute to the same entries, or the kernel may be a
-    function of the user, which need not be safe in threads.
-    """
-    ordered = sorted((part.rows for part in parts), key=lambda rows: rows.start)
-    disjoint = all(rows.stop <= following.start for rows, following in pairwise(ordered))
-    separate = disjoint and all(part.matrix is None for part in parts)
-    threads = cores(out) if separate and isinstance(kernel, FormKernel) else 1
-    side = max(1, int(tile_entries(budget // threads, out) ** 0.5))
-    pieces = [(part, piece) for part in parts for piece in part.atoms.tiled(side)]
-    count = len(pieces) * (len(pieces) + 1) // 2
-    tiles = ((k, i) for k in range(len(pieces)) for i in range(k + 1))
-
-    def add(item: tuple[int, tuple[int, int]]) -> None:
-        number, (k, i) = item
-        (left, a), (right, b) = pieces[k], pieces[i]
-        report_progress(number / count)
-        tile = _tile(kernel, left, right, a, b, weight)
-        target = out[left.rows, right.rows][_rows(left, a[0]), _rows(right, b[0])]
-        if i == k:
-            target += (tile + tile.T) / 2
-            return
-        target += tile
-        transposed = out[right.rows, left.rows][_rows(right, b[0]), _rows(left, a[0])]
-        transposed += tile.T
-
-    work = list(enumerate(tiles))
-    if count < 4 * threads or threads == 1:  # at least four tiles per thread balance the load
-        for item in work:
-            add(item)
-    else:
-        in_threads(add, [work[k::threads] for k in range(threads)])
-
-
-def _tile(
-    kernel: Kernel,
-    left: Part,
-    right: Part,
-    left_piece: tuple[slice, Atoms],
-    right_piece: tuple[slice, Atoms],
-    weight: float,
-) -> Array:
-    """Return the contribution of a piece of the left atoms and a piece of the right atoms to the Gram matrix."""
-    (i, a), (j, b) = left_piece, right_piece
-    tile, factor = kernel.pair(AllPairs(a, b)), weight * left.weight * right.weight
-    if factor != 1:
-        tile = factor * tile
-    if left.matrix is not None:
-        tile = apply_matrix(left.matrix[:, i], tile)
-    if right.matrix is not None:
-        tile = apply_matrix(right.matrix[:, j], tile.T).T
-    return tile
-
-
 @dataclass(frozen=True, eq=False)
 class TableProduct:
     """The product with the Gram matrix of two parts, computed tile by tile from its entries."""
 
-    kernel: Kernel
+    block: GramBlock
     left: Part
     right: Part
-    weight: float
     budget: int
     recordable: ClassVar[bool] = False  # `pair` may search for near points, which depends on the values
 
     def add_to(self, out: Array, v: Array) -> None:
         """Add G @ v to `out`."""
         left, right = self.left, self.right
-        coefficients = right.adjoint(self.weight * v)
+        coefficients = right.adjoint(self.block.weight * v)
         values = zeros((left.atoms.size, v.shape[1]), v)
         for i, a, j, b in _tiles(left, right, self.budget, v):
-            values[i] += self.kernel.pair(AllPairs(a, b)) @ coefficients[j]
+            values[i] += self.block.kernel.pair(AllPairs(a, b)) @ coefficients[j]
         out[left.rows] += left.forward(values)
-
-
-def add_diagonal(out: Array, kernel: Kernel, left: Part, right: Part, weight: float, budget: int) -> None:
-    """Add the inner products <L_i, M_i> of two parts without matrices to `out`."""
-    entries = tile_entries(budget, out, 8 * max(left.atoms.dimension, 1))
-    target = out[left.rows]
-    pieces = zip(left.atoms.tiled(entries), right.atoms.tiled(entries), strict=True)
-    for (i, a), (_, b) in pieces:
-        target[i] += (weight * left.weight * right.weight) * kernel.pair(Matched(a, b))
 
 
 def mirror(table: Array) -> None:
@@ -254,3 +238,51 @@ def mirror(table: Array) -> None:
 def _rows(part: Part, piece: slice) -> slice:
     """Return the rows to which a piece of a part's atoms contributes: all of them if the part has a matrix."""
     return piece if part.matrix is None else slice(None)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeProduct:
+    """The block of a Gram matrix of the given shape under a graph kernel."""
+
+    kernel: GraphKernel
+    block: GramBlock
+    shape: tuple[int, int]
+    recordable: ClassVar[bool] = False  # points are looked up among the nodes on the CPU
+
+    @cached_property
+    def _left(self) -> csr_array:
+        return node_matrix(self.kernel, self.block.lefts, self.shape[0])
+
+    @cached_property
+    def _right(self) -> csr_array:
+        block = self.block
+        return self._left if block.rights is block.lefts else node_matrix(self.kernel, block.rights, self.shape[1])
+
+    def add_to(self, out: Array, v: Array) -> None:
+        """Add G @ v to `out`."""
+        out += self.block.weight * apply_matrix(self._left, self.kernel.filter(apply_matrix(self._right.T, v)))
+
+    def add_matrix(self, out: Array) -> None:
+        """Add the matrix to `out`."""
+        out += self.block.weight * self.kernel.between(self._left, self._right, out)
+
+
+def node_matrix(kernel: GraphKernel, parts: tuple[Part, ...], size: int) -> csr_array:
+    """Return the sparse matrix A (size, t) of functionals as combinations of the values at the nodes."""
+    total = csr_array((size, len(kernel.graph.nodes)))
+    for part in parts:
+        matrix = part.as_matrix()
+        sparse = csr_array(matrix if scipy.sparse.issparse(matrix) else to_numpy(matrix))
+        block = csr_array(sparse @ kernel.on_nodes(part.atoms.points))
+        above, below = csr_array((part.start, total.shape[1])), csr_array((size - part.rows.stop, total.shape[1]))
+        total = total + scipy.sparse.vstack([above, block, below], format="csr")
+    return csr_array(total)
+
+
+def node_magnitudes(kernel: GraphKernel, parts: tuple[Part, ...], size: int) -> Vector:
+    """Return m (size,) such that |G_ij| and its rounding error, in units of eps, are at most m_i m_j.
+
+    The filter has eigenvalues of at most one, so that the length of a row of A bounds the norm of its representer.
+    """
+    A = abs(node_matrix(kernel, tuple(parts), size))
+    return np.sqrt(np.asarray(A.multiply(A).sum(axis=1)).ravel())

@@ -19,6 +19,7 @@ the element-wise operations and an eighth of the matrix products.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -29,6 +30,7 @@ from rkhs._backend.memory import cores, in_threads, on_cpu, tile_entries, tiles
 from rkhs._backend.precision import Products, products_in
 from rkhs._calculus.atoms import mapped, pulled_back
 from rkhs._calculus.forms import Form, near_pairs
+from rkhs._gram.blocks import GramBlock
 from rkhs.functionals._base import Part
 
 ORDER = 1  # the highest order of derivatives that jets support
@@ -130,14 +132,7 @@ def same_points(X: Array, Y: Array) -> bool:
 class JetMap:
     """The linear map from coefficients at source points to the jets of f at target points (formula at the top)."""
 
-    def __init__(
-        self,
-        source: JetPoints,
-        coefficients: Jets,
-        target: JetPoints,
-        jets: Jets,
-        slopes: tuple[Any, Any] | None = None,
-    ) -> None:
+    def __init__(self, source: JetPoints, coefficients: Jets, target: JetPoints, jets: Jets) -> None:
         self.source, self.coefficients, self.target, self.jets = source, coefficients, target, jets
         self.rho, self.products = source.rho, source.products
         c, A = coefficients.values, coefficients.gradients
@@ -146,8 +141,8 @@ class JetMap:
         self.count = int(f.shape[1] if f is not None else g.shape[0])  # r
         last = (A is not None) + (g is not None)
         self.orders = range(0 if c is not None and f is not None else min(last, 1), last + 1)  # derivatives of phi
-        self.slopes = slopes  # [A, -<A, y>], or A if rho = 0; S is its product with [X, 1].  By rows and by columns
-        if A is not None and slopes is None:
+        self.slopes: Any = None  # [A, -<A, y>], or A if rho = 0; S is its product with [X, 1].  By rows and by columns
+        if A is not None:
             self.slopes = self.products.operands(augmented(A, -inner(A, source.points)[:, :, None]) if self.rho else A)
         self.sums: Array = None  # sum_j Q_ij, (r, t), which is multiplied by rho x_i in the end
         if self.rho and g is not None:
@@ -202,10 +197,10 @@ class JetMap:
 
     def with_zero_jets(self) -> JetMap:
         """Return the same map with new target jets, which are zero: partial sums for one thread."""
-        jets = (
-            None if array is None else zeros(array.shape, array) for array in (self.jets.values, self.jets.gradients)
-        )
-        return JetMap(self.source, self.coefficients, self.target, Jets(*jets), self.slopes)
+        result, arrays = copy(self), (self.jets.values, self.jets.gradients, self.sums)
+        *jets, result.sums = (None if array is None else zeros(array.shape, array) for array in arrays)
+        result.jets = Jets(*jets)
+        return result
 
     def gather(self, other: JetMap) -> None:
         """Add the partial sums of another thread."""
@@ -216,28 +211,20 @@ class JetMap:
 
 
 class JetProduct:
-    """The product with the Gram matrix of two tuples of parts under a kernel phi(q)."""
+    """The product with a block of a Gram matrix whose kernel has a form phi(q)."""
 
-    def __init__(
-        self,
-        form: Form,
-        lefts: tuple[Part, ...],
-        rights: tuple[Part, ...],
-        weight: float,
-        budget: int,
-        precision: str | None,
-    ) -> None:
-        self.form, self.weight, self.budget = form, weight, budget
+    def __init__(self, form: Form, block: GramBlock, budget: int, precision: str | None) -> None:
+        self.form, self.weight, self.budget = form, block.weight, budget
         self.products = products = products_in(precision)
         self.fine = fine = products_in("tf32x3" if precision == "tf32" else precision)  # at least float32 accuracy
         origin = None
         if form.rho:
-            points = rights[0].atoms.points
+            points = block.rights[0].atoms.points
             origin = namespace(points).mean(points, axis=0)
-        self.rights = [JetPoints(group, form, origin, products, fine) for group in by_points(rights)]
+        self.rights = [JetPoints(group, form, origin, products, fine) for group in by_points(block.rights)]
         self.lefts = self.rights
-        if lefts != rights:
-            self.lefts = [JetPoints(group, form, origin, products, fine) for group in by_points(lefts)]
+        if block.lefts != block.rights:
+            self.lefts = [JetPoints(group, form, origin, products, fine) for group in by_points(block.lefts)]
 
     @property
     def recordable(self) -> bool:
@@ -280,27 +267,17 @@ class JetProduct:
             entries = min(entries, t * s // (4 * threads))  # at least four tiles per thread balance the load
         work = [(i, j) for i, j in tiles(t, s, entries) if forward is not adjoint or i.start <= j.start]
         # Each thread has its partial sums and a fixed set of tiles, so that results are reproducible.
-        forwards = [forward] if threads == 1 else [forward.with_zero_jets() for _ in range(threads)]
-        adjoints: list[JetMap | None] = [adjoint] * threads
-        if adjoint is forward:
-            adjoints = [*forwards]
-        elif adjoint is not None and threads > 1:
-            adjoints = [adjoint.with_zero_jets() for _ in range(threads)]
+        partials = [maps] if threads == 1 else [[one.with_zero_jets() for one in maps] for _ in range(threads)]
 
-        def add(item: tuple[int, slice, slice]) -> None:
-            k, i, j = item
-            self._add_tile(forwards[k], None if forward is adjoint and i == j else adjoints[k], i, j)
+        def add(item: tuple[list[JetMap], slice, slice]) -> None:
+            partial, i, j = item  # a self-adjoint map is the first and the last one
+            twice = adjoint is not None and not (adjoint is forward and i == j)
+            self._add_tile(partial[0], partial[-1] if twice else None, i, j)
 
-        shares = [[(k, i, j) for i, j in work[k::threads]] for k in range(threads)]
-        if threads == 1:
-            for item in shares[0]:
-                add(item)
-        else:
-            in_threads(add, shares)
-            for partial, partial_adjoint in zip(forwards, adjoints, strict=True):
-                forward.gather(partial)
-                if adjoint is not None and adjoint is not forward and partial_adjoint is not None:
-                    adjoint.gather(partial_adjoint)
+        in_threads(add, [[(partial, i, j) for i, j in work[k::threads]] for k, partial in enumerate(partials)])
+        for partial in partials if threads > 1 else []:
+            for whole, share in zip(maps, partial, strict=True):
+                whole.gather(share)
         for one in maps:
             if one.sums is not None and one.jets.gradients is not None:
                 one.jets.gradients[...] -= one.sums[:, :, None] * one.target.points  # rho x_i sum_j Q_ij

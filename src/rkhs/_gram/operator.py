@@ -12,19 +12,9 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, Vector, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision
-from rkhs._gram.blocks import (
-    GramBlock,
-    TableProduct,
-    add_diagonal,
-    add_symmetric,
-    add_table,
-    blocks,
-    check_bounded,
-    mirror,
-)
+from rkhs._gram.blocks import GramBlock, NodeProduct, TableProduct, blocks, check_bounded, mirror, node_magnitudes
 from rkhs._gram.jets import ORDER, JetProduct, by_points
 from rkhs._gram.matrix import CALL, GramMatrix
-from rkhs._gram.nodes import NodeProduct, node_magnitudes
 from rkhs._progress import subtask
 from rkhs.functionals._base import Combination, Functional, Part, check_same_storage
 from rkhs.kernels._algebra import Sum
@@ -262,11 +252,11 @@ class Gram:
         for k, block in enumerate(self.blocks):
             if isinstance(block.kernel, GraphKernel):
                 with subtask(k, len(self.blocks)):
-                    NodeProduct(block.kernel, block.lefts, block.rights, self.shape, block.weight).add_matrix(out)
+                    NodeProduct(block.kernel, block, self.shape).add_matrix(out)
                 continue
             if self.symmetric and block.lefts is block.rights:
                 with subtask(k, len(self.blocks)):
-                    add_symmetric(out, block.kernel, block.lefts, block.weight, self.budget)
+                    block.add_symmetric(out, self.budget)
                 sizes = [sum(part.size for part in parts) for parts in (self.L.parts, block.lefts)]
                 disjoint = sizes == [self.shape[0]] * 2  # no entry is a sum, whose rounding would break the symmetry
                 exact = len(self.blocks) == 1 and disjoint and all(part.matrix is None for part in block.lefts)
@@ -274,7 +264,7 @@ class Gram:
             pairs = list(product(block.lefts, block.rights))
             for i, (left, right) in enumerate(pairs):  # these blocks need not be symmetric, but their sum is
                 with subtask(k * len(pairs) + i, len(self.blocks) * len(pairs)):
-                    add_table(out, block.kernel, left, right, block.weight, self.budget, self.symmetric)
+                    block.add_table(out, left, right, self.budget, self.symmetric)
         if not exact:
             mirror(out)
         return out
@@ -311,9 +301,7 @@ class Gram:
                 return np.asarray(to_numpy(self.dense(out)))
             out += to_numpy(self.dense())
             return out
-        double = xp.astype(self._empty, xp.float64)
-        L = self.L.like(double)
-        return replace(self, L=L, M=L if self.symmetric else self.M.like(double)).in_double(out)
+        return self._like(xp.astype(self._empty, xp.float64)).in_double(out)
 
     def diagonal(self) -> Array:
         """Return the diagonal of the matrix.
@@ -325,21 +313,19 @@ class Gram:
         """
         size = min(self.shape)
         out = zeros((size,), self._empty)
-        pairs = [(block, left, right) for block in self.blocks for left, right in product(block.lefts, block.rights)]
-        # If functional i of each side is atom i of its part, the diagonal is a `Matched` pairing.
-        aligned = self.shape[0] == self.shape[1] and all(
-            (left.matrix is None and right.matrix is None)
-            and (
-                (left.rows == right.rows and left.atoms.per_point == right.atoms.per_point)
-                or left.rows.stop <= right.rows.start
-                or right.rows.stop <= left.rows.start
-            )
-            for _, left, right in pairs
-        )
-        if aligned:
-            for block, left, right in pairs:
-                if left.rows == right.rows:
-                    add_diagonal(out, block.kernel, left, right, block.weight, self.budget)
+        # Only parts with rows in common contribute.  If functional i of each side is atom i of its part, then the
+        # diagonal is a `Matched` pairing.
+        overlapping = [
+            (block, left, right)
+            for block in self.blocks
+            for left, right in product(block.lefts, block.rights)
+            if left.rows.stop > right.rows.start and right.rows.stop > left.rows.start
+        ]
+        plain = all(part.matrix is None for block in self.blocks for part in block.lefts + block.rights)
+        same = all(a.rows == b.rows and a.atoms.per_point == b.atoms.per_point for _, a, b in overlapping)
+        if plain and same and self.shape[0] == self.shape[1]:
+            for block, left, right in overlapping:
+                block.add_diagonal(out, left, right, self.budget)
             return out
         step = 64
         for start in range(0, size, step):
@@ -386,9 +372,11 @@ class Gram:
         dtype = xp.float64 if self.precision == "float64" else xp.float32  # dtype of the operands
         if self.precision is None or dtype == self._empty.dtype:
             return None
-        empty = xp.astype(self._empty, dtype)
-        L = self.L.like(empty)
-        return replace(self, L=L, M=L if self.symmetric else self.M.like(empty))
+        return self._like(xp.astype(self._empty, dtype))
+
+    def _like(self, array: Array) -> Gram:
+        L = self.L.like(array)
+        return replace(self, L=L, M=L if self.symmetric else self.M.like(array))
 
     @cached_property
     def blocks(self) -> list[GramBlock]:
@@ -401,7 +389,7 @@ class Gram:
         steps: list[JetProduct | TableProduct | NodeProduct] = []
         for block in self.blocks:
             if isinstance(block.kernel, GraphKernel):
-                steps.append(NodeProduct(block.kernel, block.lefts, block.rights, self.shape, block.weight))
+                steps.append(NodeProduct(block.kernel, block, self.shape))
                 continue
             form = None if self.L.sparse else block.kernel.form(block.lefts[0].atoms.dimension)
             lefts, rights = (
@@ -409,10 +397,10 @@ class Gram:
                 for side in (block.lefts, block.rights)
             )
             if form and lefts and rights:
-                steps.append(JetProduct(form, lefts, rights, block.weight, self.budget, self.precision))
+                steps.append(JetProduct(form, replace(block, lefts=lefts, rights=rights), self.budget, self.precision))
             for left, right in product(block.lefts, block.rights):
                 if not (left in lefts and right in rights):
-                    steps.append(TableProduct(block.kernel, left, right, block.weight, self.budget))
+                    steps.append(TableProduct(block, left, right, self.budget))
         return steps
 
 

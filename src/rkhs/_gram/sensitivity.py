@@ -41,12 +41,10 @@ from rkhs._calculus.forms import Form, near_pairs
 from rkhs._gram.blocks import pushed
 from rkhs._gram.jets import ORDER, JetProduct
 from rkhs._gram.operator import Gram, gram
-from rkhs.functionals._base import Combination, Functional, Part
-from rkhs.functionals._points import pointwise
+from rkhs.functionals._base import Combination, Functional, Part, pointwise
 from rkhs.kernels._algebra import LinearTransform, Multiple, PushedKernel, Sum
 from rkhs.kernels._base import Kernel
-from rkhs.kernels._laplace import Laplace
-from rkhs.kernels._scaled import ScaledKernel
+from rkhs.kernels._scaled import Laplace, ScaledKernel
 
 TILE = 2**18  # entries of B per tile
 LARGE = 1e150  # bound of derivatives that are singular at equal points
@@ -271,7 +269,7 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
     # The parts of a pushed kernel have pushed directions, which are not the gradients asked for.
     if form is None or not block.lefts[0].atoms.gradient or bool(xp.any(weights != weights[:, :1])):
         return None
-    product = JetProduct(form, block.lefts, block.rights, 1.0, gram.budget, None)
+    product = JetProduct(form, block, gram.budget, None)
     left, right = product.lefts[0], product.rights[0]
     if form.careful(left.largest + right.largest):
         return None

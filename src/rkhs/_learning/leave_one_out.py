@@ -57,8 +57,7 @@ from rkhs._learning.observations import (
 from rkhs._linalg.saddle import Curvature, Saddle, with_ridge_on
 from rkhs._progress import interrupts_raised
 from rkhs._spaces.base import FiniteSpace
-from rkhs.functionals._base import stack
-from rkhs.functionals._points import point_groups
+from rkhs.functionals._base import point_groups, stack
 from rkhs.kernels._base import Kernel
 
 

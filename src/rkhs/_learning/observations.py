@@ -35,8 +35,7 @@ from rkhs._gram.sensitivity import sensitivity
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import subtask
 from rkhs._spaces.base import Approximation, FiniteSpace
-from rkhs.functionals._base import Functional
-from rkhs.functionals._points import point_groups, repeats
+from rkhs.functionals._base import Functional, point_groups, repeats
 from rkhs.kernels._base import Kernel
 
 

@@ -158,12 +158,7 @@ class IterativeSaddle:
     """
 
     def __init__(
-        self,
-        product: Callable[[Array], Array],
-        precondition: Preconditioner,
-        d: Array,
-        tol: float,
-        together: int = 32,
+        self, product: Callable[[Array], Array], precondition: Preconditioner, d: Array, tol: float, together: int = 32
     ) -> None:
         self.product, self.precondition, self.tol = product, precondition, tol
         self.fit, self.together = BasisFit.of(d, precondition.Q), together

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
+from importlib.resources import files
 from math import isfinite
+from string import Template
 from time import perf_counter
 from typing import Any
 
@@ -211,7 +213,7 @@ def python_code(scene: Scene) -> str:
     rising = f"{float(sign)} * rkhs.Derivative(X, axes=[{axis}]), rkhs.SquaredOneSided(), weight={RISING * nu!r}"
     graph = "rkhs.functionals.GraphDifference(X, near.maximum(near.T))"
     moved = f"rkhs.Difference(X, X + np.array([{scene.shift!r}, 0.0])), rkhs.Squared(), weight={nu!r}"
-    priors = [
+    stated = [
         (scene.gradient, f"rkhs.Gradient(X), rkhs.Squared(), weight={nu!r}", "f changes slowly where there are points"),
         (scene.graph, f"{graph}, rkhs.Squared(), weight={nu!r}", "neighbors are alike"),
         (scene.monotone, rising, "f increases in this direction"),
@@ -222,33 +224,11 @@ def python_code(scene: Scene) -> str:
     if len(classes) > 2:
         target = f"np.where(codes[:, None] == np.arange({len(classes)}), 1.0, -1.0)  # one class against the rest"
         contours = "contourf(ticks, ticks, values.argmax(axis=-1), alpha=0.3)"
-    lines = [
-        "import matplotlib.pyplot as plt",
-        "import numpy as np",
-        "",
-        "import rkhs",
-        *(["from sklearn.neighbors import kneighbors_graph"] if scene.graph else []),
-        "",
-        f"X = np.array({points})",
-        f"y = np.array({scene.y.tolist()})  # -1: no label",
-        "",
-        *([f"near = kneighbors_graph(X, {min(NEIGHBORS, len(scene.X) - 1)})"] if scene.graph else []),
-        "known = y >= 0",
-        f"codes = np.searchsorted({classes}, y[known])",
-        f"target = {target}",
-        f"terms = [rkhs.Term(rkhs.Evaluation(X[known]), rkhs.SquaredHinge(), target=target, weight={scene.C!r})]",
-        *(f"terms.append(rkhs.Term({term}))  # {about}" for wanted, term, about in priors if wanted),
-        f"problem = rkhs.Problem(rkhs.Gaussian(scale={scene.scale!r}), terms, rkhs.Constant())",
-        f"solution = problem.solve(tol={TOL!r})",
-        "f = solution.function",
-        "print(solution)",
-        "",
-        "ticks = np.linspace(-1, 1, 200)",
-        "board = np.stack(np.meshgrid(ticks, ticks), axis=-1)",
-        "values = f(board.reshape(-1, 2)).reshape(200, 200, -1)",
-        f"plt.{contours}",
-        'plt.scatter(*X.T, c=y, edgecolor="k")',
-        "plt.show()",
-        "",
-    ]
-    return "\n".join(lines)
+    priors = [f"terms.append(rkhs.Term({term}))  # {about}\n" for wanted, term, about in stated if wanted]
+    texts = {"points": points, "labels": scene.y.tolist(), "classes": classes, "target": target, "contours": contours}
+    texts |= {"C": repr(scene.C), "scale": repr(scene.scale), "tol": repr(TOL), "priors": "".join(priors)}
+    texts["graph_import"] = "from sklearn.neighbors import kneighbors_graph\n" if scene.graph else ""
+    neighbors = f"near = kneighbors_graph(X, {min(NEIGHBORS, len(scene.X) - 1)})\n"
+    texts["neighbors"] = neighbors if scene.graph else ""
+    script = files("rkhs._play").joinpath("static", "script.txt").read_text(encoding="utf-8")
+    return Template(script).substitute(texts)

@@ -21,12 +21,8 @@ from rkhs._play.scene import EXAMPLES, NOTHING, Scene, SceneError, example, pyth
 
 HOST = "127.0.0.1"
 LARGEST = 128 * 1024  # bytes of a request
-STATIC = {
-    "index.html": "text/html",
-    "app.js": "text/javascript",
-    "board.js": "text/javascript",
-    "style.css": "text/css",
-}
+STATIC = ("index.html", "app.js", "board.js", "style.css")
+TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -122,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
         name = path or "index.html"
         if name not in STATIC:
             raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
-        return STATIC[name], files("rkhs._play").joinpath("static", name).read_bytes()
+        return TYPES[name.rpartition(".")[2]], files("rkhs._play").joinpath("static", name).read_bytes()
 
     def _work(self, path: str) -> tuple[str, bytes]:
         given = self._body()

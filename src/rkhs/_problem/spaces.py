@@ -24,7 +24,7 @@ from rkhs._finite.term import Term
 from rkhs._gram.blocks import check_bounded
 from rkhs._spaces import Approximation, FiniteSpace, LandmarkSpace
 from rkhs._spaces.base import Orthonormal
-from rkhs.functionals._points import centered
+from rkhs.functionals._base import centered
 from rkhs.kernels._base import Kernel
 from rkhs.losses._blocks import BlockLoss
 from rkhs.solvers._base import FLOP

@@ -19,7 +19,7 @@ from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import CONVERGED, Solution
-from rkhs._linalg.updates import UpdatableSaddle
+from rkhs._linalg.saddle import UpdatableSaddle
 from rkhs._problem.problem import Problem
 from rkhs.solvers._base import FLOP, Estimate, Solver, blocks_in_double, fits
 from rkhs.solvers._conjugate_gradients import ConjugateGradients

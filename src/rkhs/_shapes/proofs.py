@@ -25,6 +25,7 @@ from rkhs._shapes.bounds import LowerBound, lower_bounds
 from rkhs._shapes.claims import Claim
 
 AT_ONCE = 256  # cells per step, for vectorization
+ENOUGH = 64  # counterexamples of a claim that fails
 MOST_CELLS = 20_000  # cells of a proof of one claim
 PROVED, FAILS, OPEN = "proved", "fails", "open"
 
@@ -79,13 +80,12 @@ def prove(
     *,
     cells: int = MOST_CELLS,
     seconds: float | None = None,
-    enough: int = 64,
     skip_failing: bool = False,
     verbose: bool = False,
 ) -> tuple[ClaimProof, ...]:
     """Prove claims by branch and bound over the box (2, n), with at most `cells` cells for each claim.
 
-    If a claim fails, the search continues until `enough` counterexamples are known; with `skip_failing`, cells whose
+    If a claim fails, the search continues until `ENOUGH` counterexamples are known; with `skip_failing`, cells whose
     center is a counterexample are not subdivided.  After `seconds`, or Ctrl-C, it returns the results so far.  With
     `verbose` it displays progress after two seconds, like solvers.
     """
@@ -94,8 +94,8 @@ def prove(
     with with_time_limit(seconds), closing(ProofMonitor(0.0, verbose=verbose)) as monitor:
         for lower in lower_bounds(claims, f):
             monitor.claim, started = lower.claim, monitor.seconds
-            search = BranchAndBound(lower, box, enough, skip_failing)
-            while len(search.cells.centers) and len(search.failing) < enough and search.used < cells and not stopped:
+            search = BranchAndBound(lower, box, skip_failing)
+            while len(search.cells.centers) and len(search.failing) < ENOUGH and search.used < cells and not stopped:
                 try:
                     with with_progress_callback(lambda fraction: monitor.check()):
                         search.step()
@@ -152,8 +152,8 @@ class BoxCells:
 class BranchAndBound:
     """The state of a search: the cells that are not proved yet, and the values so far."""
 
-    def __init__(self, lower: LowerBound, box: Matrix, enough: int, skip_failing: bool) -> None:
-        self.lower, self.box, self.enough, self.skip_failing = lower, box, enough, skip_failing
+    def __init__(self, lower: LowerBound, box: Matrix, skip_failing: bool) -> None:
+        self.lower, self.box, self.skip_failing = lower, box, skip_failing
         center = (box[0] + box[1])[None] / 2
         self.cells = BoxCells(
             center, (box[1] - box[0])[None] / 2, np.ones(1), np.full(1, -np.inf), np.zeros_like(center)
@@ -202,7 +202,7 @@ class BranchAndBound:
         """Return the result of the search so far."""
         cells, lower = self.cells, self.lower
         status = FAILS if self.failing else OPEN if len(cells.centers) else PROVED
-        hardest = cells.take(np.argsort(cells.lower, kind="stable")[: self.enough])
+        hardest = cells.take(np.argsort(cells.lower, kind="stable")[:ENOUGH])
         failures = sorted(self.failing, key=lambda failure: failure[0])
         margin = min(self.margin, float(cells.lower.min(initial=np.inf)))
         return ClaimProof(

@@ -55,8 +55,7 @@ from rkhs._spaces.base import (
     in_double,
 )
 from rkhs.functionals import DirectionalDerivative, Evaluation, Gradient, stack
-from rkhs.functionals._base import Functional, Part
-from rkhs.functionals._points import centered
+from rkhs.functionals._base import Functional, Part, centered
 from rkhs.kernels._base import Kernel
 
 

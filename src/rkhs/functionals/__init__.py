@@ -16,18 +16,12 @@ from rkhs.functionals._values import (
 __all__ = [
     "Average",
     "Components",
-    "Derivative",
     "Difference",
-    "DirectionalDerivative",
     "Evaluation",
-    "Functional",
-    "Gradient",
     "GraphDifference",
-    "Hessian",
     "Integral",
-    "Jet",
-    "Laplacian",
     "LocalAverage",
     "LocalDeviation",
-    "stack",
 ]
+__all__ += ["Derivative", "DirectionalDerivative", "Gradient", "Hessian", "Jet", "Laplacian"]
+__all__ += ["Functional", "stack"]

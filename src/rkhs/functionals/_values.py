@@ -284,10 +284,8 @@ class Average(Functional):
     def parts(self) -> tuple[Part, ...]:
         t, k, n = self.points.shape
         weights: Any = self.weights
-        matrix = scipy.sparse.csr_array(
-            (weights.ravel().astype(to_numpy(self.points[:0]).dtype), np.arange(t * k), np.arange(0, t * k + 1, k)),
-            shape=(t, t * k),
-        )
+        data, starts = weights.ravel().astype(to_numpy(self.points[:0]).dtype), np.arange(0, t * k + 1, k)
+        matrix = scipy.sparse.csr_array((data, np.arange(t * k), starts), shape=(t, t * k))
         return (Part(Atoms.values(namespace(self.points).reshape(self.points, (t * k, n))), matrix=matrix),)
 
 

@@ -1,32 +1,20 @@
 """Priors on f as callables that map points X to functionals."""
 
-from typing import Any
-
+from rkhs._moved import INVARIANCES, refuse_old_names
 from rkhs.invariances._base import InputNoise, Invariance, Monotone, RandomSubset
 from rkhs.invariances._graph import Graph
 from rkhs.invariances._images import ImageTangents, RandomImageTransform
-from rkhs.invariances._tangents import SignalTangents, Tangents, TangentStep, transformed_copies
+from rkhs.invariances._tangents import SignalTangents, Tangents, TangentStep, WordSubstitution, transformed_copies
 from rkhs.invariances._variation import TotalVariation
-from rkhs.invariances._words import WordSubstitution
 
-__all__ = [
-    "Graph",
+__all__ = ["Graph", "InputNoise", "Invariance", "Monotone", "RandomSubset", "TotalVariation"]
+__all__ += [
     "ImageTangents",
-    "InputNoise",
-    "Invariance",
-    "Monotone",
     "RandomImageTransform",
-    "RandomSubset",
     "SignalTangents",
     "TangentStep",
     "Tangents",
-    "TotalVariation",
     "WordSubstitution",
     "transformed_copies",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    from rkhs._moved import INVARIANCES, missing
-
-    raise missing(__name__, name, INVARIANCES)
+__getattr__ = refuse_old_names(__name__, INVARIANCES)

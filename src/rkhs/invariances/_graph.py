@@ -24,8 +24,15 @@ import scipy.sparse
 from scipy.sparse import csr_array
 
 from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy, unique_rows
-from rkhs._graphs.neighbor_graph import checked_graph, laplacian_of, normalized, without_loops
-from rkhs._graphs.neighbors import Projection, as_rows, nearest
+from rkhs._graphs.neighbor_graph import (
+    Projection,
+    as_rows,
+    checked_graph,
+    laplacian_of,
+    nearest,
+    normalized,
+    without_loops,
+)
 from rkhs.functionals import Evaluation, Functional, Gradient, LocalDeviation
 
 

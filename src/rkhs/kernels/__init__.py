@@ -3,59 +3,22 @@
 A kernel pairs atoms (point evaluations and derivatives at points); it does not depend on `rkhs.functionals`.
 """
 
-from typing import Any
-
 from rkhs._calculus.maps import Features, InverseDistances, Standardized
 from rkhs._graphs.neighbor_graph import NeighborGraph
+from rkhs._moved import KERNELS, refuse_old_names
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum, additive
-from rkhs.kernels._autodiff import AutodiffKernel
 from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._fields import CurlFree, DivergenceFree, components
 from rkhs.kernels._gaussian import Gaussian, Matern, Periodic, RationalQuadratic
 from rkhs.kernels._graph import GraphKernel
-from rkhs.kernels._laplace import Laplace
-from rkhs.kernels._objects import ObjectKernel, Precomputed
-from rkhs.kernels._polyharmonic import Polyharmonic, ThinPlate
-from rkhs.kernels._polynomial import ConstantKernel, Linear, Polynomial
-from rkhs.kernels._scaled import median_scale
+from rkhs.kernels._objects import AutodiffKernel, ObjectKernel, Precomputed
+from rkhs.kernels._polynomial import ConstantKernel, Linear, Polyharmonic, Polynomial, ThinPlate
+from rkhs.kernels._scaled import Laplace, median_scale
 from rkhs.kernels._symmetrized import Symmetrized
 
-__all__ = [
-    "AutodiffKernel",
-    "Composition",
-    "ConstantKernel",
-    "CurlFree",
-    "DivergenceFree",
-    "Features",
-    "Gaussian",
-    "GraphKernel",
-    "InverseDistances",
-    "Kernel",
-    "Laplace",
-    "Linear",
-    "LinearTransform",
-    "Matern",
-    "Multiple",
-    "NeighborGraph",
-    "ObjectKernel",
-    "Periodic",
-    "Polyharmonic",
-    "Polynomial",
-    "Precomputed",
-    "Product",
-    "RationalQuadratic",
-    "Standardized",
-    "Sum",
-    "Symmetrized",
-    "ThinPlate",
-    "Tunable",
-    "additive",
-    "components",
-    "median_scale",
-]
-
-
-def __getattr__(name: str) -> Any:
-    from rkhs._moved import KERNELS, missing
-
-    raise missing(__name__, name, KERNELS)
+__all__ = ["Gaussian", "Laplace", "Matern", "Periodic", "Polyharmonic", "RationalQuadratic", "ThinPlate"]
+__all__ += ["ConstantKernel", "CurlFree", "DivergenceFree", "GraphKernel", "Linear", "NeighborGraph", "Polynomial"]
+__all__ += ["AutodiffKernel", "ObjectKernel", "Precomputed", "Symmetrized"]
+__all__ += ["Composition", "LinearTransform", "Multiple", "Product", "Sum", "additive"]
+__all__ += ["Features", "InverseDistances", "Kernel", "Standardized", "Tunable", "components", "median_scale"]
+__getattr__ = refuse_old_names(__name__, KERNELS)

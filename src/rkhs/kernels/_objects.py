@@ -1,4 +1,7 @@
-"""Kernels of objects such as strings, graphs and sets: the points are the indices of the objects in a list."""
+"""Kernels that users compute: of objects such as strings, graphs and sets, or of points, differentiated by PyTorch.
+
+The points of a kernel of objects are the indices of the objects in a list.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,26 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
+from math import inf, isfinite
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+from array_api_compat import is_torch_array
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_array, frozen, immutable_copy, like, to_numpy
-from rkhs._calculus.atoms import AllPairs, Pairing
+from rkhs._backend.arrays import (
+    Array,
+    Matrix,
+    Vector,
+    as_array,
+    frozen,
+    immutable_copy,
+    import_optional,
+    like,
+    to_numpy,
+)
+from rkhs._calculus.atoms import AllPairs, Atoms, Pairing
 from rkhs.kernels._base import Kernel
 
 ROUNDING = 1e-8  # relative differences of kernel values below this are rounding errors of whoever computed them
@@ -131,12 +145,9 @@ class Precomputed(IndexKernel):
             )
         check_cauchy_schwarz(square, "K", rounding=rounding)
         check_semidefinite(square, "K")
-        if np.array_equal(square, square.T):
-            object.__setattr__(self, "K", immutable_copy(K))
-            return
-        symmetric = K.copy()
-        symmetric[: len(square)] = (square + square.T) / 2
-        object.__setattr__(self, "K", frozen(symmetric))
+        if not np.array_equal(square, square.T):
+            K = frozen(np.concatenate([(square + square.T) / 2, K[len(square) :]]))
+        object.__setattr__(self, "K", immutable_copy(K))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Precomputed) and np.array_equal(self.K, other.K)
@@ -226,7 +237,7 @@ class ObjectKernel(IndexKernel):
     """
 
     function: Callable[[Any, Any], float]
-    objects: Iterable[Any]
+    objects: Any  # an iterable, which becomes a tuple
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -241,8 +252,7 @@ class ObjectKernel(IndexKernel):
 
     @property
     def size(self) -> int:
-        objects: Any = self.objects
-        return len(objects)
+        return len(self.objects)
 
     @cached_property
     def _known(self) -> Matrix:
@@ -281,8 +291,7 @@ class ObjectKernel(IndexKernel):
         return values
 
     def _value(self, i: int, j: int) -> float:
-        objects: Any = self.objects
-        value = self.function(objects[i], objects[j])
+        value = self.function(self.objects[i], self.objects[j])
         if not isinstance(value, Real) or not isfinite(float(value)):
             raise ValueError(f"The function of {self!r} returned {value!r} for objects {i} and {j}, not a number.")
         return float(value)
@@ -300,8 +309,7 @@ class ObjectKernel(IndexKernel):
         ObjectKernel
             The kernel, under which a function of the old objects has values at the new ones.
         """
-        objects: Any = self.objects
-        extended = ObjectKernel(self.function, (*objects, *more))
+        extended = ObjectKernel(self.function, (*self.objects, *more))
         vars(extended)["_known"] = self._known  # the cached property: values of new objects are not kept
         return extended
 
@@ -335,3 +343,74 @@ def check_semidefinite(K: Matrix, name: str) -> None:
             f"{name} is not positive semidefinite: its eigenvalues range from {least:.2g} to {largest:.2g}, and no "
             f"inner product of features has negative ones. Add {-least:.2g} to its diagonal, or use another kernel."
         )
+
+
+@dataclass(frozen=True)
+class AutodiffKernel(Kernel):
+    """A kernel from any function that PyTorch can differentiate.
+
+        k(x, y) = fn(x, y)
+
+    The derivatives come from forward-mode differentiation.  They are correct wherever fn is differentiable *as
+    written*: a norm |x - y| inside fn has no derivative at x = y and yields NaN there, even where k is smooth.  Write
+    such kernels as functions of |x - y|^2, or as a `FormKernel` (see "add a kernel").
+
+    Parameters
+    ----------
+    fn : callable
+        The function of two PyTorch vectors of shape (n,) that returns a scalar.
+    smooth : float, default=inf
+        Derivatives of order below this are bounded functionals; it is not checked.
+    order : int, default=0
+        The order of conditional positive definiteness; it is not checked.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> k = rkhs.kernels.AutodiffKernel(lambda x, y: (x @ y + 1.0) ** 2)
+    >>> rkhs.gram(k, rkhs.Gradient(np.array([[1.0, 2.0]])), rkhs.Evaluation(np.array([[3.0, 1.0]]))).dense()
+    array([[36.],
+           [12.]])
+    """
+
+    fn: Callable[[Any, Any], Any]
+    smooth: float = inf
+    order: int = 0
+
+    def smoothness(self, dimension: int) -> float:
+        return self.smooth
+
+    def pair(self, pairing: Pairing) -> Array:
+        torch = import_optional("torch", "AutodiffKernel needs PyTorch: pip install 'rkhs[gpu]'.")
+        left, right = pairing.left, pairing.right
+        native = is_torch_array(left.points)
+
+        def tensor(array: Array) -> Any:
+            return array if native else torch.tensor(np.ascontiguousarray(array))  # PyTorch has no negative strides
+
+        def flat(atoms: Atoms) -> tuple[Any, Any]:
+            """Return the points (size, n) and the directions (size, m, n) of the atoms."""
+            t, k, m, n = atoms.points.shape[0], atoms.per_point, atoms.order, atoms.dimension
+            points = tensor(atoms.points)[:, None, :].expand(t, k, n)
+            return points.reshape(t * k, n), tensor(atoms.directions).expand(t, k, m, n).reshape(t * k, m, n)
+
+        def single(x: Any, us: Any, y: Any, vs: Any) -> Any:
+            return _directional(self.fn, x, list(us.unbind(0)), y, list(vs.unbind(0)))
+
+        (x, us), (y, vs) = flat(left), flat(right)
+        mapped = torch.func.vmap(single)
+        if isinstance(pairing, AllPairs):
+            mapped = torch.func.vmap(torch.func.vmap(single, in_dims=(None, None, 0, 0)), in_dims=(0, 0, None, None))
+        values = mapped(x, us, y, vs)
+        return values if native else like(to_numpy(values), left.points)
+
+
+def _directional(fn: Callable[[Any, Any], Any], x: Any, us: list[Any], y: Any, vs: list[Any]) -> Any:
+    """Return D_us on the first argument and D_vs on the second of fn, by nested Jacobian-vector products."""
+    import torch
+
+    if us:
+        return torch.func.jvp(lambda s: _directional(fn, s, us[1:], y, vs), (x,), (us[0],))[1]
+    if vs:
+        return torch.func.jvp(lambda s: _directional(fn, x, us, s, vs[1:]), (y,), (vs[0],))[1]
+    return fn(x, y)

@@ -1,4 +1,8 @@
-"""Kernels with length scales: a positive number, one per feature, "median" until the data are known, or `Tunable`."""
+"""Kernels with length scales: a positive number, one per feature, "median" until the data are known, or `Tunable`.
+
+`Laplace`, the kernel of the L1 distance, is the one that is no function of the Euclidean distance: a rough kernel, axis
+by axis, that suits tabular data.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,11 @@ from math import inf
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import scipy  # imports scipy.spatial lazily
+import scipy  # imports scipy.spatial lazily  # imports scipy.spatial lazily
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, inner, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, inner, like, namespace, to_numpy
 from rkhs._backend.sparse import SparseVectors, inner_products
-from rkhs._calculus.atoms import Pairing
+from rkhs._calculus.atoms import AllPairs, Pairing, check_map
 from rkhs._calculus.forms import Form, RadialDerivatives
 from rkhs.kernels._algebra import Product
 from rkhs.kernels._base import FormKernel, Kernel, Tunable, check_known
@@ -50,32 +54,26 @@ def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -
     2.0
     """
     X = as_points(X, sparse=True)
-    if isinstance(X, SparseVectors):
-        return _median_of(_sparse_distances(X, random_state, distance), len(X))
-    points = to_numpy(X)
-    limit = min(MOST_POINTS, int((2e10 / points.shape[1]) ** 0.5))  # 1e10 coordinate differences take ten seconds
+    sparse = isinstance(X, SparseVectors)
+    points: Any = X if sparse else to_numpy(X)
+    dense_limit = min(MOST_POINTS, int((2e10 / X.shape[1]) ** 0.5))  # 1e10 coordinate differences take ten seconds
+    limit = MOST_SPARSE if sparse else dense_limit
     if len(points) > limit:
-        points = np.random.default_rng(random_state).choice(points, limit, replace=False)
-    return _median_of(scipy.spatial.distance.pdist(points, distance), len(points))
-
-
-def _median_of(distances: Vector, count: int) -> float:
-    """Return the median of the positive distances of `count` points."""
+        points = points[np.random.default_rng(random_state).choice(len(points), limit, replace=False)]
+    distances = (_sparse_distances if sparse else scipy.spatial.distance.pdist)(points, distance)
     distances = distances[distances > 0]
     if distances.size == 0:
         raise ValueError(
-            f"The median distance of {count} points is undefined: fewer than two of them are distinct. "
+            f"The median distance of {len(points)} points is undefined: fewer than two of them are distinct. "
             "Give the scale as a number."
         )
     return float(np.median(distances))
 
 
-def _sparse_distances(X: SparseVectors, random_state: int, distance: str) -> Vector:
-    """Return the Euclidean distances of all pairs of sparse points, or of a random sample of them."""
+def _sparse_distances(X: SparseVectors, distance: str) -> Vector:
+    """Return the Euclidean distances of all pairs of sparse points."""
     if distance != "euclidean":
         raise TypeError(f"The points are sparse, and their {distance} distances need dense ones: pass X.toarray().")
-    if len(X) > MOST_SPARSE:
-        X = X[np.random.default_rng(random_state).choice(len(X), MOST_SPARSE, replace=False)]
     squares = inner(X, X)
     above = squares[:, None] + squares - 2 * inner_products(X, X)
     rounding = 8 * np.finfo(X.dtype).eps * (squares[:, None] + squares)  # equal rows
@@ -335,12 +333,10 @@ class ScaleTangent(Kernel):
         return float(self.kernel.smoothness(dimension))
 
     def form(self, dimension: int) -> Form | None:
+        if self.feature is not None:
+            return None
         form: Form = self.kernel.form(dimension)
-        return (
-            replace(form, radial_derivatives=derivatives_in_log_scale(form.radial_derivatives))
-            if self.feature is None
-            else None
-        )
+        return replace(form, radial_derivatives=derivatives_in_log_scale(form.radial_derivatives))
 
     def pair(self, pairing: Pairing) -> Array:
         form = self.form(pairing.left.dimension)
@@ -349,14 +345,8 @@ class ScaleTangent(Kernel):
         given: Form = self.kernel.form(pairing.left.dimension)
         row = np.zeros((1, pairing.left.dimension))
         row[0, self.feature] = np.asarray(given.linear)[self.feature]
-        return Product(
-            (
-                ExplicitFormKernel(
-                    replace(given, radial_derivatives=derivatives_of_derivative(given.radial_derivatives))
-                ),
-                squared_distance(row),
-            )
-        ).pair(pairing)
+        slope = replace(given, radial_derivatives=derivatives_of_derivative(given.radial_derivatives))
+        return Product((ExplicitFormKernel(slope), squared_distance(row))).pair(pairing)
 
     def blurred(self, covariance: Matrix) -> Kernel:
         """Return the sum of the blurred tangents of the Gaussians in the mixture that the kernel is."""
@@ -394,3 +384,88 @@ def derivatives_in_log_scale(radial_derivatives: RadialDerivatives) -> RadialDer
         return {k: -2 * (values * derivatives[k + 1] + k * derivatives[k]) for k in orders}
 
     return phi
+
+
+@dataclass(frozen=True)
+class Laplace(HasLengthScale):
+    """The Laplace kernel of the L1 distance, for point evaluations only.
+
+        k(x, y) = exp(-sum_j |x_j - y_j| / scale_j)
+
+    It is the product of exp(-|x_j - y_j| / scale_j) over the features.  Its functions may have kinks along each axis,
+    as those of trees have steps; derivatives are not bounded functionals.
+
+    Parameters
+    ----------
+    scale : float, tuple of float, "median" or Tunable, default=1.0
+        The length scale, or one per feature.  "median" is the median L1 distance of the points.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.Laplace(scale=2.0)([[0.0, 0.0], [1.0, -1.0]])
+    array([[1.        , 0.36787944],
+           [0.36787944, 1.        ]])
+    """
+
+    scale: Scale = 1.0
+    distance: ClassVar[str] = "cityblock"
+    decreasing: ClassVar[bool] = True
+
+    def smoothness(self, dimension: int) -> float:
+        return 0.5
+
+    def smoother(self, order: int, dimension: int) -> str | None:
+        return "Gaussian()"
+
+    def pair(self, pairing: Pairing) -> Array:
+        distance = distances(pairing, self.linear(pairing.left.dimension))
+        return _flat(pairing, namespace(distance).exp(-distance))
+
+    def parameter_tangent(self, name: str, feature: int | None) -> Kernel:
+        return LaplaceTangent(self, feature)
+
+
+@dataclass(frozen=True)
+class LaplaceTangent(Kernel):
+    """The derivative of the Laplace kernel in the logarithm of its scale, or of the scale of one feature."""
+
+    kernel: Laplace
+    feature: int | None = None
+
+    def smoothness(self, dimension: int) -> float:
+        return self.kernel.smoothness(dimension)
+
+    def pair(self, pairing: Pairing) -> Array:
+        factors = self.kernel.linear(pairing.left.dimension)
+        distance = distances(pairing, factors)
+        along_feature = distance
+        if self.feature is not None:
+            along_feature = distances(pairing, np.where(np.arange(len(factors)) == self.feature, factors, 0.0))
+        return _flat(pairing, along_feature * namespace(distance).exp(-distance))
+
+
+def distances(pairing: Pairing, factors: Vector) -> Array:
+    """Return the weighted L1 distances sum_j factor_j |x_j - y_j| of the paired points, (t, s) or (t,).
+
+    They are computed from the differences, so that near points far from the origin lose no accuracy.
+    """
+    check_map(factors, pairing.left.dimension)
+    x, y = pairing.left.points, pairing.right.points
+    if isinstance(x, np.ndarray) and isinstance(pairing, AllPairs):
+        if 0 in (len(x), len(y)):
+            return np.zeros((len(x), len(y)), dtype=x.dtype)
+        return like(scipy.spatial.distance.cdist(x, y, "cityblock", w=factors), x)
+    xp = namespace(x)
+    if not isinstance(pairing, AllPairs):
+        return xp.sum(xp.abs(x - y) * like(factors, x), axis=-1)
+    total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=x.device)
+    for j, factor in enumerate(factors.tolist()):
+        if factor:
+            total = total + factor * xp.abs(x[:, j, None] - y[None, :, j])
+    return total
+
+
+def _flat(pairing: Pairing, values: Array) -> Array:
+    """Expand one value per pair of points to one per pair of atoms."""
+    return pairing.flat(values[:, None, :, None] if isinstance(pairing, AllPairs) else values[:, None])

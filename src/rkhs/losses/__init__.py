@@ -18,22 +18,6 @@ from rkhs.losses._interval import (
     SquaredOneSided,
 )
 
-__all__ = [
-    "Absolute",
-    "EpsilonInsensitive",
-    "GroupNorm",
-    "Hinge",
-    "Huber",
-    "Logistic",
-    "Loss",
-    "OneSided",
-    "Poisson",
-    "Quantile",
-    "RobustHinge",
-    "Smoothed",
-    "SmoothedHinge",
-    "Squared",
-    "SquaredEpsilonInsensitive",
-    "SquaredHinge",
-    "SquaredOneSided",
-]
+__all__ = ["Absolute", "EpsilonInsensitive", "Hinge", "Huber", "Logistic", "OneSided", "Poisson", "Quantile"]
+__all__ += ["Squared", "SquaredEpsilonInsensitive", "SquaredHinge", "SquaredOneSided"]
+__all__ += ["GroupNorm", "Loss", "RobustHinge", "Smoothed", "SmoothedHinge"]

@@ -91,9 +91,9 @@ class BlockLoss(Loss):
     def conjugates(self, s: Array, b: Array) -> Array:
         """Return the conjugates (t, ..) of slopes inside of the domain."""
 
-    @abstractmethod
     def excesses(self, v: Array, b: Array, s: Array) -> Array:
         """Return the Fenchel-Young gaps (t, ..)."""
+        return self.of_vectors(v, b) + self.conjugates(s, b) - namespace(v).sum(s * v, axis=1)
 
     @abstractmethod
     def projections(self, s: Array, b: Array) -> Array:
@@ -372,9 +372,6 @@ class RobustHinge(BlockLoss):
     def conjugates(self, s: Array, b: Array) -> Array:
         return b[:, 0] * s[:, 0]  # -t
 
-    def excesses(self, v: Array, b: Array, s: Array) -> Array:
-        return self.of_vectors(v, b) + self.conjugates(s, b) - namespace(v).sum(s * v, axis=1)
-
     def domain(self, b: Array) -> tuple[Array, Array]:
         xp = namespace(b)
         vectors = self._vectors(b)
@@ -426,9 +423,6 @@ class SmoothedBlock(BlockLoss):
 
     def conjugates(self, s: Array, b: Array) -> Array:
         return self.loss.conjugates(s, b) + self.width / 2 * namespace(s).sum(s**2, axis=1)
-
-    def excesses(self, v: Array, b: Array, s: Array) -> Array:
-        return self.of_vectors(v, b) + self.conjugates(s, b) - namespace(v).sum(s * v, axis=1)
 
     def projections(self, s: Array, b: Array) -> Array:
         return self.loss.projections(s, b)

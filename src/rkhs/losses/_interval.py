@@ -17,6 +17,7 @@ of at least 1 have no loss; the logistic loss is the one that is no interval los
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, ClassVar, cast
@@ -180,6 +181,11 @@ class SmoothedInterval(IntervalLoss, Smoothed):
         return self.loss.interval(b)
 
 
+def _at_shifted(name: str) -> Callable[..., Array]:
+    """Return the method of that name of a shifted loss: the one of the loss at u + shift."""
+    return lambda self, u, *others: getattr(self.loss, name)(u + self.shift_like(u), *others)
+
+
 @dataclass(frozen=True, eq=False)
 class Shifted(Loss):
     """The loss loss(u + shift; b) with one shift per functional, (n,)."""
@@ -194,26 +200,15 @@ class Shifted(Loss):
         """Return the shift, as a column if u has columns."""
         return self.shift if u.ndim == 1 else self.shift[:, None]
 
-    def value(self, u: Array, b: Array) -> Array:
-        return self.loss.value(u + self.shift_like(u), b)
-
-    def gradient(self, u: Array, b: Array) -> Array:
-        return self.loss.gradient(u + self.shift_like(u), b)
-
-    def curvature(self, u: Array, b: Array) -> Array:
-        return self.loss.curvature(u + self.shift_like(u), b)
+    value, gradient, curvature, excess, excess_increase = map(
+        _at_shifted, ("value", "gradient", "curvature", "excess", "excess_increase")
+    )
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
         return self.loss.prox(u + self.shift_like(u), b, step) - self.shift_like(u)
 
     def _conjugate(self, s: Array, b: Array) -> Array:
         return self.loss._conjugate(s, b) - s * self.shift_like(s)
-
-    def excess(self, u: Array, b: Array, s: Array) -> Array:
-        return self.loss.excess(u + self.shift_like(u), b, s)
-
-    def excess_increase(self, u: Array, b: Array, s: Array, error: Array) -> Array:
-        return self.loss.excess_increase(u + self.shift_like(u), b, s, error)
 
     def conjugate(self, s: Array, b: Array) -> Array:
         return self.loss.conjugate(s, b) - s * self.shift_like(s)
@@ -599,7 +594,6 @@ def _logistic_prox(m: Array, step: Array) -> Array:
         if bool(xp.all(near)):
             break
     slope = _sigmoid(-p - z)
-    z = z - (q + z - step * slope) / (
-        1 + step * slope * (1 - slope)
-    )  # a last step without logarithms, accurate to rounding
+    # a last step without logarithms, accurate to rounding
+    z = z - (q + z - step * slope) / (1 + step * slope * (1 - slope))
     return xp.where(mirrored, -p - z, p + z)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, Vector, as_points, double, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, as_points, double, import_optional, to_numpy
 from rkhs._finite.function import Function
 
 COLORS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
@@ -224,11 +224,7 @@ class BoundaryDisplay:
 
 def pyplot() -> Any:
     """Import matplotlib's pyplot, or raise an error that explains how to install it."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("Displays need matplotlib: pip install 'rkhs[plot]'.") from None
-    return plt
+    return import_optional("matplotlib.pyplot", "Displays need matplotlib: pip install 'rkhs[plot]'.")
 
 
 def axes_of(ax: Any) -> Any:

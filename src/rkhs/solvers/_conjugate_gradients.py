@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, double, inner, namespace, zeros
-from rkhs._backend.memory import on_cpu
-from rkhs._backend.replay import Replay
+from rkhs._backend.memory import Replay, on_cpu
 from rkhs._finite.certificate import relative_gap
 from rkhs._finite.monitor import Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate

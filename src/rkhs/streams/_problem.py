@@ -356,22 +356,12 @@ class StreamedProblem:
         """
         look, learn = replayed(self.blocks)
         reservoir = look.reduce(sample, SampleSpec(self.approximation.sample_size, seed=0))
-        problem = Problem(
-            self.kernel,
-            list(self.terms(reservoir.of_kind(1))),  # without a mask all rows are of kind 1
-            self.basis,
-            approximation=self.approximation,
-            device=self.device,
-        )
+        terms = list(self.terms(reservoir.of_kind(1)))  # without a mask all rows are of kind 1
+        problem = Problem(self.kernel, terms, self.basis, approximation=self.approximation, device=self.device)
         tuned = problem.tune(criterion, **options)
         assert tuned.tuning is not None
-        return replace(
-            self,
-            kernel=tuned.kernel,
-            terms=partial(_with_weights, self.terms, tuned.tuning.parameters),
-            blocks=learn,
-            tuning=tuned.tuning,
-        )
+        weighted = partial(_with_weights, self.terms, tuned.tuning.parameters)
+        return replace(self, kernel=tuned.kernel, terms=weighted, blocks=learn, tuning=tuned.tuning)
 
 
 def _with_weights(terms: TermsOf, tuned: Mapping[str, float], block: Block) -> list[Term]:

@@ -316,16 +316,5 @@ def _frozen_value(sample: KernelSample) -> None:
     raise AssertionError(f"{kernel!r} can be changed: make {name} a frozen dataclass.")
 
 
-LAWS = (
-    _frozen_value,
-    _refuses,
-    _finite,
-    _symmetric,
-    _consistent,
-    _differentiable,
-    _semi_definite,
-    _spectrum,
-    _structured,
-    _same_elsewhere,
-    _averages,
-)
+DECLARED = (_frozen_value, _refuses, _finite, _symmetric, _consistent)
+LAWS = (*DECLARED, _differentiable, _semi_definite, _spectrum, _structured, _same_elsewhere, _averages)

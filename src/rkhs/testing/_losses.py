@@ -78,7 +78,7 @@ def check_loss(loss: Loss, targets: Any = None) -> None:
 measured ..., allowed ....
     """
     sample = LossSample.of(loss, targets)
-    for law in LAWS:
+    for law in PRIMAL + DUAL:
         law(sample)
 
 
@@ -248,9 +248,8 @@ def _curvature(sample: LossSample) -> None:
         return
     u, h = sample.u + OFF, NEAR[0]
     curvature = sample.vectors(sample.loss.curvature(u, sample.b))[:, 0]
-    directions = (
-        np.random.default_rng(5).standard_normal((6, *u.shape)) if sample.of_vectors else np.ones((1, *u.shape))
-    )
+    random = np.random.default_rng(5).standard_normal((6, *u.shape))
+    directions = random if sample.of_vectors else np.ones((1, *u.shape))
     for d in directions:
         behind, here, ahead = (sample.dot(sample.loss.gradient(u + t * d, sample.b), d) for t in (-h, 0.0, h))
         left, right = (here - behind) / h, (ahead - here) / h
@@ -536,20 +535,5 @@ def _tables(loss: Loss, u: Array, b: Array) -> dict[str, Array]:
     }
 
 
-LAWS = (
-    _finite,
-    _convex,
-    _subgradient,
-    _flags,
-    _smooth,
-    _curvature,
-    _prox,
-    _non_expansive,
-    _domain,
-    _fenchel_young,
-    _moreau,
-    _smoothed,
-    _excess_increase,
-    _in_units,
-    _same_elsewhere,
-)
+PRIMAL = (_finite, _convex, _subgradient, _flags, _smooth, _curvature, _prox, _non_expansive)
+DUAL = (_domain, _fenchel_young, _moreau, _smoothed, _excess_increase, _in_units, _same_elsewhere)

@@ -139,13 +139,10 @@ def _same_elsewhere(space: FiniteSpace, L: Functional) -> None:
     E, size = _rows(space, L), _sizes(space, L)
     demand_equal(space, "a copy has the same rows", _rows(pickle.loads(pickle.dumps(space)), L), E, size)
     single = L.like(np.zeros(0, dtype=np.float32))
-    if all(
-        np.array_equal(to_numpy(a.atoms.points), to_numpy(b.atoms.points))
-        for a, b in zip(L.parts, single.parts, strict=True)
-    ):
-        demand_equal(
-            space, "functionals in float32 have the same rows", _rows(space, single).astype(np.float32), E, size
-        )
+    points, rounded = ([to_numpy(part.atoms.points) for part in family.parts] for family in (L, single))
+    if all(map(np.array_equal, points, rounded)):
+        rows = _rows(space, single).astype(np.float32)
+        demand_equal(space, "functionals in float32 have the same rows", rows, E, size)
     if HAS_TORCH:
         import torch
 
