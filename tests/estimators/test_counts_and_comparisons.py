@@ -12,7 +12,7 @@ from sklearn.metrics import mean_poisson_deviance
 import rkhs
 from estimators.models import ORDERED
 from rkhs._estimators import observations
-from rkhs._estimators.comparisons import Order
+from rkhs._estimators.observations import Order
 
 
 def counts(size=150, seed=0):

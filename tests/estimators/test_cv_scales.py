@@ -11,7 +11,6 @@ from rkhs._estimators.search import (
     Candidate,
     LeaveOneOutScorer,
     ScoringTargets,
-    leave_group_out,
     leave_one_out,
 )
 
@@ -33,15 +32,15 @@ def start(scale, C=100.0, kernel="gaussian"):
 
 def test_a_group_left_out_is_that_of_a_refit():
     X, weight, target = some(20)
-    labeled, kernel = ScoringTargets(np.arange(20), target, weight, None), rkhs.Gaussian(0.7)
+    kernel = rkhs.Gaussian(0.7)
     group, kept = np.array([3, 7, 8]), np.setdiff1d(np.arange(20), [3, 7, 8])
     term = rkhs.Term(rkhs.Evaluation(X[kept]), rkhs.Squared(), target[kept], 5.0 * weight[kept])
     f = rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-12).function
-    found = leave_group_out(kernel(X), labeled, 5.0, group)
-    np.testing.assert_allclose(found, f(X[group]), rtol=1e-7, atol=1e-9)
+    [found] = leave_one_out(kernel(X), target, weight, [5.0], [group])
+    np.testing.assert_allclose(found[group], f(X[group]), rtol=1e-7, atol=1e-9)
     [alone] = leave_one_out(kernel(X), target, weight, [5.0])
-    one = leave_group_out(kernel(X), labeled, 5.0, np.array([4]))
-    np.testing.assert_allclose(one[0], alone[4], rtol=1e-9)
+    [one] = leave_one_out(kernel(X), target, weight, [5.0], [np.array([4])])
+    np.testing.assert_allclose(one[4], alone[4], rtol=1e-9)
 
 
 def test_folds_do_not_depend_on_order_and_units():
@@ -78,7 +77,7 @@ def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
     errors, weights = [], []
     for group, rest in one.folds():
         _, scale = one.learned(base, rest)
-        C, _ = one._best("gaussian", scale, rest)
+        C = one._best("gaussian", scale, rest).params["C"]
         term = rkhs.Term(rkhs.Evaluation(X[rest]), rkhs.Squared(), target[rest, 0], C * one.scorer.targets.weight[rest])
         f = rkhs.Problem(rkhs.Gaussian(scale), [term], rkhs.Constant()).solve(tol=1e-12).function
         errors.append((f(X[group]) - target[group, 0]) ** 2)

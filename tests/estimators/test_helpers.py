@@ -3,8 +3,8 @@
 import numpy as np
 
 import rkhs
-from rkhs._estimators.calibration import fitted_slope
 from rkhs._estimators.data import checked_slopes
+from rkhs._estimators.folds import fitted_slope
 from rkhs._estimators.invariant_estimator import same
 from rkhs._estimators.search import CompactResults, paired_test
 

@@ -14,9 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from clocks import ticking
 from rkhs import _progress
-from rkhs._estimators.graph_kernels import CUTOFFS, cluster_kernel, graphs_in, unreached
 from rkhs._estimators.search import Candidate, ScoringTargets, leave_one_out
-from rkhs._estimators.selection import SHARES, Choice, SelectionMonitor
+from rkhs._estimators.selection import CUTOFFS, SHARES, Choice, SelectionMonitor, cluster_kernel, graphs_in, unreached
 from rkhs._graphs.filters import ChebyshevFilters
 from rkhs.kernels import GraphKernel, NeighborGraph
 

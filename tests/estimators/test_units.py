@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import rkhs
 from rkhs._estimators.formulation import Formulation, WeightNormalization
-from rkhs._estimators.streaming import BlockTerms
+from rkhs._estimators.invariant_estimator import BlockTerms
 from rkhs._gram import gram
 from rkhs.invariances import Graph, InputNoise, Invariance, Monotone, RandomSubset
 from rkhs.invariances._base import as_invariances
@@ -216,7 +216,7 @@ class TestFormula:
 )
 @pytest.mark.parametrize("unit", [1e-6, 0.3, 1e6])
 def test_losses_in_other_units(loss, unit):
-    from rkhs._estimators.options import LOSSES as NAMED
+    from rkhs._estimators.formulation import LOSSES as NAMED
 
     own = NAMED[loss]
     other, factor = own.in_units(unit)

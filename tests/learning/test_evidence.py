@@ -11,8 +11,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor, kernels as theirs
 import rkhs
 from refusals import refused
 from registry import FAMILIES, KERNELS, bounded, points
-from rkhs._learning.evidence import space_log_evidence
-from rkhs._learning.observations import Hyperparameter, Observations
+from rkhs._learning.evidence import Hyperparameter, Observations, space_log_evidence
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(size=(25, 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -32,10 +32,8 @@ from rkhs._backend.arrays import (
 )
 from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
-from rkhs._estimators.calibration import Calibration
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
-from rkhs._estimators.formulation import ModelConfig, depends_on_row_order
-from rkhs._estimators.options import SolverOptions, check_number
+from rkhs._estimators.formulation import ModelConfig, SolverOptions, check_number, depends_on_row_order
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
@@ -122,6 +120,7 @@ def limited(predict: Method) -> Method:
     return cast(Method, wrapper)
 
 
+@dataclass(eq=False, repr=False)
 class BaseKernelEstimator(BaseEstimator):
     """An estimator with a learned function.
 
@@ -130,16 +129,9 @@ class BaseKernelEstimator(BaseEstimator):
     tensors on that device.
     """
 
-    problem_: Any  # the Problem; None with an approximation
-    solution_: Solution
-    function_: Function
-    classes_: Vector  # only classifiers have them
-    labeled_: Array  # (t,) whether a row of the training data has a label
-    _matrix: Precomputed  # only with kernel="precomputed"
-    _held_out: Any  # an object whose `labels` are HeldOutPredictions
-    _calibration: Calibration  # only classifiers have one
-    _sums: Any  # the sums over all rows that `partial_fit` has seen
-    _training: Any  # the rows of the last fit without an approximation, a `Training`
+    _: KW_ONLY
+    tol: float = 1e-4
+    verbose: bool = False
 
     def __new__(cls, *_: Any, **given: Any) -> Any:
         check_parameters(given, cls._get_param_names(), cls.__name__)
@@ -305,11 +297,7 @@ class BaseKernelEstimator(BaseEstimator):
             )
         check_columns_of(shape.box, self, "the box of a Shape")
         constrained, solution, function, certificate = solve_with_shape(
-            problem,
-            shape,
-            solve,
-            names=getattr(self, "feature_names_in_", None),
-            verbose=verbose,
+            problem, shape, solve, names=getattr(self, "feature_names_in_", None), verbose=verbose
         )
         self._keep(constrained, solution, variance)
         self.function_, self.shape_certificate_ = function, certificate
@@ -318,7 +306,7 @@ class BaseKernelEstimator(BaseEstimator):
         """Store a solution as the fitted state, replacing that of an earlier fit; warn if it has not converged."""
         for earlier in ("shape_certificate_", "_held_out", "_tau", "_training"):
             self.__dict__.pop(earlier, None)
-        self.problem_ = None if problem is None else replace(problem)  # a copy without cached properties
+        self.problem_: Any = None if problem is None else replace(problem)  # a copy without cached properties
         self.solution_, self.function_ = solution, solution.function
         if solution.status != CONVERGED:
             late = solution.status == TIME_LIMIT

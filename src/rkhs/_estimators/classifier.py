@@ -13,14 +13,12 @@ from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_column, as_points, like, namespace, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, limited, transactional
-from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
-from rkhs._estimators.folds import user_marks
+from rkhs._estimators.folds import Calibration, HeldOutLabels, bound, class_scores, per_class, user_marks
 from rkhs._estimators.formulation import WeightNormalization
-from rkhs._estimators.invariant_estimator import InvariantEstimator, updatable
+from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, fit_stream, is_streamed, updatable
 from rkhs._estimators.length_scales import as_kernel
 from rkhs._estimators.search import Discriminant
-from rkhs._estimators.streaming import fit_block, fit_stream, is_streamed
 from rkhs._finite.solution import Solution
 from rkhs._learning.robustness import scores_of_outputs
 from rkhs._problem import Problem
@@ -58,7 +56,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         if earlier is None:
             given = y[~missing] if classes is None else of_one_kind(as_column(classes))
             self.classes_ = np.unique(given)
-            self.labeled_ = as_input_type(~missing, validated)
+            self.labeled_: Array = as_input_type(~missing, validated)
         codes = np.full(len(y), -1)
         codes[~missing] = class_codes(y[~missing], self.classes_)
         unknown = y[~missing & (codes < 0)]
@@ -79,12 +77,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         return rows
 
     def _learn(
-        self,
-        problem: Problem,
-        sample: Sample,
-        variance: float = 1.0,
-        solution: Solution | None = None,
-        copies: int = 1,
+        self, problem: Problem, sample: Sample, variance: float = 1.0, solution: Solution | None = None, copies: int = 1
     ) -> None:
         """Solve the problem, whose first term holds the labels, and prepare probabilities and prediction sets."""
         self._solve(problem, variance, solution)
@@ -176,7 +169,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         """Predict sets of classes that contain the right class with the given probability.
 
         The sets are conformal: the first call calibrates them by leaving labels out, one by one for smooth losses and a
-        tenth at a time for others.  `rkhs._estimators.calibration` states the assumptions.
+        tenth at a time for others.  `rkhs._estimators.folds` states the assumptions.
 
         Parameters
         ----------
@@ -431,8 +424,6 @@ class VirtualSampleSVC(Classifier):
     fit_intercept: bool = True
     class_weight: Any = None
     solver: Any = "auto"
-    tol: float = 1e-4
-    verbose: bool = False
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VirtualSampleSVC:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
-from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -14,13 +13,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
-from rkhs._estimators import options, selection
+from rkhs._estimators import selection
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.folds import FOLD_TOL, folds_of
-from rkhs._estimators.formulation import ModelConfig
-from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, warn_of_unreached
+from rkhs._estimators.formulation import (
+    C_RANGE,
+    GRAPH_RANGE,
+    NU_RANGE,
+    REGRESSION,
+    WIDE_C_RANGE,
+    ModelConfig,
+    SolverOptions,
+    as_grid,
+    as_list,
+    as_loss,
+    check_in_span,
+)
+from rkhs._estimators.invariant_estimator import fit_stream, is_streamed
 from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel, formulate
 from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
 from rkhs._estimators.search import (
@@ -35,14 +46,13 @@ from rkhs._estimators.search import (
     cv_results,
     search,
 )
-from rkhs._estimators.streaming import fit_stream, is_streamed
+from rkhs._estimators.selection import LARGEST, as_new_points, graphs_in, warn_of_unreached
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
 from rkhs._graphs.neighbors import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
-from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
-from rkhs._spaces import FourierFeatures, FourierGrid, Landmarks
+from rkhs._spaces import FourierFeatures, FourierGrid
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.invariances._base import as_invariances
@@ -54,9 +64,7 @@ CLASS_KERNELS, VALUE_KERNELS = ("gaussian", "laplace"), ("gaussian", "laplace", 
 KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measured slopes
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
-MOST_EXACT_LABELS = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
-MAPS = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
 
@@ -75,9 +83,7 @@ class CrossValidated(BaseKernelEstimator):
     approximation: Any = None
     cv: Any = 5
     solver: Any = "auto"
-    tol: float = 1e-4
     time_limit: float | None = None
-    verbose: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -96,6 +102,8 @@ class CrossValidated(BaseKernelEstimator):
         are differences over a fifth of a standard deviation.
         """
         check_is_fitted(self)
+        if self._is_precomputed:
+            raise AttributeError('feature_importances_ needs features, and kernel="precomputed" has none.')
         function, X = self.function_, self._points.parts[0].atoms.points
         spread = double(X).std(axis=0)
         n, kernel = len(spread), getattr(function, "kernel", None)  # Fourier features have none
@@ -133,13 +141,15 @@ class CrossValidated(BaseKernelEstimator):
             if config is None:
                 config = self._choose_by_leave_one_out(sample) if automatic else self._choose_by_folds(sample)
         streamed = not automatic and is_streamed(self, config, X, y)
-        formulation = None if streamed else formulate(config, sample)
-        problem = None if formulation is None else formulation.problem(sample)[0]
-        if by_errors and problem is not None:
-            problem = self._affordable(problem, sample)
+        if not streamed:
+            formulation = formulate(config, sample)
+            problem, _ = formulation.problem(sample)
+            if by_errors and self.approximation is None and SolverOptions.of(self.solver).method == "auto":
+                values = not is_classifier(self)
+                problem = selection.affordable_problem(problem, type(self).__name__, values, self.verbose)
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
-            if formulation is None or problem is None:
+            if streamed:
                 fit_stream(self, config, X, y, sample_weight)
                 return
             self._learn(problem, sample, formulation.norms.variance)
@@ -150,7 +160,7 @@ class CrossValidated(BaseKernelEstimator):
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
-        return super()._config(**{"kernel": kernel, "loss": options.as_list(self.loss)[0], **changes})
+        return super()._config(**{"kernel": kernel, "loss": as_list(self.loss)[0], **changes})
 
     def _keep_choice(
         self,
@@ -167,6 +177,7 @@ class CrossValidated(BaseKernelEstimator):
         self.best_params_, self.best_score_ = params, float(best.scores.mean())
         self.best_index_, self.search_status_ = found.index(best), status
         self.cv_results_ = cv_results(found, perf_counter() - start, best.params if report is not None else params)
+        self.__dict__.pop("selection_report_", None)  # of an earlier fit
         if report is not None:
             self.selection_report_ = report
 
@@ -175,8 +186,8 @@ class CrossValidated(BaseKernelEstimator):
         start = perf_counter()
         if isinstance(self.loss, list | tuple):
             raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
-        Cs = options.as_grid(10 if self.Cs is None else self.Cs, "Cs", options.WIDE_C_RANGE)
-        nus = options.as_grid(2 if self.nus is None else self.nus, "nus", options.GRAPH_RANGE, with_zero=True)
+        Cs = as_grid(10 if self.Cs is None else self.Cs, "Cs", WIDE_C_RANGE)
+        nus = as_grid(2 if self.nus is None else self.nus, "nus", GRAPH_RANGE, with_zero=True)
         targets, mean = self._scored_by(sample)
         named, shaped = isinstance(self.kernel, str), shape_of(self) is not None
         kernels: list[Any] = [self._config().kernel]
@@ -186,8 +197,8 @@ class CrossValidated(BaseKernelEstimator):
                 kernels = kernels[:1]
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
-        scales = None if by_name and scaled else [1.0] if by_name else options.as_list(self.scales)
-        device = options.SolverOptions.of(self.solver).device
+        scales = None if by_name and scaled else [1.0] if by_name else as_list(self.scales)
+        device = SolverOptions.of(self.solver).device
         unlabeled = not np.all(sample.labeled)
         graphs = named and scaled and any(nus) and self.approximation is None and unlabeled and not shaped
         graphs = graphs and int(sample.labeled.sum()) * sample.size <= LARGEST
@@ -248,7 +259,7 @@ class CrossValidated(BaseKernelEstimator):
             return False
         if not all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y)):
             return False  # a constant has no length scale
-        if sample.size > MOST_EXACT_LABELS:
+        if sample.size > selection.MOST_EXACT_LABELS:
             return self.loss == "squared" and selection.can_map(int(sample.X.shape[1]))
         return sample.size >= FEWEST_OF_MAP
 
@@ -257,14 +268,14 @@ class CrossValidated(BaseKernelEstimator):
 
         None is returned if a Fourier grid cannot represent the map.
         """
-        grid = sample.slopes is None and sample.size > MOST_EXACT_LABELS
+        grid = sample.slopes is None and sample.size > selection.MOST_EXACT_LABELS
         approximation, start = FourierGrid() if grid else self.approximation, perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
         if sample.slopes is None:
             found, best, status = selection.by_evidence_of_map(config, sample)
         else:
             is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
-            scales = [Tunable(each=True)] if is_open else options.as_list(self.scales)
+            scales = [Tunable(each=True)] if is_open else as_list(self.scales)
             automatic = isinstance(self.kernel, str) and self.kernel == "auto"
             names = KERNELS_OF_SLOPES if automatic else (config.kernel,)
             kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
@@ -284,16 +295,16 @@ class CrossValidated(BaseKernelEstimator):
         """Return the settings with the best held-out score."""
         start = perf_counter()
         if self.approximation is not None:
-            options.check_in_span(self.approximation, self.solver)
+            check_in_span(self.approximation, self.solver)
         invariances = as_invariances(self.invariance)
         graphs_only = bool(invariances) and all(invariance.once for invariance in invariances)
         by_name = isinstance(self.scales, str) and self.scales == "auto"
-        nu_range = options.GRAPH_RANGE if graphs_only else options.NU_RANGE
+        nu_range = GRAPH_RANGE if graphs_only else NU_RANGE
         grids = {
-            "C": options.as_grid(4 if self.Cs is None else self.Cs, "Cs", options.C_RANGE),
-            "nu": options.as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
-            "scale": options.as_list("median" if by_name else self.scales),
-            "loss": options.as_list(self.loss),
+            "C": as_grid(4 if self.Cs is None else self.Cs, "Cs", C_RANGE),
+            "nu": as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
+            "scale": as_list("median" if by_name else self.scales),
+            "loss": as_list(self.loss),
         }
         folds = folds_of(self.cv, sample, self._config())
         tol = min(FOLD_TOL, 100 * self.tol)  # models of a grid need less accuracy than the final model
@@ -363,24 +374,6 @@ class CrossValidated(BaseKernelEstimator):
             agreement = float(np.sqrt(np.mean((between - values) ** 2)))
         count = warn_of_unreached(graphs[0], sample.X, sample.labeled)
         self.selection_report_ |= {"agreement": agreement, "unreached": count}
-
-    def _affordable(self, problem: Problem, sample: Sample) -> Problem:
-        """Return the problem, with landmarks and a warning if there are too many labels or too little time."""
-        labels, left = problem.terms[0].size, seconds_left()
-        few, free = labels <= MOST_EXACT_LABELS, options.SolverOptions.of(self.solver).method == "auto"
-        if self.approximation is not None or not free or (few and (left == inf or selection.solves_exactly(labels))):
-            return problem
-        count = selection.landmark_count(problem, self.verbose)
-        if count >= labels:
-            return problem
-        plane = not is_classifier(self) and int(sample.X.shape[1]) <= selection.DIMENSIONS
-        more = MAPS if plane and not selection.can_map(1) else ""
-        reason = "the time limit" if few else f"more than {MOST_EXACT_LABELS} labels"
-        warn(
-            f"{type(self).__name__} approximates f by {count} landmarks for {labels} labels, because of {reason}. "
-            "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation." + more
-        )
-        return replace(problem, approximation=Landmarks(count))
 
 
 @documented_by(InvariantClassifier)
@@ -603,7 +596,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         return self
 
     def _fold_error(self) -> Loss:
-        losses = [options.as_loss(loss, options.REGRESSION, "loss") for loss in options.as_list(self.loss)]
+        losses = [as_loss(loss, REGRESSION, "loss") for loss in as_list(self.loss)]
         if all(isinstance(loss, Quantile) and loss == losses[0] for loss in losses):
             return losses[0]
         if all(isinstance(loss, Squared | SquaredEpsilonInsensitive) for loss in losses):

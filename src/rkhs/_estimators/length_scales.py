@@ -23,7 +23,7 @@ decorrelated features are those of classical discriminants (Mahalanobis 1936).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -39,21 +39,17 @@ from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.data import Sample
 from rkhs._estimators.folds import fold_values, rows_per_fold
-from rkhs._estimators.formulation import Formulation, ModelConfig, WeightNormalization
-from rkhs._estimators.options import quoted
+from rkhs._estimators.formulation import Formulation, ModelConfig, WeightNormalization, quoted
 from rkhs._estimators.search import (
     SCALES,
     Candidate,
     LeaveOneOutScorer,
     Trial,
     best_of,
-    leave_group_out,
     leave_one_out,
     paired_test,
     row_losses,
     search,
-    settings_of,
-    with_tunable_parameters,
 )
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbors import principal_directions
@@ -106,9 +102,8 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
                 "features, as scale[X.columns].to_numpy()."
             )
         kernel = KERNELS[kernel](scale)
-    unresolved = any(isinstance(value, str) for value in kernel.parameters().values())
-    if not unresolved:
-        return kernel
+    if not any(isinstance(value, str) for value in kernel.parameters().values()):
+        return kernel  # no scale is open
     if isinstance(X, SparseVectors):
         return kernel.resolved(X[np.sort(np.unique(row_keys(X), return_index=True)[1])])
     return kernel.resolved(unique_rows(to_numpy(X))[0])
@@ -156,9 +151,60 @@ def formulate(config: ModelConfig, sample: Sample) -> Formulation:
         )
     if config.scale == "cv":
         return Formulation.at(config, sample, _cross_validated_kernel(config, sample))
-    open_kernel = KERNELS[config.kernel](Tunable(each=True))
-    problem = with_tunable_parameters(replace(config, approximation=None), sample, open_kernel, slopes=True)
-    return Formulation.at(config, sample, problem.tune(config.scale, verbose=config.verbose).kernel)
+    kernel = KERNELS[config.kernel](Tunable(each=True))
+    tuned = tuned_problem(replace(config, approximation=None), sample, kernel, True, criterion=config.scale)
+    return Formulation.at(config, sample, tuned.kernel)
+
+
+def tuned_problem(config: ModelConfig, sample: Sample, kernel: Kernel, slopes: bool = False, **options: Any) -> Any:
+    """Return the tuned problem of squared losses of all observations, with their weights and those of the kernel open.
+
+    The weight of slopes is open if the configuration does not give it, or with `slopes`.  All scales that are learned
+    from all rows are learned here, and those of the automatic search in `ScaleLearner.learned`.
+    """
+    terms = []
+    for term, _ in config.observed_terms(sample.unmerged()):
+        weight: Any = to_numpy(term.weights())[:, 0]
+        if not term.functional.order or slopes or config.gradient_weight is None:
+            weight = Tunable() * weight
+        terms.append(Term(term.functional, Squared(), term.observed_target, weight))
+    problem = Problem(kernel, terms, config.basis, approximation=config.approximation)
+    return problem.tune(**{"verbose": config.verbose, **options})
+
+
+def settings_of(config: ModelConfig, sample: Sample, tuned: Any) -> dict[str, Any]:
+    """Return the values of C, kernel, scale and the weights of slopes (n,) that correspond to a tuned problem.
+
+    C and the weights of slopes are those for a kernel of variance one.
+    """
+    kernel = tuned.kernel
+    variance = WeightNormalization.at(kernel, sample.X, sample.weight).variance
+    settings = {"C": config.C, "kernel": kernel, "scale": getattr(kernel, "scale", 1.0)}
+    for k, term in enumerate(tuned.terms):
+        factor = tuned.tuning.parameters.get(f"terms[{k}].weight")
+        if factor is not None and term.functional.order:
+            settings["gradient_weight"] = factor * variance * config.slope_weights(sample)
+        elif factor is not None:
+            settings["C"] = factor * variance * config.C
+    return settings
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceScorer:
+    """Scores kernels by the logarithm of the evidence minus the number of learned settings (Akaike's criterion).
+
+    The loss of all observations is replaced by the squared one; C and the weights of slopes are learned.
+    """
+
+    config: ModelConfig
+    sample: Sample
+    options: Mapping[str, Any]  # of `Problem.tune`
+
+    def __call__(self, kernel: Kernel) -> list[Candidate]:
+        tuned = tuned_problem(self.config, self.sample, kernel, **self.options)
+        score = tuned.tuning.value - len(tuned.tuning.parameters)  # log evidence - q: minus half of Akaike's criterion
+        params = {**settings_of(self.config, self.sample, tuned), "nu": 0.0, "invariance": None}
+        return [Candidate(params, -score, np.array([score]), tuned.tuning.status, problem=tuned)]
 
 
 def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
@@ -170,7 +216,7 @@ def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
         return config
     is_open = isinstance(config.scale, str) and config.scale in ("median", "evidence")
     kernel = as_kernel(config.kernel, Tunable(each=True) if is_open else config.scale, sample.X)
-    tuned = with_tunable_parameters(replace(config, approximation=None), sample, kernel).tune(verbose=config.verbose)
+    tuned = tuned_problem(replace(config, approximation=None), sample, kernel)
     return replace(config, learns_noise=False, **settings_of(config, sample, tuned))
 
 
@@ -298,14 +344,16 @@ class ScaleLearner:
     def _scored(self, first: Candidate, scale: tuple[float, ...], base: Candidate) -> Candidate | None:
         """Return the candidate with these scales, learned from a start, if it beats `base`; else None."""
         targets, kernels, name = self.scorer.targets, self.scorer.kernels, first.params["kernel"]
-        C, values = self._best(name, scale, np.arange(len(self.X)))
-        folds = list(self.folds())
-        baseline = np.zeros_like(targets.target)
-        K = kernels(base.params["kernel"], base.params["scale"])(self.X)
-        for group, _ in folds:
-            baseline[group] = leave_group_out(K, targets, base.params["C"], group)
+        seen, folds = self._best(name, scale, np.arange(len(self.X))), list(self.folds())
+
+        def left_out(kernel: Kernel, C: float, groups: list[Vector]) -> Matrix:
+            [values] = leave_one_out(kernel(self.X), targets.target, targets.weight, [C], groups)
+            return values
+
+        usual = kernels(base.params["kernel"], base.params["scale"])
+        baseline = left_out(usual, base.params["C"], [group for group, _ in folds])
         before = targets.squares(baseline)
-        if not paired_test(before, targets.squares(values), targets.weight):
+        if not paired_test(before, targets.squares(seen.values), targets.weight):
             return None  # not even with scales that have seen the labels
 
         def predicted(fold: tuple[Vector, Vector]) -> Matrix | None:
@@ -313,7 +361,8 @@ class ScaleLearner:
             evidence, scale = self.learned(first, fold[1])
             if evidence == -inf:
                 return None
-            return leave_group_out(kernels(name, scale)(self.X), targets, self._best(name, scale, fold[1])[0], fold[0])
+            C = self._best(name, scale, fold[1]).params["C"]
+            return left_out(kernels(name, scale), C, [fold[0]])[fold[0]]
 
         predictions = baseline.copy()
         for (group, _), values_of_fold in zip(folds, map_in_threads(predicted, folds), strict=True):
@@ -324,7 +373,7 @@ class ScaleLearner:
                 return None
         if not paired_test(before, targets.squares(predictions), targets.weight):
             return None
-        return self.scorer.scored(Trial(name, scale, SCALES), C, predictions)
+        return self.scorer.scored(Trial(name, scale, SCALES), seen.params["C"], predictions)
 
     def learned(self, first: Candidate, rows: Vector, most: int = MANY) -> tuple[float, tuple[float, ...]]:
         """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
@@ -360,13 +409,10 @@ class ScaleLearner:
         for k in range(3):
             yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
 
-    def _best(self, kernel: Any, scale: Any, rows: Vector) -> tuple[float, Matrix]:
-        """Return the C with the smallest leave-one-out error on these rows, and its predictions."""
-        subset, Cs = self.scorer.targets.take(rows), self.scorer.Cs
-        K = self.scorer.kernels(kernel, scale)(self.X[rows])
-        predictions = list(leave_one_out(K, subset.target, subset.weight, Cs))
-        best = int(np.argmin([subset.loss(values) for values in predictions]))
-        return Cs[best], predictions[best]
+    def _best(self, kernel: Any, scale: Any, rows: Vector) -> Candidate:
+        """Return the candidate with the smallest leave-one-out error on these rows, over all C."""
+        scorer = replace(self.scorer, targets=self.scorer.targets.take(rows))
+        return min(scorer(Trial(kernel, scale)), key=lambda one: one.loss)
 
 
 def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:

@@ -5,7 +5,7 @@ ones.  A scorer maps settings to scored candidates, one for each of several valu
 
 leave-one-out  `LeaveOneOutScorer`: exact predictions of every label from all others, by the squared loss
 folds          `FoldScorer`: models without some of the labels, all solved together (`Problem.grid`)
-evidence       `EvidenceScorer`: the marginal likelihood, maximized over everything that is open (`Problem.tune`)
+evidence       `length_scales.EvidenceScorer`: the marginal likelihood, maximized over everything that is open
 held-out rows  `row_losses`: losses at rows that were not learned from
 
 `paired_test` decides whether a candidate is better than another one by more than chance, and a `Discriminant` replaces
@@ -16,12 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, product
+from itertools import product
 from math import inf
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from scipy.optimize import minimize_scalar
 from scipy.stats import rankdata
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -31,16 +30,13 @@ from rkhs._backend.arrays import Matrix, Vector, namespace, to_numpy
 from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._estimators.data import Sample, predicted_codes
 from rkhs._estimators.folds import Folds
-from rkhs._estimators.formulation import ModelConfig, WeightNormalization
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._finite.term import Term
-from rkhs._learning.tuning import Tuning
 from rkhs._problem import Problem
 from rkhs.functionals import Functional
-from rkhs.kernels import Kernel, Tunable
-from rkhs.losses import Loss, Squared
+from rkhs.losses import Loss
 
 _SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
 LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
@@ -147,11 +143,14 @@ class ScoringTargets:
         return float(np.average(predicted_codes(values) != self.classes, weights=self.weight))
 
 
-def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]) -> Iterator[Matrix]:
+def leave_one_out(
+    K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float], groups: Sequence[Vector] | None = None
+) -> Iterator[Matrix]:
     """Yield the leave-one-out predictions (l, q) of the squared loss for each C, from the kernel matrix K (l, l).
 
     With S = K + diag(1 / (2 C w)) and P its inverse on the subspace 1'a = 0, which is that of an intercept, the
-    leave-one-out residual of label i is (P target)_i / P_ii.  For a single label the prediction is 0.
+    leave-one-out residual of label i is (P target)_i / P_ii.  For a single label the prediction is 0.  `groups` of
+    labels are left out as a whole, with the residuals (P_gg)^-1 (P target)_g.
     """
     if len(target) == 1:
         yield from (np.zeros_like(target) for _ in Cs)
@@ -165,28 +164,18 @@ def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]
     squares, projected, ones = U**2, U.T @ target, U.sum(axis=0)
     for C in Cs:
         inverse = 1 / (eigenvalues + 1 / (2 * C))
-        diagonal, a = squares @ inverse, U @ (inverse[:, None] * projected)
         # P = S^-1 - S^-1 1 1'S^-1 / (1'S^-1 1): the residuals are orthogonal to the intercept
         sums, total = U @ (inverse * ones), float(inverse @ ones**2)
-        diagonal = diagonal - sums**2 / total
-        a = a - np.outer(sums, sums @ target) / total
-        yield target - a / diagonal[:, None]
-
-
-def leave_group_out(K: Matrix, targets: ScoringTargets, C: float, group: Vector) -> Matrix:
-    """Return the predictions (g, q) of the squared loss for a group of labels that is left out as a whole.
-
-    In the notation of `leave_one_out` the residuals are (P_gg)^-1 (P target)_g.
-    """
-    S = K + np.diag(1 / (2 * C * targets.weight))
-    columns = np.zeros((len(K), len(group)))
-    columns[group, np.arange(len(group))] = 1.0
-    with single_blas():
-        factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
-        P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
-        sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
-        P = P - np.outer(sums, sums[group]) / sums.sum()  # the columns of the group in P
-        return np.asarray(targets.target[group] - np.linalg.solve(P[group], P.T @ targets.target))
+        a = U @ (inverse[:, None] * projected) - np.outer(sums, sums @ target) / total
+        if groups is None:
+            diagonal = squares @ inverse - sums**2 / total
+            yield target - a / diagonal[:, None]
+            continue
+        predictions = target.copy()
+        for g in groups:
+            P = (U[g] * inverse) @ U[g].T - np.outer(sums[g], sums[g]) / total
+            predictions[g] -= np.linalg.solve(P, a[g])
+        yield predictions
 
 
 def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> float:
@@ -369,86 +358,17 @@ def row_losses(loss: Loss, values: Any, target: Any) -> Vector:
     return to_numpy(loss.value(values, target)).reshape(len(values), -1).sum(axis=1)
 
 
-@dataclass(frozen=True, eq=False)
-class EvidenceScorer:
-    """Scores kernels by the logarithm of the evidence minus the number of learned settings (Akaike's criterion).
-
-    The loss of all observations is replaced by the squared one; C and the weights of slopes are learned.
-    """
-
-    config: ModelConfig
-    sample: Sample
-    options: Mapping[str, Any]  # of `Problem.tune`
-
-    def __call__(self, kernel: Kernel) -> list[Candidate]:
-        tuned = with_tunable_parameters(self.config, self.sample, kernel).tune(**self.options)
-        found = tuning_of(tuned)
-        score = found.value - len(found.parameters)  # log evidence - q: minus half of Akaike's criterion
-        params = {**settings_of(self.config, self.sample, tuned), "nu": 0.0, "invariance": None}
-        return [Candidate(params, -score, np.array([score]), found.status, problem=tuned)]
-
-
-def with_tunable_parameters(config: ModelConfig, sample: Sample, kernel: Kernel, slopes: bool | None = None) -> Problem:
-    """Return the problem of squared losses of all observations, in which their weights are open.
-
-    That of `slopes` is open too, by default if the configuration does not give it.
-    """
-    terms, slopes = [], config.gradient_weight is None if slopes is None else slopes
-    for term, _ in config.observed_terms(sample.unmerged()):
-        weight: Any = to_numpy(term.weights())[:, 0]
-        if not term.functional.order or slopes:
-            weight = Tunable() * weight
-        terms.append(Term(term.functional, Squared(), term.observed_target, weight))
-    return Problem(kernel, terms, config.basis, approximation=config.approximation)
-
-
-def settings_of(config: ModelConfig, sample: Sample, tuned: Problem) -> dict[str, Any]:
-    """Return the values of C, kernel, scale and the weights of slopes (n,) that correspond to a tuned problem.
-
-    C and the weights of slopes are those for a kernel of variance one.
-    """
-    found, kernel = tuning_of(tuned).parameters, tuned.kernel
-    variance = WeightNormalization.at(kernel, sample.X, sample.weight).variance
-    settings = {"C": config.C, "kernel": kernel, "scale": getattr(kernel, "scale", 1.0)}
-    for k, term in enumerate(tuned.terms):
-        factor = found.get(f"terms[{k}].weight")
-        if factor is not None and term.functional.order:
-            settings["gradient_weight"] = factor * variance * config.slope_weights(sample)
-        elif factor is not None:
-            settings["C"] = factor * variance * config.C
-    return settings
-
-
-def tuning_of(problem: Problem) -> Tuning:
-    """Return how the hyperparameters of a tuned problem were found."""
-    assert problem.tuning is not None
-    return problem.tuning
-
-
-def evaluated(functions: Iterable[Function], points: Functional) -> list[Vector]:
-    """Return the values of functions at points; functions with the same representers are evaluated together.
-
-    They are evaluated 32 columns at a time.
-    """
-
-    def representers(f: Function) -> int:
-        return id(f.features if hasattr(f, "features") else f.functionals)
-
-    results: list[Vector] = []
-    for _, members in groupby(functions, key=representers):
-        group = list(members)
-        first = group[0]
-        names = ["coefficients"] if first.basis is None else ["coefficients", "basis_coefficients"]
-        count = max(1, 32 // (first.outputs or 1))
-        for start in range(0, len(group), count):
-            batch, joined = group[start : start + count], {}
-            for name in names:
-                columns = [getattr(f, name) for f in batch]
-                columns = [c if c.ndim == 2 else c[:, None] for c in columns]
-                joined[name] = namespace(columns[0]).concat(columns, axis=1)
-            values = to_numpy(points(replace(first, **joined))).reshape(points.size, len(batch), first.outputs or 1)
-            results += [columns[:, 0] if first.outputs is None else columns for columns in values.transpose(1, 0, 2)]
-    return results
+def evaluated(functions: Sequence[Function], points: Functional) -> Iterator[Vector]:
+    """Yield the values at points of solutions of one grid, which have the same representers, 32 columns at a time."""
+    count = max(1, 32 // (functions[0].outputs or 1)) if functions else 1
+    for start in range(0, len(functions), count):
+        first, batch, joined = functions[0], functions[start : start + count], {}
+        for name in ["coefficients"] if first.basis is None else ["coefficients", "basis_coefficients"]:
+            columns = [getattr(f, name) for f in batch]
+            columns = [c if c.ndim == 2 else c[:, None] for c in columns]
+            joined[name] = namespace(columns[0]).concat(columns, axis=1)
+        values = to_numpy(points(replace(first, **joined))).reshape(points.size, len(batch), -1)
+        yield from (values[:, k, 0] if first.outputs is None else values[:, k] for k in range(len(batch)))
 
 
 @dataclass(frozen=True, eq=False)

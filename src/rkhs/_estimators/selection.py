@@ -20,7 +20,7 @@ many landmarks are used as a minute affords.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
 from importlib.util import find_spec
@@ -31,16 +31,17 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, placed, take_rows, to_numpy
 from rkhs._backend.memory import map_in_threads
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.formulation import ModelConfig
-from rkhs._estimators.graph_kernels import ASSUMED_C, CUTOFFS, FEWEST, SMALL, assumed_kernel, graph_candidates
 from rkhs._estimators.length_scales import (
     FEW,
     FEWEST_LABELS,
     WIDTHS,
+    EvidenceScorer,
     FeatureTransform,
+    NormalizedKernels,
     ScaleLearner,
     deviations,
     feature_maps,
@@ -56,7 +57,6 @@ from rkhs._estimators.search import (
     TREND,
     Candidate,
     Discriminant,
-    EvidenceScorer,
     LeaveOneOutScorer,
     ScoringTargets,
     Trial,
@@ -65,20 +65,164 @@ from rkhs._estimators.search import (
     paired_test,
     row_losses,
     search,
-    tuning_of,
 )
+from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import TIME_LIMIT, Record
 from rkhs._finite.sums import KEPT_BYTES
 from rkhs._finite.term import Term
 from rkhs._gram import gram
+from rkhs._graphs.filters import COUNTED
+from rkhs._graphs.neighbor_graph import NeighborGraph
+from rkhs._graphs.neighbors import COMPONENTS, EXACT, MANY
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_progress_callback
 from rkhs._spaces import Landmarks
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
-from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Multiple, Standardized, Sum, Tunable, median_scale
+from rkhs.kernels import (
+    Gaussian,
+    GraphKernel,
+    Kernel,
+    Linear,
+    Matern,
+    Multiple,
+    Standardized,
+    Sum,
+    Tunable,
+    median_scale,
+)
+from rkhs.kernels._graph import graph_kernels, kernel_matrices
 from rkhs.kernels._scaled import LEAST
 from rkhs.losses import Squared
+
+POWER, CUTOFFS = 2, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+NEIGHBORS, MORE_NEIGHBORS = 10, 30  # the second number is tried for at most SMALL points
+MORE_COMPONENTS = 100  # tried besides the usual number for many points of many features
+SMALL = 4000
+LARGEST = 10**8  # entries of the block of columns, labels times points, up to which graphs are tried
+
+# Very few labels.
+FEWEST = 3  # labels of every class with which candidates are compared by leaving labels out
+ASSUMED_C, ASSUMED_POWER = 10.0, 3
+LOWER_CUTOFFS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 5e-4, 2e-4)
+LOWEST_CUTOFFS = (1e-4, 5e-5, 2e-5, 1e-5)  # for small graphs; polynomials of high degree take long
+
+
+def graph_candidates(
+    X: Matrix, labels: Vector, features: FeatureTransform, device: str | None
+) -> Iterator[tuple[GraphKernel, Matrix]]:
+    """Yield graph kernels of points X (t, n) after a feature map, with their matrices (l, l) of the labeled points."""
+    most, place = len(X) - 1, _place(device)
+    counts = [NEIGHBORS, MORE_NEIGHBORS] if len(X) <= SMALL else [NEIGHBORS]
+    components = [features.components] if features.components is not None else numbers_of_components(X, device)
+    for count, number in product(dict.fromkeys(min(count, most) for count in counts), components):
+        graph = NeighborGraph.of(X, count, features.unit, number, device=device)
+        kernels = graph_kernels(graph, POWER, CUTOFFS, place)
+        yield from zip(kernels, kernel_matrices(kernels, X[labels], place), strict=True)
+
+
+def numbers_of_components(X: Matrix, device: str | None) -> list[int | None]:
+    """Return the numbers of principal components to try in searches of neighbors, None for the default.
+
+    Which of 50 and 100 is better depends on the features: on 60,000 images 50 of pixels, and 100 of edge directions.
+    """
+    if len(X) <= MANY or X.shape[1] <= COMPONENTS or (device is None and len(X) > EXACT):
+        return [None]
+    return [COMPONENTS, min(MORE_COMPONENTS, X.shape[1])]
+
+
+def assumed_kernel(
+    X: Matrix, classes: int, labels: int, rows: Matrix, kernel: Any, kernels: NormalizedKernels, device: str | None
+) -> Kernel:
+    """Return the sum of kernels for very few labels; `rows` is a sample of X, for covariances and medians."""
+    spread = deviations(rows)
+    equal = np.ptp(spread) <= 1e-6 * spread.max()
+    maps = [FeatureTransform(spread)]
+    named: Any = kernels(kernel, 1.0)
+    if named.distance == "euclidean":
+        maps += [f for f in feature_maps(rows) if f.components == 3 and (np.ndim(f.unit) or equal)]
+    summands: list[Kernel] = []
+    for features in maps:
+        median = median_scale(features.points(rows), distance=named.distance)
+        summands.append(kernels(*features.kernel(kernel, median, kernels)))
+    for unit in (1.0,) if equal else (1.0, spread):
+        most = numbers_of_components(X, device)[-1]
+        graph = NeighborGraph.of(X, min(NEIGHBORS, len(X) - 1), unit, most, device=device)
+        summands.append(cluster_kernel(graph, min(classes, labels), _place(device)))
+    total = summands[0]
+    for summand in summands[1:]:
+        total = total + summand
+    return total
+
+
+def cluster_kernel(graph: NeighborGraph, most: int, place: Array) -> GraphKernel:
+    """Return the kernel with the largest cutoff that has at most `most` degrees of freedom.
+
+    Connected components count: there are no fewer degrees of freedom than components.
+    """
+    most = max(most, int(graph.components.max(initial=0)) + 1)
+    cutoffs = LOWER_CUTOFFS + (LOWEST_CUTOFFS if len(graph.nodes) <= COUNTED else ())
+    for cutoff in cutoffs:
+        [kernel] = graph_kernels(graph, ASSUMED_POWER, [cutoff], place)
+        if kernel.degrees_of_freedom <= 1.05 * most:  # the trace is an estimate
+            break
+    return kernel
+
+
+def unreached(graph: NeighborGraph, labels: Vector) -> int:
+    """Return the number of nodes in connected components without a label, given the nodes that have one."""
+    return int(np.sum(~np.isin(graph.components, np.unique(graph.components[labels]))))
+
+
+def warn_of_unreached(graph: NeighborGraph, X: Array, labeled: Vector) -> int:
+    """Warn if no label of the points X (t, n) can reach some nodes, and return the number of these nodes.
+
+    A label of a point that is no node reaches the neighbors of the point.
+    """
+    count = unreached(graph, graph.on_nodes(take_rows(X, np.flatnonzero(labeled))).indices)
+    if count:
+        warn(
+            f"{count} distinct rows are in components of the graph of nearest neighbors that have no label: their "
+            "predictions rest on the other rows alone. Label a row of each component, or join them with a larger "
+            "n_neighbors, as in kernel=GraphKernel(NeighborGraph.of(X, n_neighbors=30))."
+        )
+    return count
+
+
+def graphs_in(kernel: Any) -> list[NeighborGraph]:
+    """Return the graphs of the graph kernels in a sum."""
+    summands: Sequence[tuple[float, Kernel]] = kernel.summands() if isinstance(kernel, Kernel) else ()
+    return [k.graph for _, k in summands if isinstance(k, GraphKernel)]
+
+
+def as_new_points(function: Function, X: Array, rows: Vector) -> tuple[Matrix, Matrix]:
+    """Return the values (r, q) that f would have at some of the points X if these were not nodes, and those it has."""
+    points = take_rows(X, rows)
+    values = np.zeros((len(rows), function.outputs or 1))
+    if function.basis is not None:
+        coefficients = to_numpy(function.basis_coefficients).reshape(-1, values.shape[1])
+        values += to_numpy(Evaluation(points).assemble(function.basis.on)) @ coefficients
+    between = values.copy()
+    for weight, kernel in function.kernel.summands():
+        part = Function(weight * kernel, function.functionals, function.coefficients)
+        if not isinstance(kernel, GraphKernel):
+            own = to_numpy(part(points)).reshape(values.shape)
+            values, between = values + own, between + own
+            continue
+        index = kernel.graph.index_of(X)
+        nodes = np.zeros((len(kernel.graph.nodes), values.shape[1]))
+        nodes[index] = to_numpy(part(X)).reshape(len(index), -1)
+        values = values + nodes[index[rows]]
+        between = between + kernel.graph.as_new_points(index[rows]) @ nodes
+    return between, values
+
+
+def _place(device: str | None) -> Any:
+    """Return an empty array where the products are computed."""
+    empty = placed(np.empty(0), device, None)
+    return np.empty(0) if empty is None else empty
+
 
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
@@ -89,6 +233,8 @@ DIMENSIONS = 3
 COMPARED, TUNED = 600, 1500  # functionals of an evaluation of the evidence, to compare kernels and for the chosen one
 
 # Landmarks.
+MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
+MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 FIRST_COUNT, MOST_COUNT = 1000, 3000
 WORK = 4e12  # rows times squared landmarks: about a minute on two cores
 ROWS, HELD_OUT = 20_000, 2000  # rows that are learned, and held out, to compare numbers of landmarks
@@ -397,10 +543,10 @@ def by_evidence_of_slopes(
 
 def evidence_report(found: Sequence[Candidate], best: Candidate, sample: Sample) -> dict[str, Any]:
     """Return `selection_report_` of a search by evidence."""
-    tunings = [tuning_of(candidate.problem) for candidate in found]
+    tunings = [candidate.problem.tuning for candidate in found]
     used, total = tunings[0].functionals
     what = "targets" if sample.slopes is None else "values and slopes"
-    each = sample.X.shape[1] > 1 and any("scale" in name for name in tuning_of(best.problem).parameters)
+    each = sample.X.shape[1] > 1 and any("scale" in name for name in best.problem.tuning.parameters)
     return {
         "sentence": (
             f"Of {len(found)} kernels, {best.params['kernel']!r} has the largest logarithm of the evidence "
@@ -415,35 +561,50 @@ def evidence_report(found: Sequence[Candidate], best: Candidate, sample: Sample)
     }
 
 
+def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool) -> Problem:
+    """Return the problem, with landmarks and a warning if there are too many labels or too little time.
+
+    This is where the automatic search decides between an exact fit and landmarks; Fourier grids of maps are chosen
+    before it, by evidence.  The first term has the labels, which are `values` or classes.
+    """
+    labels = problem.terms[0].size
+    few = labels <= MOST_EXACT_LABELS
+    if few and (seconds_left() == inf or labels**3 / (3 * _speed()) < seconds_left()):
+        return problem
+    count = landmark_count(problem, verbose)
+    if count >= labels:
+        return problem
+    plane = values and problem.terms[0].functional.dimension <= DIMENSIONS
+    reason = "the time limit" if few else f"more than {MOST_EXACT_LABELS} labels"
+    warn(
+        f"{name} approximates f by {count} landmarks for {labels} labels, because of {reason}. Pass "
+        "approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
+        + (MAPS_INSTALLED if plane and not can_map(1) else "")
+    )
+    return replace(problem, approximation=Landmarks(count))
+
+
 def landmark_count(problem: Problem, verbose: bool = False) -> int:
     """Return the number of landmarks for a problem whose first term has the labels.
 
-    With a time limit it is the number that the remaining time affords, without a comparison.
+    It is what a minute affords, or memory if the rows have to be stored.  With a time limit it is the number that the
+    remaining time affords, without a comparison.
     """
     term = problem.terms[0]
-    most = _affordable(term)
+    most = int((WORK / term.size) ** 0.5)
+    if not term.loss.quadratic:
+        most = min(most, KEPT_BYTES // (8 * term.size))
+    most = min(max(most, 50), MOST_COUNT)
     if seconds_left() < inf:
         return min(most, max(50, int((_speed() * max(seconds_left(), 0.0) / (2 * term.size)) ** 0.5)))
     if most <= 2 * FIRST_COUNT:
         return most
     rows = np.random.default_rng(0).permutation(term.size)[: ROWS + HELD_OUT]
-    held_out, learned = _squared(term, rows[:HELD_OUT]), _squared(term, rows[HELD_OUT:])
+    squared = term.changed(loss=Squared())
+    held_out, learned = squared.take(rows[:HELD_OUT]), squared.take(rows[HELD_OUT:])
     before, after = (_errors(problem, learned, held_out, count, verbose) for count in (FIRST_COUNT, 2 * FIRST_COUNT))
     falls = paired_test(before, after, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
     return most if falls else FIRST_COUNT
-
-
-def solves_exactly(labels: int) -> bool:
-    """Return whether an exact fit of some labels takes less than the time that is left."""
-    return labels**3 / (3 * _speed()) < seconds_left()
-
-
-def _affordable(term: Term) -> int:
-    """Return the number of landmarks that a minute affords, or memory if the rows have to be stored."""
-    most = int((WORK / term.size) ** 0.5)
-    if not term.loss.quadratic:
-        most = min(most, KEPT_BYTES // (8 * term.size))
-    return min(max(most, 50), MOST_COUNT)
 
 
 def _speed() -> float:
@@ -456,12 +617,6 @@ def _speed() -> float:
     start = perf_counter()
     A @ A
     return 0.2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)
-
-
-def _squared(term: Term, rows: Vector) -> Term:
-    """Return some rows of a term with squared losses."""
-    weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
-    return Term(term.functional.take(rows), Squared(), to_numpy(term.target)[rows], weight)
 
 
 def _errors(problem: Problem, learned: Term, held_out: Term, count: int, verbose: bool) -> Vector:

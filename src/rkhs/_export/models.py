@@ -23,11 +23,16 @@ from rkhs._backend.arrays import Array, Vector, apply_matrix, double, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._estimators.classifier import Classifier
-from rkhs._estimators.comparisons import LOSSES, OrdinalClassifier, PreferenceRegressor, SurvivalRanker
 from rkhs._estimators.force_field import ForceFieldRegressor
+from rkhs._estimators.formulation import as_loss
 from rkhs._estimators.functional_regressor import FunctionalRegressor
-from rkhs._estimators.observations import KernelPoissonRegressor
-from rkhs._estimators.options import as_loss
+from rkhs._estimators.observations import (
+    LOSSES,
+    KernelPoissonRegressor,
+    OrdinalClassifier,
+    PreferenceRegressor,
+    SurvivalRanker,
+)
 from rkhs._estimators.quantile_regressor import QuantileRegressor
 from rkhs._estimators.regressor import Regressor
 from rkhs._export.tracing import Graph, PointPairs, Symbol

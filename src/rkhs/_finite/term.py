@@ -117,6 +117,22 @@ class Term:
         """
         return replace(self, **{"target": self.observed_target, **parts})
 
+    def take(self, rows: Any) -> Term:
+        """Return the term with some of its functionals, their targets and weights.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            The indices of the functionals.
+
+        Returns
+        -------
+        Term
+            The new term.
+        """
+        weight = self.weight if isinstance(self.weight, float) else self.weight[rows]
+        return Term(self.functional.take(rows), self.loss, to_numpy(self.target)[rows], weight)
+
     @property
     def observed_target(self) -> Array:
         """The targets in the shape of the functionals, with NaN for missing observations."""

@@ -54,10 +54,7 @@ class WeightGrid:
 
     @classmethod
     def of(
-        cls,
-        terms: Sequence[Term],
-        weights: Mapping[Any, Sequence[float]],
-        held_out: Mapping[Term | int, Sequence[Any]],
+        cls, terms: Sequence[Term], weights: Mapping[Any, Sequence[float]], held_out: Mapping[Term | int, Sequence[Any]]
     ) -> WeightGrid:
         """Validate the arguments of `Problem.grid`, in which terms are given as objects or by index."""
 
@@ -242,12 +239,7 @@ class GridSolver:
         return self.system.with_rows(blocks, self.outputs), iterate
 
     def _solve_cell(
-        self,
-        k: int,
-        system: FiniteProblem,
-        start: Iterate,
-        monitor: Monitor,
-        back: Callable[[Iterate], Iterate],
+        self, k: int, system: FiniteProblem, start: Iterate, monitor: Monitor, back: Callable[[Iterate], Iterate]
     ) -> Iterate:
         """Solve cell k and store its iterate, the best one so far if the solver is stopped.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from math import inf
 from typing import Any, cast
 
 import numpy as np
@@ -14,17 +15,16 @@ from rkhs._backend.precision import check_precision
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.function import Function
-from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
+from rkhs._finite.monitor import CHOICE, SUMMING, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
-from rkhs._finite.representers import RepresenterTerms, outputs_of
-from rkhs._finite.solution import CONVERGED, Record, Solution, with_hidden_functions
+from rkhs._finite.representers import RepresenterTerms, VerifiedIterate, certify_quickly, outputs_of
+from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record, Solution, with_hidden_functions
 from rkhs._finite.sums import grouped
 from rkhs._finite.term import Term
 from rkhs._learning.evidence import Evidence, evidence_of
 from rkhs._learning.leave_one_out import LeaveOneOut, left_out_of
 from rkhs._learning.tuning import Tuning, tuned
 from rkhs._problem.grid import GridSolver, WeightGrid
-from rkhs._problem.solving import certificates_of, run_until_stopped, solve_to_tolerance
 from rkhs._problem.spaces import (
     SpaceSolution,
     SpaceTerms,
@@ -37,12 +37,96 @@ from rkhs._problem.spaces import (
     terms_in,
     zero_solution,
 )
+from rkhs._progress import interrupted
 from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal, check_approximation, check_sums
 from rkhs.exceptions import UnattainedError
 from rkhs.kernels._base import Kernel, check_known
 from rkhs.solvers._base import Solver
 from rkhs.solvers._choose import auto
 from rkhs.solvers._conditioned import PosteriorSource
+
+NEAR = 5  # multiple of the tolerance up to which a solver whose gap misses it by rounding is run again
+
+
+def solve_to_tolerance(
+    solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
+) -> tuple[Iterate, str, Certificate]:
+    """Run a solver, several times if that improves the certificate; return the iterate, its status and certificate."""
+    watched = monitor.monitored(system)
+    iterate, current, previous_gap = start, monitor, inf
+    while True:
+        iterate, status = _run_solver(solver, watched, iterate, current, monitor)
+        certificate = certificate_of(system, iterate, monitor.tol, status)
+        following = _next_monitor(certificate, system, current, previous_gap, monitor)
+        if status != CONVERGED or following is None:
+            return iterate, status, certificate
+        current, previous_gap = following, certificate.relative
+
+
+def certificate_of(system: FiniteProblem, iterate: Iterate, tol: float, status: str) -> Certificate:
+    """Return the certificate of an iterate: the verified one if there is one, else from scratch.
+
+    If the solver was stopped early, a quick certificate has to do.
+    """
+    if isinstance(iterate, VerifiedIterate):
+        return iterate.certificate
+    return certify(system, iterate, tol, quick=status != CONVERGED)
+
+
+def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, status: str) -> list[Certificate]:
+    """Return the certificates of the cells of a grid, which share a Gram matrix.
+
+    If the grid was stopped early, the quick certificates of all cells together take two products.
+    """
+    quick = {k for k, (_, it) in enumerate(cells) if status != CONVERGED and not isinstance(it, VerifiedIterate)}
+    certificates = iter(certify_quickly([cells[k] for k in sorted(quick)]))
+    return [next(certificates) if k in quick else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
+
+
+def _next_monitor(
+    certificate: Certificate, system: FiniteProblem, current: Monitor, previous_gap: float, monitor: Monitor
+) -> Monitor | None:
+    """Return the monitor with which to run a solver again whose certified gap is too large; None if that is useless.
+
+    The solver is run again from the true image if products are inexact and the last run has halved the true gap.  It is
+    run once with a smaller tolerance if rounding leaves the gap just above the tolerance.
+    """
+    gap, tol, margin = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
+    if certificate.within(tol):
+        return None
+    if system.inexact and tol < gap <= previous_gap / 2:
+        return monitor
+    if current is monitor and margin > 0 and gap <= NEAR * tol:
+        return InnerMonitor(margin / 2, outer=monitor)
+    return None
+
+
+def _run_solver(
+    solver: Solver, system: FiniteProblem, start: Iterate, current: Monitor, monitor: Monitor
+) -> tuple[Iterate, str]:
+    """Return the iterate of a solver and its status; the best iterate so far if the solver was stopped."""
+    result = monitor.best = start
+
+    def work() -> None:
+        nonlocal result
+        result = solver.run(system, start, current)
+
+    status = run_until_stopped(monitor, work)
+    return (result if status == CONVERGED else monitor.best or start), status
+
+
+def run_until_stopped(monitor: Monitor, work: Callable[[], None]) -> str:
+    """Run `work` and return its status: "converged", or what stopped it, such as a time limit or Ctrl-C."""
+    try:
+        work()
+    except Stopped as stop:
+        return str(stop)
+    except KeyboardInterrupt:
+        interrupted()
+        return INTERRUPTED
+    finally:
+        monitor.close()
+    return CONVERGED
 
 
 @dataclass(frozen=True, eq=False)
