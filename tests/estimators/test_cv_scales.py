@@ -5,14 +5,8 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
-from rkhs._estimators.length_scales import ScaleLearner
-from rkhs._estimators.search import (
-    C_for_loss,
-    Candidate,
-    LeaveOneOutScorer,
-    ScoringTargets,
-    leave_one_out,
-)
+from rkhs._estimators.search import Candidate
+from rkhs._estimators.selection import C_for_loss, LeaveOneOutScorer, ScaleLearner, ScoringTargets, leave_one_out
 
 
 def some(count=60, features=3, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._estimators import cv, selection
+from rkhs._estimators import selection
 from rkhs._estimators.data import Sample
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.length_scales import formulate, settings_of, tuned_problem
@@ -139,7 +139,11 @@ def test_weights_of_a_sum_of_kernels_are_those_of_the_evidence():
 @pytest.fixture
 def small_maps(monkeypatch):
     """Maps from 200 points on, whose kernels are compared by 60 of them."""
-    for place, name, value in ((cv, "MOST_EXACT_LABELS", 200), (selection, "COMPARED", 60), (selection, "TUNED", 90)):
+    for place, name, value in (
+        (selection, "MOST_EXACT_LABELS", 200),
+        (selection, "COMPARED", 60),
+        (selection, "TUNED", 90),
+    ):
         monkeypatch.setattr(place, name, value)
 
 

@@ -14,8 +14,18 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from clocks import ticking
 from rkhs import _progress
-from rkhs._estimators.search import Candidate, ScoringTargets, leave_one_out
-from rkhs._estimators.selection import CUTOFFS, SHARES, Choice, SelectionMonitor, cluster_kernel, graphs_in, unreached
+from rkhs._estimators.search import Candidate
+from rkhs._estimators.selection import (
+    CUTOFFS,
+    SHARES,
+    Choice,
+    ScoringTargets,
+    SelectionMonitor,
+    cluster_kernel,
+    graphs_in,
+    leave_one_out,
+    unreached,
+)
 from rkhs._graphs.filters import ChebyshevFilters
 from rkhs.kernels import GraphKernel, NeighborGraph
 
@@ -422,7 +432,7 @@ def test_graphs_are_tried_with_kernels_by_name(name):
 
 @pytest.mark.parametrize(("largest", "tried"), [(15 * 60, True), (15 * 60 - 1, False)])
 def test_graphs_of_too_many_rows_are_not_tried(largest, tried, monkeypatch):
-    monkeypatch.setattr("rkhs._estimators.cv.LARGEST", largest)
+    monkeypatch.setattr("rkhs._estimators.selection.LARGEST", largest)
     X, y = MOONS
     model = rkhs.InvariantClassifierCV("laplace", scales="median").fit(X, labels_of(y, np.arange(15)))
     assert bool(candidates_of(model)) == tried
@@ -506,7 +516,7 @@ def test_new_points_have_the_values_of_nodes_nearby():
 
 def test_ctrl_c_leaves_nothing(monkeypatch):
     X, y = make_moons(60, noise=0.2, random_state=0)
-    monkeypatch.setattr("rkhs._estimators.search.leave_one_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("rkhs._estimators.selection.leave_one_out", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     fresh = rkhs.InvariantClassifierCV()
     with pytest.raises(KeyboardInterrupt):
         fresh.fit(X, y)

@@ -19,17 +19,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._backend.arrays import (
-    Array,
-    Vector,
-    as_points,
-    check_unmasked,
-    frozen,
-    immutable_copy,
-    like,
-    namespace,
-    to_numpy,
-)
+from rkhs._backend import arrays
+from rkhs._backend.arrays import Array, Vector, like, to_numpy
 from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
@@ -205,14 +196,14 @@ class BaseKernelEstimator(BaseEstimator):
             check_classification_targets(y)
         if earlier is not None:
             self._check_kind(X, "partial_fit")
-            points = as_points(csr_array(X), sparse=True) if isinstance(earlier.X, SparseVectors) else dense(X)
-            return immutable_copy(points), X, y, missing
+            points = arrays.as_points(csr_array(X), sparse=True) if isinstance(earlier.X, SparseVectors) else dense(X)
+            return arrays.immutable_copy(points), X, y, missing
         self._kind = array_kind(X)
         if self._is_precomputed:
             self._matrix = self._as_matrix(X)
-            return frozen(like(self._matrix.points, X[:0])), X, y, missing
+            return arrays.frozen(like(self._matrix.points, X[:0])), X, y, missing
         points = self._stored(X) if sparse else dense(X)
-        return frozen(points) if own else points, X, y, missing
+        return arrays.frozen(points) if own else points, X, y, missing
 
     def _needs_dense(self) -> tuple[str, str] | None:
         """Return what needs dense points and the remedy, or None if the estimator accepts sparse ones."""
@@ -224,7 +215,7 @@ class BaseKernelEstimator(BaseEstimator):
             return dense(X)
         obstacle, needed = self._needs_dense(), X.dtype.itemsize * X.shape[0] * X.shape[1]
         if obstacle is None:
-            return immutable_copy(as_points(X, sparse=True))
+            return arrays.immutable_copy(arrays.as_points(X, sparse=True))
         if needed > free_memory(X.data) / 2:
             raise MemoryError(
                 f"X is sparse, and {obstacle[0]} needs dense points, which take {needed / 1e9:,.0f} GB of memory: "
@@ -235,7 +226,9 @@ class BaseKernelEstimator(BaseEstimator):
     def _as_points(self, X: Array) -> Array:
         """Return validated rows as the points of the fitted function, sparse or dense."""
         functionals = getattr(self.function_, "functionals", None)  # some approximations have none
-        return as_points(csr_array(X), sparse=True) if functionals is not None and functionals.sparse else dense(X)
+        return (
+            arrays.as_points(csr_array(X), sparse=True) if functionals is not None and functionals.sparse else dense(X)
+        )
 
     def _as_matrix(self, X: Array) -> Precomputed:
         """Return the kernel of the training objects for ``kernel="precomputed"``, for which X is its matrix."""
@@ -350,8 +343,8 @@ class BaseKernelEstimator(BaseEstimator):
 
 def check_finite(values: Array) -> Array:
     """Return the values of f; raise an error that names the first row where they are not finite."""
-    finite = namespace(values).isfinite(values)
-    if not bool(namespace(values).all(finite)):
+    finite = arrays.namespace(values).isfinite(values)
+    if not bool(arrays.namespace(values).all(finite)):
         row = int(np.argwhere(~to_numpy(finite))[0, 0])
         raise ValueError(
             f"f is not finite at row {row} of X: the kernel overflowed there. Rescale the features, in fit and here, "
@@ -366,7 +359,7 @@ def accepted_formats(X: Any) -> tuple[Any, dict[str, Any]]:
     Masked arrays and frames without columns are refused here, since `validate_data` accepts them.
     """
     X = X.compute() if hasattr(X, "__dask_graph__") else X
-    check_unmasked(X, "X")
+    arrays.check_unmasked(X, "X")
     shape: Any = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] == 0:
         raise ValueError(

@@ -16,9 +16,9 @@ from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
 from rkhs._estimators.folds import Calibration, HeldOutLabels, bound, class_scores, per_class, user_marks
 from rkhs._estimators.formulation import WeightNormalization
-from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, fit_stream, is_streamed, updatable
+from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, updatable
 from rkhs._estimators.length_scales import as_kernel
-from rkhs._estimators.search import Discriminant
+from rkhs._estimators.selection import Discriminant
 from rkhs._finite.solution import Solution
 from rkhs._learning.robustness import scores_of_outputs
 from rkhs._problem import Problem
@@ -320,11 +320,7 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         InvariantClassifier
             The fitted estimator.
         """
-        config = self._config()
-        if is_streamed(self, config, X, y):
-            fit_stream(self, config, X, y, sample_weight)
-        else:
-            self._fit_rows(self._rows(X, y, sample_weight))
+        self._fit(X, y, sample_weight)
         return self
 
     @available_if(updatable)

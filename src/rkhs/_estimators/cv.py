@@ -13,40 +13,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
-from rkhs._estimators import selection
+from rkhs._estimators import formulation, selection
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.folds import FOLD_TOL, folds_of
-from rkhs._estimators.formulation import (
-    C_RANGE,
-    GRAPH_RANGE,
-    NU_RANGE,
-    REGRESSION,
-    WIDE_C_RANGE,
-    ModelConfig,
-    SolverOptions,
-    as_grid,
-    as_list,
-    as_loss,
-    check_in_span,
-)
+from rkhs._estimators.formulation import ModelConfig, SolverOptions
 from rkhs._estimators.invariant_estimator import fit_stream, is_streamed
 from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel, formulate
 from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
-from rkhs._estimators.search import (
-    SCALES,
-    C_for_loss,
-    Candidate,
-    CompactResults,
-    FoldScorer,
-    LeaveOneOutScorer,
-    ScoringTargets,
-    best_of,
-    cv_results,
-    search,
-)
-from rkhs._estimators.selection import LARGEST, as_new_points, graphs_in, warn_of_unreached
+from rkhs._estimators.search import Candidate, CompactResults, FoldScorer, best_of, cv_results, search
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
 from rkhs._graphs.neighbors import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
@@ -142,8 +118,8 @@ class CrossValidated(BaseKernelEstimator):
                 config = self._choose_by_leave_one_out(sample) if automatic else self._choose_by_folds(sample)
         streamed = not automatic and is_streamed(self, config, X, y)
         if not streamed:
-            formulation = formulate(config, sample)
-            problem, _ = formulation.problem(sample)
+            formulated = formulate(config, sample)
+            problem, _ = formulated.problem(sample)
             if by_errors and self.approximation is None and SolverOptions.of(self.solver).method == "auto":
                 values = not is_classifier(self)
                 problem = selection.affordable_problem(problem, type(self).__name__, values, self.verbose)
@@ -152,15 +128,15 @@ class CrossValidated(BaseKernelEstimator):
             if streamed:
                 fit_stream(self, config, X, y, sample_weight)
                 return
-            self._learn(problem, sample, formulation.norms.variance)
-            if formulation.metric is not None:
-                self.metric_ = formulation.metric
+            self._learn(problem, sample, formulated.norms.variance)
+            if formulated.metric is not None:
+                self.metric_ = formulated.metric
             if by_errors:
                 self._report_graphs(sample)
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
-        return super()._config(**{"kernel": kernel, "loss": as_list(self.loss)[0], **changes})
+        return super()._config(**{"kernel": kernel, "loss": formulation.as_list(self.loss)[0], **changes})
 
     def _keep_choice(
         self,
@@ -186,8 +162,8 @@ class CrossValidated(BaseKernelEstimator):
         start = perf_counter()
         if isinstance(self.loss, list | tuple):
             raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
-        Cs = as_grid(10 if self.Cs is None else self.Cs, "Cs", WIDE_C_RANGE)
-        nus = as_grid(2 if self.nus is None else self.nus, "nus", GRAPH_RANGE, with_zero=True)
+        Cs = formulation.as_grid(10 if self.Cs is None else self.Cs, "Cs", formulation.WIDE_C_RANGE)
+        nus = formulation.as_grid(2 if self.nus is None else self.nus, "nus", formulation.GRAPH_RANGE, with_zero=True)
         targets, mean = self._scored_by(sample)
         named, shaped = isinstance(self.kernel, str), shape_of(self) is not None
         kernels: list[Any] = [self._config().kernel]
@@ -197,17 +173,17 @@ class CrossValidated(BaseKernelEstimator):
                 kernels = kernels[:1]
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
-        scales = None if by_name and scaled else [1.0] if by_name else as_list(self.scales)
+        scales = None if by_name and scaled else [1.0] if by_name else formulation.as_list(self.scales)
         device = SolverOptions.of(self.solver).device
         unlabeled = not np.all(sample.labeled)
         graphs = named and scaled and any(nus) and self.approximation is None and unlabeled and not shaped
-        graphs = graphs and int(sample.labeled.sum()) * sample.size <= LARGEST
+        graphs = graphs and int(sample.labeled.sum()) * sample.size <= selection.LARGEST
         if graphs and not can_search(sample.size, device):
             warn(f"{type(self).__name__} tries no graph: graphs of more than {EXACT} rows need {INDEX}")
             graphs = False
         points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
         candidates = selection.AutomaticCandidates(
-            LeaveOneOutScorer(points, targets, normalized, Cs),
+            selection.LeaveOneOutScorer(points, targets, normalized, Cs),
             sample.count,
             kernels,
             scales,
@@ -237,10 +213,10 @@ class CrossValidated(BaseKernelEstimator):
         C, loss = best.params["C"], self._config().label_loss
         if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
             K = normalized(best.params["kernel"], best.params["scale"])(points[targets.rows])
-            C = C_for_loss(loss, C, K, targets)
+            C = selection.C_for_loss(loss, C, K, targets)
         self._keep_choice(found, best, {**best.params, "C": C / mean}, status, start, choice.report())
         self.cv_results_["mean_test_loss"] = np.array([candidate.loss for candidate in found])
-        self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == SCALES else 1)
+        self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == selection.SCALES else 1)
         return self._config(**self.best_params_)
 
     def _is_map(self, sample: Sample) -> bool:
@@ -275,7 +251,7 @@ class CrossValidated(BaseKernelEstimator):
             found, best, status = selection.by_evidence_of_map(config, sample)
         else:
             is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
-            scales = [Tunable(each=True)] if is_open else as_list(self.scales)
+            scales = [Tunable(each=True)] if is_open else formulation.as_list(self.scales)
             automatic = isinstance(self.kernel, str) and self.kernel == "auto"
             names = KERNELS_OF_SLOPES if automatic else (config.kernel,)
             kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
@@ -286,7 +262,7 @@ class CrossValidated(BaseKernelEstimator):
         if sample.slopes is None and not isinstance(loss, Squared):
             targets, mean = self._scored_by(sample)
             K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])
-            params["C"] = C_for_loss(loss, mean * params["C"], K, targets) / mean
+            params["C"] = selection.C_for_loss(loss, mean * params["C"], K, targets) / mean
         self._keep_choice(found, found[0], params, status, start, selection.evidence_report(found, best, sample))
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **params)
@@ -295,16 +271,16 @@ class CrossValidated(BaseKernelEstimator):
         """Return the settings with the best held-out score."""
         start = perf_counter()
         if self.approximation is not None:
-            check_in_span(self.approximation, self.solver)
+            formulation.check_in_span(self.approximation, self.solver)
         invariances = as_invariances(self.invariance)
         graphs_only = bool(invariances) and all(invariance.once for invariance in invariances)
         by_name = isinstance(self.scales, str) and self.scales == "auto"
-        nu_range = GRAPH_RANGE if graphs_only else NU_RANGE
+        nu_range = formulation.GRAPH_RANGE if graphs_only else formulation.NU_RANGE
         grids = {
-            "C": as_grid(4 if self.Cs is None else self.Cs, "Cs", C_RANGE),
-            "nu": as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
-            "scale": as_list("median" if by_name else self.scales),
-            "loss": as_list(self.loss),
+            "C": formulation.as_grid(4 if self.Cs is None else self.Cs, "Cs", formulation.C_RANGE),
+            "nu": formulation.as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
+            "scale": formulation.as_list("median" if by_name else self.scales),
+            "loss": formulation.as_list(self.loss),
         }
         folds = folds_of(self.cv, sample, self._config())
         tol = min(FOLD_TOL, 100 * self.tol)  # models of a grid need less accuracy than the final model
@@ -340,7 +316,7 @@ class CrossValidated(BaseKernelEstimator):
         """Return the loss by which held-out targets are scored; None for classes."""
         return None
 
-    def _scored_by(self, sample: Sample) -> tuple[ScoringTargets, float]:
+    def _scored_by(self, sample: Sample) -> tuple[selection.ScoringTargets, float]:
         """Return the labels by which candidates are scored, and the mean weight of all labels.
 
         Merged rows are separate labels here: one is left out while equal ones stay.  At most `MOST_LABELS` are drawn,
@@ -352,7 +328,7 @@ class CrossValidated(BaseKernelEstimator):
         most = min(MOST_LABELS, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
         drawn = drawn_rows(count, most, 0)
         rows = np.flatnonzero(sample.labeled)[drawn]
-        targets = ScoringTargets(
+        targets = selection.ScoringTargets(
             rows,
             target.reshape(len(target), -1)[drawn].astype(np.float64),
             weight[drawn] / float(weight[drawn].mean()),
@@ -362,17 +338,17 @@ class CrossValidated(BaseKernelEstimator):
 
     def _report_graphs(self, sample: Sample) -> None:
         """Add to the report how well new points agree with nodes, and how many points no label can reach."""
-        graphs = graphs_in(self.best_params_["kernel"])
+        graphs = selection.graphs_in(self.best_params_["kernel"])
         if not graphs or self.solution_.span is not None:
             return
         unlabeled = np.flatnonzero(~sample.labeled)
         rows = np.sort(np.random.default_rng(0).permutation(unlabeled)[:CHECKED])
-        between, values = as_new_points(self.function_, sample.X, rows)
+        between, values = selection.as_new_points(self.function_, sample.X, rows)
         if is_classifier(self):
             agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))
         else:
             agreement = float(np.sqrt(np.mean((between - values) ** 2)))
-        count = warn_of_unreached(graphs[0], sample.X, sample.labeled)
+        count = selection.warn_of_unreached(graphs[0], sample.X, sample.labeled)
         self.selection_report_ |= {"agreement": agreement, "unreached": count}
 
 
@@ -596,7 +572,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         return self
 
     def _fold_error(self) -> Loss:
-        losses = [as_loss(loss, REGRESSION, "loss") for loss in as_list(self.loss)]
+        losses = [formulation.as_loss(loss, formulation.REGRESSION, "loss") for loss in formulation.as_list(self.loss)]
         if all(isinstance(loss, Quantile) and loss == losses[0] for loss in losses):
             return losses[0]
         if all(isinstance(loss, Squared | SquaredEpsilonInsensitive) for loss in losses):

@@ -279,15 +279,16 @@ class FunctionalRegressor(BaseEstimator):
         kernel = as_kernel(self.kernel, Tunable(each=True) if self.scale is None else self.scale, points)
         variance = _prior_variance(informative, points)
         scaled = Multiple(Tunable(start=variance, low=1e-6 * variance, high=1e8 * variance), kernel)
-        trust: list[Any] = [1.0] * len(informative)
+        basis, trust = Constant() if self.fit_intercept else None, [1.0] * len(informative)
+        learned = [m for m in informative if m.noise is None]
         for _ in range(1 if all(m.squared for m in informative) else 3):  # iterative reweighting of outliers
-            tuned = Problem(
-                scaled,
-                [m.squared_term(factors) for m, factors in zip(informative, trust, strict=True)],
-                Constant() if self.fit_intercept else None,
-                approximation=self.approximation,
-            ).tune(self.criterion, amplitude=1.0, random_state=self.random_state, verbose=self.verbose)
-            noise, learned = {m: m.noise for m in measurements}, [m for m in informative if m.noise is None]
+            terms = [m.squared_term(factors) for m, factors in zip(informative, trust, strict=True)]
+            open_problem = Problem(scaled, terms, basis, approximation=self.approximation)
+            options = {"random_state": self.random_state, "verbose": self.verbose}
+            tuned, noise = (
+                open_problem.tune(self.criterion, amplitude=1.0, **options),
+                {m: m.noise for m in measurements},
+            )
             for m, term, factors in zip(informative, tuned.terms, trust, strict=True):
                 if m in learned:
                     noise[m] = float(np.sqrt(np.max(factors) / (2 * np.max(term.weight))))

@@ -136,19 +136,27 @@ class InvariantEstimator(BaseKernelEstimator):
                 return f"{name}={used!r}", f"leave the {name} out"
         return (f"scale={self.scale!r}", 'pass a number, or "median"') if is_learned(self._config()) else None
 
+    def _fit(self, X: Any, y: Any, sample_weight: Any, *gradients: Any) -> Problem | None:
+        """Fit the estimator to rows in memory, and return the problem; or to blocks, if there is an approximation."""
+        config = self._config()
+        if not any(slopes is not None for slopes in gradients) and is_streamed(self, config, X, y):
+            fit_stream(self, config, X, y, sample_weight)
+            return None
+        return self._fit_rows(self._rows(X, y, sample_weight, *gradients))
+
     def _fit_rows(self, rows: Sample) -> Problem:
         """Fit the estimator to rows in memory, and return the problem."""
         sample = self._merged(rows)
-        formulation = formulate(self._config(), sample)
-        problem, _ = formulation.problem(sample)
-        self.C_ = formulation.config.C
-        self._learn(problem, sample, formulation.norms.variance)
+        formulated = formulate(self._config(), sample)
+        problem, _ = formulated.problem(sample)
+        self.C_ = formulated.config.C
+        self._learn(problem, sample, formulated.norms.variance)
         for graph in graphs_in(self.kernel):
             warn_of_unreached(graph, sample.X, sample.labeled)
-        if formulation.metric is not None:
-            self.metric_ = formulation.metric
+        if formulated.metric is not None:
+            self.metric_ = formulated.metric
         if self.approximation is None:
-            self._training = Training(rows, formulation, parameters(self))
+            self._training = Training(rows, formulated, parameters(self))
         return problem
 
     def _add_rows(self, data: tuple[Any, ...], *classes: Any) -> None:

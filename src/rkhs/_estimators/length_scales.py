@@ -23,9 +23,8 @@ decorrelated features are those of classical discriminants (Mahalanobis 1936).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -34,28 +33,16 @@ from sklearn.model_selection import KFold
 
 from rkhs import kernels
 from rkhs._backend.arrays import Array, Matrix, Vector, double, like, row_keys, take_rows, to_numpy, unique_rows
-from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._backend.sparse import SparseVectors
-from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.data import Sample
 from rkhs._estimators.folds import fold_values, rows_per_fold
 from rkhs._estimators.formulation import Formulation, ModelConfig, WeightNormalization, quoted
-from rkhs._estimators.search import (
-    SCALES,
-    Candidate,
-    LeaveOneOutScorer,
-    Trial,
-    best_of,
-    leave_one_out,
-    paired_test,
-    row_losses,
-    search,
-)
+from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses, search
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbors import principal_directions
 from rkhs._learning.tuning import CRITERIA
 from rkhs._problem import Problem
-from rkhs.functionals import Evaluation, Gradient
+from rkhs.functionals import Gradient
 from rkhs.kernels import Kernel, Tunable, median_scale
 from rkhs.losses import Squared
 
@@ -73,9 +60,6 @@ AGOP = ("agop", "agop-diagonal")
 LEARNED = (*CRITERIA, "cv", *AGOP)  # names of rules that learn scales from labels
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the median distance
 COMPONENTS = (3, 10, 30)  # numbers of principal components to try
-FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
-FEW = 300  # labels by whose evidence kernels with learned scales are compared
-MANY = 400  # labels from which length scales are learned
 
 
 def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
@@ -313,106 +297,6 @@ def decorrelating(X: Matrix) -> Matrix:
     variances = np.clip(variances, 0.0, None)
     least = max(float(variances.sum()) / len(X), np.finfo(float).tiny)
     return np.asarray((U / np.sqrt(variances + least)) @ U.T)
-
-
-@dataclass(frozen=True, eq=False)
-class ScaleLearner:
-    """Learns a length scale for each feature by evidence, and accepts it if it predicts unseen labels better.
-
-    The prior shrinks the logarithms of the scales towards their mean (theory, section 9).  Since the scales depend on
-    all labels, leave-one-out errors would be optimistic.  Scales are therefore scored in three folds: the labels of
-    each fold are predicted with scales learned from the other two, and the errors are compared label by label with
-    those of the best candidate without learned scales.  Of several kernels for values only the one with the largest
-    evidence is scored; classes are no values with noise, and the evidence of their labels would not compare kernels.
-    The points X (l, n) are those of the labels.
-    """
-
-    scorer: LeaveOneOutScorer
-    X: Matrix
-
-    def candidate(self, starts: Sequence[Candidate], base: Candidate) -> Candidate | None:
-        """Return the best candidate with scales learned from one of the starts, if it beats `base`; else None."""
-        every, regression = np.arange(len(self.X)), self.scorer.targets.classes is None
-        learned = map_in_threads(lambda first: self.learned(first, every, FEW if regression else MANY), starts)
-        found = list(zip(learned, starts, strict=True))
-        if regression:
-            _, first = best = max(found, key=lambda pair: pair[0][0])
-            found = [best if len(every) <= FEW else (self.learned(first, every), first)]
-        scored = [self._scored(first, scale, base) for (evidence, scale), first in found if evidence > -inf]
-        return min((one for one in scored if one is not None), key=lambda one: one.loss, default=None)
-
-    def _scored(self, first: Candidate, scale: tuple[float, ...], base: Candidate) -> Candidate | None:
-        """Return the candidate with these scales, learned from a start, if it beats `base`; else None."""
-        targets, kernels, name = self.scorer.targets, self.scorer.kernels, first.params["kernel"]
-        seen, folds = self._best(name, scale, np.arange(len(self.X))), list(self.folds())
-
-        def left_out(kernel: Kernel, C: float, groups: list[Vector]) -> Matrix:
-            [values] = leave_one_out(kernel(self.X), targets.target, targets.weight, [C], groups)
-            return values
-
-        usual = kernels(base.params["kernel"], base.params["scale"])
-        baseline = left_out(usual, base.params["C"], [group for group, _ in folds])
-        before = targets.squares(baseline)
-        if not paired_test(before, targets.squares(seen.values), targets.weight):
-            return None  # not even with scales that have seen the labels
-
-        def predicted(fold: tuple[Vector, Vector]) -> Matrix | None:
-            """Return the predictions for the labels of a fold, None if the other labels determine no scales."""
-            evidence, scale = self.learned(first, fold[1])
-            if evidence == -inf:
-                return None
-            C = self._best(name, scale, fold[1]).params["C"]
-            return left_out(kernels(name, scale), C, [fold[0]])[fold[0]]
-
-        predictions = baseline.copy()
-        for (group, _), values_of_fold in zip(folds, map_in_threads(predicted, folds), strict=True):
-            if values_of_fold is None:
-                return None
-            predictions[group] = values_of_fold
-            if targets.loss(predictions) > targets.loss(baseline):  # already worse after these folds
-                return None
-        if not paired_test(before, targets.squares(predictions), targets.weight):
-            return None
-        return self.scorer.scored(Trial(name, scale, SCALES), seen.params["C"], predictions)
-
-    def learned(self, first: Candidate, rows: Vector, most: int = MANY) -> tuple[float, tuple[float, ...]]:
-        """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
-
-        It is minus infinity if the labels determine no scales.  At most `most` labels are used.
-        """
-        subset, X = self.scorer.targets.take(rows), self.X[rows]
-        if len(unique_rows(X)[0]) < 2:
-            return -inf, ()
-        spread = deviations(X)
-        start = float(np.exp(np.mean(np.log(np.asarray(first.params["scale"]) / spread))))
-        kernel = self.scorer.kernels(first.params["kernel"], Tunable(start=start, each=True))
-        weight = Tunable(start=first.params["C"]) * subset.weight
-        problem = Problem(kernel, [Term(Evaluation(X / spread), Squared(), subset.target, weight)], Constant())
-        iterations = 100 if subset.classes is None else 30  # targets without noise need more than classes do
-        most = min(most, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
-        with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
-            tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
-        evidence = float(tuned.tuning.value)
-        return evidence if np.isfinite(evidence) else -inf, tuple((spread * tuned.kernel.scale).tolist())
-
-    def folds(self) -> Iterator[tuple[Vector, Vector]]:
-        """Yield the test and training indices of three folds, which depend neither on the order of rows nor on units.
-
-        The folds are stratified: each has its share of every class.
-        """
-        order, classes = np.lexsort(self.X.T), self.scorer.targets.classes
-        codes = np.zeros(len(order), int) if classes is None else classes[order]
-        shuffled = np.random.default_rng(0).permutation(len(order))
-        shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
-        fold = np.empty(len(order), int)
-        fold[order[shuffled]] = np.arange(len(order)) % 3
-        for k in range(3):
-            yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-
-    def _best(self, kernel: Any, scale: Any, rows: Vector) -> Candidate:
-        """Return the candidate with the smallest leave-one-out error on these rows, over all C."""
-        scorer = replace(self.scorer, targets=self.scorer.targets.take(rows))
-        return min(scorer(Trial(kernel, scale)), key=lambda one: one.loss)
 
 
 def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:

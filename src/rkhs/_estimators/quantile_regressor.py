@@ -22,7 +22,7 @@ from rkhs._estimators.data import Sample, drawn_rows
 from rkhs._estimators.formulation import WeightNormalization, check_number
 from rkhs._estimators.length_scales import as_kernel, with_learned_noise
 from rkhs._estimators.regressor import InvariantRegressor
-from rkhs._estimators.search import C_for_loss, ScoringTargets
+from rkhs._estimators.selection import C_for_loss, ScoringTargets
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._problem import Problem

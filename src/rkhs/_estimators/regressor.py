@@ -17,7 +17,7 @@ from rkhs._estimators.classifier import InvariantClassifier
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, fill_missing_targets
 from rkhs._estimators.folds import HeldOutLabels, bound, user_marks
 from rkhs._estimators.formulation import rows_of
-from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, fit_stream, is_streamed, updatable
+from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, updatable
 from rkhs._finite.solution import Posterior, Solution
 from rkhs._problem import Problem
 from rkhs._warnings import warn
@@ -338,13 +338,8 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
         InvariantRegressor
             The fitted estimator.
         """
-        y = self._marked(X, y, gradients)
-        config = self._config()
-        if gradients is None and is_streamed(self, config, X, y):
-            fit_stream(self, config, X, y, sample_weight)
-            return self
-        problem = self._fit_rows(self._rows(X, y, sample_weight, gradients))
-        if gradients is not None and self.C is not None and self.approximation is None:
+        problem = self._fit(X, self._marked(X, y, gradients), sample_weight, gradients)
+        if problem is not None and gradients is not None and self.C is not None and self.approximation is None:
             warn_of_noise(problem, self.function_, self.C, type(self).__name__)
         return self
 

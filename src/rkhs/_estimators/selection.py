@@ -30,42 +30,24 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import KFold, cross_val_predict
 
-from rkhs._backend.arrays import Array, Matrix, Vector, placed, take_rows, to_numpy
-from rkhs._backend.memory import map_in_threads
+from rkhs._backend.arrays import Array, Matrix, Vector, placed, take_rows, to_numpy, unique_rows
+from rkhs._backend.memory import map_in_threads, single_blas
+from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.length_scales import (
-    FEW,
-    FEWEST_LABELS,
     WIDTHS,
     EvidenceScorer,
     FeatureTransform,
     NormalizedKernels,
-    ScaleLearner,
     deviations,
     feature_maps,
 )
-from rkhs._estimators.search import (
-    FEATURES,
-    GRAPH,
-    KINDS,
-    NONE,
-    OF_ALL_POINTS,
-    SCALES,
-    SUM,
-    TREND,
-    Candidate,
-    Discriminant,
-    LeaveOneOutScorer,
-    ScoringTargets,
-    Trial,
-    best_of,
-    leave_one_out,
-    paired_test,
-    row_losses,
-    search,
-)
+from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses, search
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import TIME_LIMIT, Record
@@ -94,8 +76,18 @@ from rkhs.kernels import (
 )
 from rkhs.kernels._graph import graph_kernels, kernel_matrices
 from rkhs.kernels._scaled import LEAST
-from rkhs.losses import Squared
+from rkhs.losses import Loss, Squared
 
+_SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
+LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
+NONE, FEATURES, TREND, SCALES, GRAPH, SUM = KINDS = ("none", "features", "trend", "scales", "graph", "sum")
+OF_ALL_POINTS = (FEATURES, GRAPH, SUM)  # kinds of kernels that are computed from the unlabeled points too
+FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
+FEW = 300  # labels by whose evidence kernels with learned scales are compared
+MOST_LEARNED = 400  # labels from which length scales are learned
+
+
+# Graphs.
 POWER, CUTOFFS = 2, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 NEIGHBORS, MORE_NEIGHBORS = 10, 30  # the second number is tried for at most SMALL points
 MORE_COMPONENTS = 100  # tried besides the usual number for many points of many features
@@ -107,6 +99,272 @@ FEWEST = 3  # labels of every class with which candidates are compared by leavin
 ASSUMED_C, ASSUMED_POWER = 10.0, 3
 LOWER_CUTOFFS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 5e-4, 2e-4)
 LOWEST_CUTOFFS = (1e-4, 5e-5, 2e-5, 1e-5)  # for small graphs; polynomials of high degree take long
+
+
+@dataclass(frozen=True, eq=False)
+class ScoringTargets:
+    """The labels by which candidates are scored."""
+
+    rows: Vector  # (l,) the indices of the labeled points
+    target: Matrix  # (l, q)
+    weight: Vector  # (l,) with mean one
+    classes: Vector | None  # (l,) class indices; None in regression
+
+    def take(self, index: Vector) -> ScoringTargets:
+        """Return a subset of the labels."""
+        classes = None if self.classes is None else self.classes[index]
+        return ScoringTargets(self.rows[index], self.target[index], self.weight[index], classes)
+
+    def squares(self, values: Matrix) -> Vector:
+        """Return the squared errors (l,) of predictions (l, q), averaged over outputs."""
+        return np.mean((values - self.target) ** 2, axis=1)
+
+    def loss(self, values: Matrix) -> float:
+        """Return the weighted mean squared error of predictions (l, q), or infinity if it overflows."""
+        loss = float(np.average(self.squares(values), weights=self.weight))
+        return loss if np.isfinite(loss) else np.inf
+
+    def error(self, values: Matrix) -> float:
+        """Return the share of wrong classes of predictions (l, q), or their root mean squared error."""
+        if self.classes is None:
+            return self.loss(values) ** 0.5
+        return float(np.average(predicted_codes(values) != self.classes, weights=self.weight))
+
+
+def leave_one_out(
+    K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float], groups: Sequence[Vector] | None = None
+) -> Iterator[Matrix]:
+    """Yield the leave-one-out predictions (l, q) of the squared loss for each C, from the kernel matrix K (l, l).
+
+    With S = K + diag(1 / (2 C w)) and P its inverse on the subspace 1'a = 0, which is that of an intercept, the
+    leave-one-out residual of label i is (P target)_i / P_ii.  For a single label the prediction is 0.  `groups` of
+    labels are left out as a whole, with the residuals (P_gg)^-1 (P target)_g.
+    """
+    if len(target) == 1:
+        yield from (np.zeros_like(target) for _ in Cs)
+        return
+    root = np.sqrt(weight)
+    # With W^1/2 K W^1/2 = V diag(lambda) V' and U = W^1/2 V,  S^-1 = U diag(1 / (lambda + 1 / (2 C))) U'
+    with single_blas():  # threads gain little at this size, and on a busy computer take ten times as long
+        eigenvalues, U = np.linalg.eigh(root[:, None] * K * root)
+    eigenvalues = np.clip(eigenvalues, 0.0, None)
+    U = root[:, None] * U
+    squares, projected, ones = U**2, U.T @ target, U.sum(axis=0)
+    for C in Cs:
+        inverse = 1 / (eigenvalues + 1 / (2 * C))
+        # P = S^-1 - S^-1 1 1'S^-1 / (1'S^-1 1): the residuals are orthogonal to the intercept
+        sums, total = U @ (inverse * ones), float(inverse @ ones**2)
+        a = U @ (inverse[:, None] * projected) - np.outer(sums, sums @ target) / total
+        if groups is None:
+            diagonal = squares @ inverse - sums**2 / total
+            yield target - a / diagonal[:, None]
+            continue
+        predictions = target.copy()
+        for g in groups:
+            P = (U[g] * inverse) @ U[g].T - np.outer(sums[g], sums[g]) / total
+            predictions[g] -= np.linalg.solve(P, a[g])
+        yield predictions
+
+
+def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> float:
+    """Return the C of another loss that corresponds to a C of the squared loss, for the kernel matrix K (l, l).
+
+    If noise r has a density proportional to exp(-loss(r) / b), then b is the mean of r loss'(r), and 1/2 |f|^2 + C sum
+    loss is minus the logarithm of the posterior density, for a process f of variance C b.  This variance is the same
+    for both losses, which determines C from the ratio of the b; it is 2 mean r^2 for the squared loss.  So C has the
+    units of the targets that the loss requires.  The noise is that of leave-one-out residuals, shifted by the constant
+    that minimizes the loss, since there is an intercept.
+    """
+    C, least = min(C, 0.5 / LEAST_NOISE**2), LEAST_NOISE * float(targets.target.std())
+    if least == 0:
+        return C
+    [values] = leave_one_out(K, targets.target, targets.weight, [C])
+    share, r = targets.weight[:, None] / targets.weight.sum(), values - targets.target
+    limits = float(r.min()), float(r.max())
+
+    def b(r: Matrix, share: Any) -> float:
+        return float(np.sum(share * r * loss.gradient(r, np.zeros_like(r))))
+
+    options = {"bounds": limits, "method": "bounded", "options": {"xatol": 1e-6 * (limits[1] - limits[0])}}
+    shift = minimize_scalar(lambda c: np.sum(share * loss.value(r - c, np.zeros_like(r))), **options).x
+    size = max(b(r - shift, share), b(np.array([-least, least]), 0.5))
+    return C * 2 * max(float(np.sum(share * r**2)), least**2) / size if size > 0 else C
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A kernel to try, as the parameters of an estimator, with its matrix (l, l) at the labels if that is known."""
+
+    kernel: Any  # a name, or a Kernel
+    scale: Any
+    kind: str = NONE
+    matrix: Matrix | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOutScorer:
+    """Scores kernels, with each C, by exact leave-one-out errors of the squared loss."""
+
+    X: Matrix  # (t, n)
+    targets: ScoringTargets
+    kernels: Any  # maps a kernel or its name, and a scale, to the kernel
+    Cs: Sequence[float]
+
+    def __call__(self, trial: Trial | Candidate) -> list[Candidate]:
+        if isinstance(trial, Candidate):  # scored otherwise
+            return [trial]
+        K = trial.matrix
+        if K is None:
+            K = self.kernels(trial.kernel, trial.scale)(self.X[self.targets.rows])
+        predictions = leave_one_out(K, self.targets.target, self.targets.weight, self.Cs)
+        return [self.scored(trial, C, values) for C, values in zip(self.Cs, predictions, strict=True)]
+
+    def scored(self, trial: Trial, C: float, values: Matrix) -> Candidate:
+        """Return the candidate with held-out predictions (l, q)."""
+        params = {"C": C, "nu": 0.0, "scale": trial.scale, "kernel": trial.kernel, "invariance": None}
+        error, loss = self.targets.error(values), self.targets.loss(values)
+        score = -loss if self.targets.classes is None else 1 - error
+        return Candidate(params, loss, np.array([score]), kind=trial.kind, error=error, values=values)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleLearner:
+    """Learns a length scale for each feature by evidence, and accepts it if it predicts unseen labels better.
+
+    The prior shrinks the logarithms of the scales towards their mean (theory, section 9).  Since the scales depend on
+    all labels, leave-one-out errors would be optimistic.  Scales are therefore scored in three folds: the labels of
+    each fold are predicted with scales learned from the other two, and the errors are compared label by label with
+    those of the best candidate without learned scales.  Of several kernels for values only the one with the largest
+    evidence is scored; classes are no values with noise, and the evidence of their labels would not compare kernels.
+    The points X (l, n) are those of the labels.
+    """
+
+    scorer: LeaveOneOutScorer
+    X: Matrix
+
+    def candidate(self, starts: Sequence[Candidate], base: Candidate) -> Candidate | None:
+        """Return the best candidate with scales learned from one of the starts, if it beats `base`; else None."""
+        every, regression = np.arange(len(self.X)), self.scorer.targets.classes is None
+        learned = map_in_threads(lambda first: self.learned(first, every, FEW if regression else MOST_LEARNED), starts)
+        found = list(zip(learned, starts, strict=True))
+        if regression:
+            _, first = best = max(found, key=lambda pair: pair[0][0])
+            found = [best if len(every) <= FEW else (self.learned(first, every), first)]
+        scored = [self._scored(first, scale, base) for (evidence, scale), first in found if evidence > -inf]
+        return min((one for one in scored if one is not None), key=lambda one: one.loss, default=None)
+
+    def _scored(self, first: Candidate, scale: tuple[float, ...], base: Candidate) -> Candidate | None:
+        """Return the candidate with these scales, learned from a start, if it beats `base`; else None."""
+        targets, kernels, name = self.scorer.targets, self.scorer.kernels, first.params["kernel"]
+        seen, folds = self._best(name, scale, np.arange(len(self.X))), list(self.folds())
+
+        def left_out(kernel: Kernel, C: float, groups: list[Vector]) -> Matrix:
+            [values] = leave_one_out(kernel(self.X), targets.target, targets.weight, [C], groups)
+            return values
+
+        usual = kernels(base.params["kernel"], base.params["scale"])
+        baseline = left_out(usual, base.params["C"], [group for group, _ in folds])
+        before = targets.squares(baseline)
+        if not paired_test(before, targets.squares(seen.values), targets.weight):
+            return None  # not even with scales that have seen the labels
+
+        def predicted(fold: tuple[Vector, Vector]) -> Matrix | None:
+            """Return the predictions for the labels of a fold, None if the other labels determine no scales."""
+            evidence, scale = self.learned(first, fold[1])
+            if evidence == -inf:
+                return None
+            C = self._best(name, scale, fold[1]).params["C"]
+            return left_out(kernels(name, scale), C, [fold[0]])[fold[0]]
+
+        predictions = baseline.copy()
+        for (group, _), values_of_fold in zip(folds, map_in_threads(predicted, folds), strict=True):
+            if values_of_fold is None:
+                return None
+            predictions[group] = values_of_fold
+            if targets.loss(predictions) > targets.loss(baseline):  # already worse after these folds
+                return None
+        if not paired_test(before, targets.squares(predictions), targets.weight):
+            return None
+        return self.scorer.scored(Trial(name, scale, SCALES), seen.params["C"], predictions)
+
+    def learned(self, first: Candidate, rows: Vector, most: int = MOST_LEARNED) -> tuple[float, tuple[float, ...]]:
+        """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
+
+        It is minus infinity if the labels determine no scales.  At most `most` labels are used.
+        """
+        subset, X = self.scorer.targets.take(rows), self.X[rows]
+        if len(unique_rows(X)[0]) < 2:
+            return -inf, ()
+        spread = deviations(X)
+        start = float(np.exp(np.mean(np.log(np.asarray(first.params["scale"]) / spread))))
+        kernel = self.scorer.kernels(first.params["kernel"], Tunable(start=start, each=True))
+        weight = Tunable(start=first.params["C"]) * subset.weight
+        problem = Problem(kernel, [Term(Evaluation(X / spread), Squared(), subset.target, weight)], Constant())
+        iterations = 100 if subset.classes is None else 30  # targets without noise need more than classes do
+        most = min(most, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
+        with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
+            tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
+        evidence = float(tuned.tuning.value)
+        return evidence if np.isfinite(evidence) else -inf, tuple((spread * tuned.kernel.scale).tolist())
+
+    def folds(self) -> Iterator[tuple[Vector, Vector]]:
+        """Yield the test and training indices of three folds, which depend neither on the order of rows nor on units.
+
+        The folds are stratified: each has its share of every class.
+        """
+        order, classes = np.lexsort(self.X.T), self.scorer.targets.classes
+        codes = np.zeros(len(order), int) if classes is None else classes[order]
+        shuffled = np.random.default_rng(0).permutation(len(order))
+        shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
+        fold = np.empty(len(order), int)
+        fold[order[shuffled]] = np.arange(len(order)) % 3
+        for k in range(3):
+            yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+
+    def _best(self, kernel: Any, scale: Any, rows: Vector) -> Candidate:
+        """Return the candidate with the smallest leave-one-out error on these rows, over all C."""
+        scorer = replace(self.scorer, targets=self.scorer.targets.take(rows))
+        return min(scorer(Trial(kernel, scale)), key=lambda one: one.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class Discriminant:
+    """Linear discriminant analysis of one-against-rest scores: g = matrix f + offset.
+
+    A class that lies between two others, such as the middle of low, middle and high, has the largest one-against-rest
+    score nowhere.  But the scores of class k have a mean m_k and, in the model of linear discriminant analysis, a
+    common covariance S, and the most probable class maximizes
+
+        g_k(x) = m_k'S^-1 f(x) - 1/2 m_k'S^-1 m_k + log share_k
+
+    (flexible discriminant analysis: Hastie, Tibshirani and Buja 1994).  The means and the covariance, with the
+    shrinkage of Ledoit and Wolf (2004), are estimated from leave-one-out scores.
+    """
+
+    matrix: Matrix  # (classes, classes)
+    offset: Vector  # (classes,)
+
+    @classmethod
+    def of(cls, scores: Matrix, codes: Vector) -> Discriminant:
+        """Fit the discriminant to leave-one-out scores (l, classes) and class indices (l,)."""
+        fitted = LinearDiscriminantAnalysis(**_SHRUNK).fit(scores, codes)
+        return cls(fitted.coef_, fitted.intercept_)
+
+    def __call__(self, scores: Matrix) -> Matrix:
+        return np.asarray(scores @ self.matrix.T + self.offset)
+
+    @staticmethod
+    def applies(scores: Matrix, codes: Vector) -> bool:
+        """Return whether there are at least three classes and three labels of each of them."""
+        classes = scores.shape[1]
+        enough = classes > 2 and int(np.bincount(codes, minlength=classes).min()) >= 3
+        return enough and bool(np.all(np.isfinite(scores)))
+
+    @staticmethod
+    def cross_validated(scores: Matrix, codes: Vector) -> Vector:
+        """Return the cross-validated class predictions (l,) of the discriminant, with at most 50 folds."""
+        folds = KFold(min(50, len(codes)), shuffle=True, random_state=0)
+        return np.asarray(cross_val_predict(LinearDiscriminantAnalysis(**_SHRUNK), scores, codes, cv=folds))
 
 
 def graph_candidates(

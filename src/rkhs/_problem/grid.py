@@ -17,19 +17,9 @@ from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.representers import joined_iterates
 from rkhs._finite.term import Term
+from rkhs.solvers import _base as solving
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import (
-    FLOP,
-    Estimate,
-    RowSubset,
-    Solver,
-    blocks_in_double,
-    cheapest,
-    fits,
-    from_memory,
-    in_memory,
-    to_memory,
-)
+from rkhs.solvers._base import FLOP, Estimate, RowSubset, Solver, fits, in_memory
 from rkhs.solvers._choose import EXACT, ITERATIVE, TRIAL, Fallback, auto
 from rkhs.solvers._galerkin import Galerkin
 from rkhs.solvers._interior_point import BoxDual
@@ -200,9 +190,11 @@ class GridSolver:
         starts: dict[int, Iterate] = {}
         for k in order:
             fold, (cell, start) = k % self.folds, self.cell(k)
-            system = stored.with_rows(blocks_in_double(cell.terms), cell.outputs)
-            first = starts.get(fold) or to_memory(stored, self.system, start)
-            starts[fold] = self._solve_cell(k, system, first, monitor, partial(from_memory, stored, self.system))
+            system = stored.with_rows(solving.blocks_in_double(cell.terms), cell.outputs)
+            first = starts.get(fold) or solving.to_memory(stored, self.system, start)
+            starts[fold] = self._solve_cell(
+                k, system, first, monitor, partial(solving.from_memory, stored, self.system)
+            )
 
     def _split(self, monitor: Monitor) -> None:
         """Solve all cells as the outputs of one problem, by a trial of nonlinear CG and then by ADMM."""
@@ -227,7 +219,7 @@ class GridSolver:
             pass
         finally:
             for k, task in enumerate(tasks):
-                task.iterate = from_memory(stored, self.system, monitor.best.output(k))
+                task.iterate = solving.from_memory(stored, self.system, monitor.best.output(k))
         for task, certificate in zip(tasks, certify(joint, monitor.best, monitor.tol).split(), strict=True):
             task.gap = certificate.relative if certificate.within(monitor.tol) else inf
 
@@ -286,7 +278,7 @@ class GridSolver:
         estimate, cells = Estimate(hardest, tol), len(self.tasks)
         apart = split = inf
         if self.system.gram.stored or fits(self.system.size):
-            dense = cheapest((*EXACT, NonlinearCG()), hardest, tol).cost(estimate)
+            dense = solving.cheapest((*EXACT, NonlinearCG()), hardest, tol).cost(estimate)
             apart = estimate.matrix + cells * (dense - estimate.matrix)
             mixed = not (self.system.smooth or BoxDual().applies(self.system))
             if mixed and 2 * len(self.system.other_rows) > self.system.size:

@@ -24,19 +24,8 @@ from rkhs._finite.term import Term
 from rkhs._learning.evidence import Evidence, evidence_of
 from rkhs._learning.leave_one_out import LeaveOneOut, left_out_of
 from rkhs._learning.tuning import Tuning, tuned
+from rkhs._problem import spaces
 from rkhs._problem.grid import GridSolver, WeightGrid
-from rkhs._problem.spaces import (
-    SpaceSolution,
-    SpaceTerms,
-    chosen_space,
-    full_basis,
-    loss_blocks,
-    solution_of,
-    solve_weightings,
-    sums_cost,
-    terms_in,
-    zero_solution,
-)
 from rkhs._progress import interrupted
 from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal, check_approximation, check_sums
 from rkhs.exceptions import UnattainedError
@@ -542,7 +531,7 @@ class Problem:
     @cached_property
     def full_basis(self) -> FunctionSpace | None:
         """The basis, and the kernel's null space if it is kept, in coordinates centered on the points."""
-        return full_basis(self.kernel, self.terms, self.basis, self.null_space == "dropped")
+        return spaces.full_basis(self.kernel, self.terms, self.basis, self.null_space == "dropped")
 
     @property
     def space(self) -> FiniteSpace | None:
@@ -555,7 +544,7 @@ class Problem:
         for term in self.terms:
             term.weights()
         assert self.approximation is not None
-        return chosen_space(self.kernel, self.terms, self.full_basis, self.approximation, self.device)
+        return spaces.chosen_space(self.kernel, self.terms, self.full_basis, self.approximation, self.device)
 
     @property
     def _is_exact(self) -> bool:
@@ -570,10 +559,10 @@ class Problem:
         rows, or two if the sums of the first are not accurate enough.
         """
         assert self.approximation is not None
-        solved: dict[int, SpaceSolution] = {}
+        solved: dict[int, spaces.SpaceSolution] = {}
 
         def work() -> None:
-            check_range(loss_blocks(self.terms))
+            check_range(spaces.loss_blocks(self.terms))
             with monitor.showing(CHOICE):
                 space = self._chosen_space
             outputs, rows = outputs_of(self.terms), sum(term.size for term in self.terms)
@@ -582,14 +571,14 @@ class Problem:
                 for term, parts in cells.folds.items():
                     shares[term], factors[term] = grouped(parts)
 
-            def terms_of(functions: Orthonormal | None) -> SpaceTerms:
+            def terms_of(functions: Orthonormal | None) -> spaces.SpaceTerms:
                 with monitor.showing(SUMMING):
-                    found = terms_in(space, self.full_basis, self.terms, outputs, functions, shares)
-                monitor.check(sums_cost(space, self.terms))
+                    found = spaces.terms_in(space, self.full_basis, self.terms, outputs, functions, shares)
+                monitor.check(spaces.sums_cost(space, self.terms))
                 return found
 
             # item by item: an interruption keeps the cells before it
-            solved.update(solve_weightings(terms_of, cells.weightings(factors), monitor, rows, cells.count or 1))
+            solved.update(spaces.solve_weightings(terms_of, cells.weightings(factors), monitor, rows, cells.count or 1))
 
         status = run_until_stopped(monitor, work)
         # With the weights of the problem, and with its null space, there is a posterior.
@@ -598,10 +587,10 @@ class Problem:
         solutions = np.empty(len(weightings), dtype=object)
         for k, factors in enumerate(weightings):
             if k in solved:
-                solutions[k] = solution_of(solved[k], self.approximation, monitor, status, posterior=single)
+                solutions[k] = spaces.solution_of(solved[k], self.approximation, monitor, status, posterior=single)
             else:
                 space, seconds = vars(self).get("_chosen_space"), monitor.seconds
-                solutions[k] = zero_solution(
+                solutions[k] = spaces.zero_solution(
                     self.kernel, self.terms, self.full_basis, space, factors, self.approximation, seconds, status
                 )
         return solutions.reshape(cells.shape)
