@@ -15,7 +15,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, as_column, as_points, li
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, limited, transactional
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
 from rkhs._estimators.folds import Calibration, HeldOutLabels, bound, class_scores, per_class, user_marks
-from rkhs._estimators.formulation import WeightNormalization
+from rkhs._estimators.formulation import Formulation
 from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, updatable
 from rkhs._estimators.length_scales import as_kernel
 from rkhs._estimators.selection import Discriminant
@@ -454,13 +454,9 @@ class VirtualSampleSVC(Classifier):
         augmented = Sample(namespace(sample.X).concat(copies), *tiled)  # the points, followed by their copies
         self.features_ = None if self.features is None else clone(self.features).fit(to_numpy(augmented.X))
         augmented = replace(augmented, X=self._features_of(augmented.X))
-        config = self._config()
         kernel = as_kernel(self.kernel, self.scale, augmented.X[: sample.size])
-        norms = WeightNormalization.at(kernel, augmented.X, augmented.weight)
-        terms = [norms.observed(config.label_term(augmented))]
-        options = config.options
-        problem = Problem(kernel, terms, config.basis, device=options.device, precision=options.precision)
-        self._learn(problem, augmented, norms.variance, copies=len(copies))
+        formulated = Formulation.at(self._config(), augmented, kernel)
+        self._learn(formulated.problem(augmented)[0], augmented, formulated.norms.variance, copies=len(copies))
         return self
 
     def _features_of(self, points: Array) -> Array:

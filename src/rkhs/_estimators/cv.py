@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -12,25 +14,27 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, double, like, namespace, take_rows, to_numpy
 from rkhs._estimators import formulation, selection
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
-from rkhs._estimators.folds import FOLD_TOL, folds_of
+from rkhs._estimators.folds import FOLD_TOL, Folds, folds_of
 from rkhs._estimators.formulation import ModelConfig, SolverOptions
 from rkhs._estimators.invariant_estimator import fit_stream, is_streamed
 from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel, formulate
 from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
-from rkhs._estimators.search import Candidate, CompactResults, FoldScorer, best_of, cv_results, search
+from rkhs._estimators.search import Candidate, CompactResults, best_of, cv_results, row_losses, search
+from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
+from rkhs._finite.term import Term
 from rkhs._graphs.neighbors import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
 from rkhs._spaces import FourierFeatures, FourierGrid
 from rkhs._warnings import warn
-from rkhs.functionals import Evaluation, Gradient
+from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Tunable
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
@@ -42,6 +46,76 @@ KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measur
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
+
+
+@dataclass(frozen=True, eq=False)
+class FoldScorer:
+    """Scores all C and nu, for settings of the scale and the loss, by held-out labels.
+
+    The score is the accuracy, or minus the mean `error` of targets; the mean loss decides between equal ones.
+    """
+
+    config: ModelConfig  # with C = nu = 1
+    sample: Sample
+    folds: Folds
+    Cs: Sequence[float]
+    nus: Sequence[float]
+    error: Loss | None
+    tol: float
+
+    def __call__(self, params: dict[str, Any]) -> list[Candidate]:
+        """Return the candidates; those for which no time is left have NaN as scores."""
+        pairs = list(product(self.Cs, self.nus))
+        missing = np.full(self.folds.factors.shape[1], np.nan)
+        if seconds_left() <= 0:
+            return [Candidate({"C": C, "nu": nu, **params}, inf, missing, TIME_LIMIT) for C, nu in pairs]
+        problem = formulate(replace(self.config, **params), self.sample).problem(self.sample)[0].in_double()
+        others = tuple(range(1, len(problem.terms)))  # nu is the factor of all terms but the labels
+        factors = {0: self.Cs, others: self.nus} if others else {0: self.Cs}
+        held_out: dict[Any, Any] = {0: list(self.folds.factors.T)}
+        solutions = problem.grid(factors, held_out=held_out, tol=self.tol, verbose=self.config.verbose)
+        solutions = solutions.reshape(-1, len(missing))
+        solutions = solutions if others else np.repeat(solutions, len(self.nus), axis=0)
+        scores, losses = self._scored(problem.terms[0], solutions)
+        found = []
+        for (C, nu), row, score, loss in zip(pairs, solutions, scores, losses, strict=True):
+            status = min({solution.status for solution in row} - {CONVERGED}, default=CONVERGED)
+            ranked = -float(score.mean()) if status == CONVERGED else inf
+            found.append(Candidate({"C": C, "nu": nu, **params}, ranked, score, status, float(loss.mean())))
+        return found
+
+    def _scored(self, labels: Term, solutions: Matrix) -> Any:
+        """Return the scores and the losses (2, candidates, folds) of solutions; NaN for those that did not converge."""
+        results = np.full((2, *solutions.shape), np.nan)
+        labeled = self.sample.take(self.sample.labeled)
+        for k, scored in enumerate(self.folds.scored.T):
+            rows = np.flatnonzero(scored)
+            share = scored[rows] / labeled.count[rows]
+            weight, y = share * labeled.weight[rows], labeled.y[rows]
+            target, label_weight = to_numpy(labels.target)[rows], share * to_numpy(labels.weights())[rows, 0]
+            solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
+            values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
+            for i, predictions in zip(solved, values, strict=True):
+                if self.error is None:
+                    correct = predicted_codes(predictions) == y
+                else:
+                    correct = -self.error.value(predictions, y).reshape(len(y), -1).mean(axis=1)
+                results[0, i, k] = np.average(correct, weights=weight)
+                results[1, i, k] = np.average(row_losses(labels.loss, predictions, target), weights=label_weight)
+        return results
+
+
+def evaluated(functions: Sequence[Function], points: Functional) -> Iterator[Vector]:
+    """Yield the values at points of solutions of one grid, which have the same representers, 32 columns at a time."""
+    count = max(1, 32 // (functions[0].outputs or 1)) if functions else 1
+    for start in range(0, len(functions), count):
+        first, batch, joined = functions[0], functions[start : start + count], {}
+        for name in ["coefficients"] if first.basis is None else ["coefficients", "basis_coefficients"]:
+            columns = [getattr(f, name) for f in batch]
+            columns = [c if c.ndim == 2 else c[:, None] for c in columns]
+            joined[name] = namespace(columns[0]).concat(columns, axis=1)
+        values = to_numpy(points(replace(first, **joined))).reshape(points.size, len(batch), -1)
+        yield from (values[:, k, 0] if first.outputs is None else values[:, k] for k in range(len(batch)))
 
 
 @dataclass(eq=False, repr=False)
@@ -284,15 +358,10 @@ class CrossValidated(BaseKernelEstimator):
         }
         folds = folds_of(self.cv, sample, self._config())
         tol = min(FOLD_TOL, 100 * self.tol)  # models of a grid need less accuracy than the final model
-        scorer = FoldScorer(sample, folds, grids["C"], grids["nu"], self._fold_error(), tol, self.verbose)
-
-        def score(settings: tuple[Any, Any]) -> list[Candidate]:
-            params = dict(zip(("scale", "loss"), settings, strict=True))
-            late = seconds_left() <= 0
-            problem = None if late else formulate(self._config(C=1.0, nu=1.0, **params), sample).problem(sample)[0]
-            return scorer(problem, **params)
-
-        found, status = search(product(grids["scale"], grids["loss"]), score)
+        config, error = self._config(C=1.0, nu=1.0), self._fold_error()
+        scorer = FoldScorer(config, sample, folds, grids["C"], grids["nu"], error, tol)
+        settings = product(grids["scale"], grids["loss"])
+        found, status = search(({"scale": scale, "loss": loss} for scale, loss in settings), scorer)
         count, solved = len(found), sum(np.isfinite(candidate.loss) for candidate in found)
         if solved == 0:
             remedy = "a longer time_limit" if status == TIME_LIMIT else "a larger tol, smaller Cs, or another scale"
@@ -582,11 +651,9 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     def _posterior(self) -> Posterior:
         """Return the posterior with the amplitude that fits left-out targets, since these chose the settings."""
         posterior, problem = super()._posterior(), self.problem_
-        if problem is None or problem.approximation is not None or problem.null_space == "dropped":
-            return posterior
-        if len(problem.terms) > 1:  # the evidence of values and slopes has chosen the settings
-            return posterior
-        if sum(term.size for term in problem.terms) > 4000:  # the matrix of more functionals takes long to invert
+        plain = problem is not None and problem.approximation is None and problem.null_space == "kept"
+        # Settings of values and slopes were chosen by evidence; the matrix of more functionals takes long to invert.
+        if not plain or len(problem.terms) > 1 or problem.terms[0].size > 4000:
             return posterior
         tau: float | Vector | None = getattr(self, "_tau", None)
         if tau is None:

@@ -324,32 +324,37 @@ def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:
     points = take_rows(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # enough for a mean
     spread = deviations(double(sample.X))
 
-    def fitted(T: Matrix) -> tuple[Any, Vector]:
-        """Return f, learned with the metric T, and the losses of the held-out labels."""
+    def score(T: Matrix) -> list[Candidate]:
+        """Return the candidate of the metric T, with its f and the losses of the held-out labels."""
         problem, _ = Formulation.at(config, training, _kernel_in_metric(config, training, T)).problem(training)
         f = problem.solve(config.options.method, tol=config.tol, verbose=config.verbose).function
-        values = to_numpy(f(held_out.X)).reshape(target.shape)
-        return f, weight * row_losses(term.loss, values, target)
+        losses = weight * row_losses(term.loss, to_numpy(f(held_out.X)).reshape(target.shape), target)
+        return [Candidate({"metric": T}, float(losses.mean()), -losses.mean(keepdims=True), values=(f, losses))]
 
-    best = np.diag(1 / spread)
-    f, before = fitted(best)
-    for _ in range(6):
-        slopes = double(Gradient(points)(f))  # (t, n), or (t, n, outputs)
-        along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
-        G = along.T @ along / len(slopes)  # mean of (grad f)(grad f)', in units of `spread`
-        size = np.mean(np.diag(G))  # normalizes the diagonal of T'T, in units of `spread`, to the mean one
-        if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, however small its slopes are
-            T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
-        else:
-            values, axes = np.linalg.eigh(G)
-            T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread  # G^(1/2)
-        if not np.all(np.isfinite(T)):
-            break
-        f, after = fitted(T)
-        if not paired_test(before, after, least=0.0, signs=True):
-            break
-        best, before = T, after
-    return best
+    def improved(found: list[Candidate]) -> bool:
+        before, after = found[-2:]
+        return paired_test(before.values[1], after.values[1], least=0.0, signs=True)
+
+    def candidates(found: list[Candidate]) -> Iterator[list[Matrix]]:
+        yield [np.diag(1 / spread)]
+        for _ in range(6):
+            slopes = double(Gradient(points)(found[-1].values[0]))  # (t, n), or (t, n, outputs)
+            along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
+            G = along.T @ along / len(slopes)  # mean of (grad f)(grad f)', in units of `spread`
+            size = np.mean(np.diag(G))  # normalizes the diagonal of T'T, in units of `spread`, to the mean one
+            if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, whatever its slopes are
+                T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
+            else:
+                values, axes = np.linalg.eigh(G)
+                T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread  # G^(1/2)
+            if not np.all(np.isfinite(T)):
+                return
+            yield [T]
+            if not improved(found):
+                return
+
+    found, _ = search(candidates, score)
+    return found[-1 if len(found) == 1 or improved(found) else -2].params["metric"]
 
 
 def _kernel_in_metric(config: ModelConfig, sample: Sample, T: Matrix) -> Kernel:

@@ -3,36 +3,28 @@
 `search(candidates, scorer)` scores settings until the time limit.  The candidates may depend on the scores of earlier
 ones.  A scorer maps settings to scored candidates, one for each of several values that share their work:
 
-leave-one-out  `LeaveOneOutScorer`: exact predictions of every label from all others, by the squared loss
-folds          `FoldScorer`: models without some of the labels, all solved together (`Problem.grid`)
+leave-one-out  `selection.LeaveOneOutScorer`: exact predictions of every label from all others, by the squared loss
+folds          `cv.FoldScorer`: models without some of the labels, all solved together (`Problem.grid`)
 evidence       `length_scales.EvidenceScorer`: the marginal likelihood, maximized over everything that is open
 held-out rows  `row_losses`: losses at rows that were not learned from
 
-`paired_test` decides whether a candidate is better than another one by more than chance, and a `Discriminant` replaces
-the largest of several scores.
+`paired_test` decides whether a candidate is better than another one by more than chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
-from rkhs._backend.arrays import Matrix, Vector, namespace, to_numpy
+from rkhs._backend.arrays import Vector, to_numpy
 from rkhs._backend.memory import map_in_threads
-from rkhs._estimators.data import Sample, predicted_codes
-from rkhs._estimators.folds import Folds
-from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.solution import CONVERGED, TIME_LIMIT
-from rkhs._finite.term import Term
-from rkhs._problem import Problem
-from rkhs.functionals import Functional
+from rkhs._finite.solution import CONVERGED
 from rkhs.losses import Loss
 
 
@@ -122,79 +114,9 @@ def paired_test(
     return bool(np.isfinite(mean)) and mean > max(sure * error, least * float(share @ before))
 
 
-@dataclass(frozen=True, eq=False)
-class FoldScorer:
-    """Scores all C and nu, for a problem with C = nu = 1, by held-out labels.
-
-    The score is the accuracy, or minus the mean `error` of targets; the mean loss decides between equal ones.
-    """
-
-    sample: Sample
-    folds: Folds
-    Cs: Sequence[float]
-    nus: Sequence[float]
-    error: Loss | None
-    tol: float
-    verbose: bool = False
-
-    def __call__(self, problem: Problem | None, **params: Any) -> list[Candidate]:
-        """Return the candidates; those of no problem, for which no time is left, have NaN as scores."""
-        pairs = list(product(self.Cs, self.nus))
-        missing = np.full(self.folds.factors.shape[1], np.nan)
-        if problem is None:
-            return [Candidate({"C": C, "nu": nu, **params}, inf, missing, TIME_LIMIT) for C, nu in pairs]
-        problem = problem.in_double()
-        others = tuple(range(1, len(problem.terms)))  # nu is the factor of all terms but the labels
-        factors = {0: self.Cs, others: self.nus} if others else {0: self.Cs}
-        held_out: dict[Any, Any] = {0: list(self.folds.factors.T)}
-        solutions = problem.grid(factors, held_out=held_out, tol=self.tol, verbose=self.verbose)
-        solutions = solutions.reshape(-1, len(missing))
-        solutions = solutions if others else np.repeat(solutions, len(self.nus), axis=0)
-        scores, losses = self._scored(problem.terms[0], solutions)
-        found = []
-        for (C, nu), row, score, loss in zip(pairs, solutions, scores, losses, strict=True):
-            status = min({solution.status for solution in row} - {CONVERGED}, default=CONVERGED)
-            ranked = -float(score.mean()) if status == CONVERGED else inf
-            found.append(Candidate({"C": C, "nu": nu, **params}, ranked, score, status, float(loss.mean())))
-        return found
-
-    def _scored(self, labels: Term, solutions: Matrix) -> Any:
-        """Return the scores and the losses (2, candidates, folds) of solutions; NaN for those that did not converge."""
-        results = np.full((2, *solutions.shape), np.nan)
-        labeled = self.sample.take(self.sample.labeled)
-        for k, scored in enumerate(self.folds.scored.T):
-            rows = np.flatnonzero(scored)
-            share = scored[rows] / labeled.count[rows]
-            weight, y = share * labeled.weight[rows], labeled.y[rows]
-            target, label_weight = to_numpy(labels.target)[rows], share * to_numpy(labels.weights())[rows, 0]
-            solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
-            values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
-            for i, predictions in zip(solved, values, strict=True):
-                if self.error is None:
-                    correct = predicted_codes(predictions) == y
-                else:
-                    correct = -self.error.value(predictions, y).reshape(len(y), -1).mean(axis=1)
-                results[0, i, k] = np.average(correct, weights=weight)
-                results[1, i, k] = np.average(row_losses(labels.loss, predictions, target), weights=label_weight)
-        return results
-
-
 def row_losses(loss: Loss, values: Any, target: Any) -> Vector:
     """Return the losses (t,) of values at rows, summed over outputs."""
     return to_numpy(loss.value(values, target)).reshape(len(values), -1).sum(axis=1)
-
-
-def evaluated(functions: Sequence[Function], points: Functional) -> Iterator[Vector]:
-    """Yield the values at points of solutions of one grid, which have the same representers, 32 columns at a time."""
-    count = max(1, 32 // (functions[0].outputs or 1)) if functions else 1
-    for start in range(0, len(functions), count):
-        first, batch, joined = functions[0], functions[start : start + count], {}
-        for name in ["coefficients"] if first.basis is None else ["coefficients", "basis_coefficients"]:
-            columns = [getattr(f, name) for f in batch]
-            columns = [c if c.ndim == 2 else c[:, None] for c in columns]
-            joined[name] = namespace(columns[0]).concat(columns, axis=1)
-        values = to_numpy(points(replace(first, **joined))).reshape(points.size, len(batch), -1)
-        yield from (values[:, k, 0] if first.outputs is None else values[:, k] for k in range(len(batch)))
 
 
 @dataclass(frozen=True, eq=False)

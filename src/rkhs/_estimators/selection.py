@@ -665,21 +665,21 @@ class Choice:
     unlabeled: bool  # whether there are points without labels
     assumed: Candidate | None = None  # what is chosen in any case
 
-    def of(self, kind: str) -> Candidate | None:
-        """Return the best candidate of a kind: of several C with nearly the smallest loss, that with the smallest C."""
-        candidates = [candidate for candidate in self.found if candidate.kind == kind]
-        best = min(candidates, key=lambda candidate: candidate.loss, default=None)
-        if best is None:
-            return None
-        settings = {**best.params, "C": None}
-        near = [c for c in candidates if {**c.params, "C": None} == settings and c.loss <= 1.001 * best.loss]
-        return min(near, key=lambda candidate: candidate.params["C"])
+    def each(self, kinds: Sequence[str] = KINDS) -> list[Candidate]:
+        """Return the best candidate of each kind; of several C with nearly the smallest loss the smallest."""
+        found = []
+        for kind in kinds:
+            candidates = [candidate for candidate in self.found if candidate.kind == kind]
+            if candidates:
+                best = min(candidates, key=lambda candidate: candidate.loss)
+                same = {**best.params, "C": None}
+                near = [c for c in candidates if {**c.params, "C": None} == same and c.loss <= 1.001 * best.loss]
+                found.append(min(near, key=lambda candidate: candidate.params["C"]))
+        return found
 
     def least(self, kinds: Sequence[str]) -> Candidate | None:
         """Return the candidate of some kinds with the smallest loss; of equal ones that of the first kind."""
-        return min(
-            (c for c in map(self.of, kinds) if c is not None), key=lambda candidate: candidate.loss, default=None
-        )
+        return min(self.each(kinds), key=lambda candidate: candidate.loss, default=None)
 
     @cached_property
     def best(self) -> Candidate:
@@ -732,10 +732,9 @@ class Choice:
 
     def report(self) -> dict[str, Any]:
         """Return `selection_report_`: the best candidate of each kind, the chosen one, and a sentence about them."""
-        best = [candidate for candidate in map(self.of, KINDS) if candidate is not None]
         return {
             "sentence": self.sentence,
-            "candidates": [{"prior": c.kind, "error": c.error, "loss": c.loss, **c.params} for c in best],
+            "candidates": [{"prior": c.kind, "error": c.error, "loss": c.loss, **c.params} for c in self.each()],
             "chosen": {"prior": self.best.kind, **self.best.params},
             "score": float(self.best.scores[0]),
         }
@@ -860,8 +859,16 @@ def landmark_count(problem: Problem, verbose: bool = False) -> int:
     rows = np.random.default_rng(0).permutation(term.size)[: ROWS + HELD_OUT]
     squared = term.changed(loss=Squared())
     held_out, learned = squared.take(rows[:HELD_OUT]), squared.take(rows[HELD_OUT:])
-    before, after = (_errors(problem, learned, held_out, count, verbose) for count in (FIRST_COUNT, 2 * FIRST_COUNT))
-    falls = paired_test(before, after, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
+
+    def score(count: int) -> list[Candidate]:
+        """Return the candidate with the squared errors (t,) of held-out rows."""
+        small = Problem(problem.kernel, [learned], problem.basis, approximation=Landmarks(count))
+        values = to_numpy(held_out.functional(small.solve(verbose=verbose).function))
+        errors = row_losses(held_out.loss, values, to_numpy(held_out.target)) / (held_out.outputs or 1)
+        return [Candidate({"landmarks": count}, float(errors.mean()), -errors.mean(keepdims=True), values=errors)]
+
+    (before, after), _ = search((FIRST_COUNT, 2 * FIRST_COUNT), score)
+    falls = paired_test(before.values, after.values, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
     return most if falls else FIRST_COUNT
 
 
@@ -875,10 +882,3 @@ def _speed() -> float:
     start = perf_counter()
     A @ A
     return 0.2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)
-
-
-def _errors(problem: Problem, learned: Term, held_out: Term, count: int, verbose: bool) -> Vector:
-    """Return the squared errors (t,) of held-out rows."""
-    small = Problem(problem.kernel, [learned], problem.basis, approximation=Landmarks(count))
-    values = to_numpy(held_out.functional(small.solve(verbose=verbose).function))
-    return row_losses(held_out.loss, values, to_numpy(held_out.target)) / (held_out.outputs or 1)
