@@ -134,6 +134,14 @@ def test_several_losses_are_a_grid(moons):
     np.testing.assert_allclose(search.predict(X), best.fit(X, y).predict(X), atol=1e-6)
 
 
+def test_a_report_of_an_earlier_search_does_not_survive_folds():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    model = rkhs.InvariantRegressorCV().fit(X, X[:, 0])
+    assert model.selection_report_["sentence"]
+    model.set_params(invariance=None, Cs=[1.0], nus=[0.0]).fit(X, X[:, 0])
+    assert not hasattr(model, "selection_report_")
+
+
 def test_a_list_of_losses_needs_folds(moons):
     with pytest.raises(ValueError, match='invariance="auto" chooses by the squared loss: give one loss'):
         rkhs.InvariantRegressorCV(loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)]).fit(*moons)

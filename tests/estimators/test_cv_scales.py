@@ -129,8 +129,12 @@ def test_importances_are_shares_of_squared_slopes(kernel):
     )
 
 
-def test_importances_need_a_fit():
+def test_importances_need_a_fit_and_features():
     assert not hasattr(rkhs.InvariantClassifierCV(), "feature_importances_")
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    model = rkhs.InvariantRegressorCV("precomputed").fit(X @ X.T, X[:, 0])
+    with pytest.raises(AttributeError, match="precomputed"):
+        _ = model.feature_importances_
 
 
 @pytest.mark.parametrize("criterion", ["evidence", "loo"])

@@ -323,14 +323,6 @@ class BaseKernelEstimator(BaseEstimator):
                 f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(array_kind(X))}."
             )
 
-    def _check_known_among_new(self, what: str) -> None:
-        """Raise ValueError if `what` needs kernel values of new objects among themselves, which X does not contain."""
-        if self._is_precomputed:
-            raise ValueError(
-                f'{what} needs the kernel values of new objects among themselves, which kernel="precomputed" does not '
-                "have: use kernel=rkhs.kernels.Precomputed(K) with the matrix of all objects, and their indices as X."
-            )
-
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
         """Return the values of f, or of another family of functionals, at the rows of X, and the validated X."""
         X = self._validated_input(X, method)

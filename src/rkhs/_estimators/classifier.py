@@ -212,7 +212,7 @@ class InvariantClassifier(Classifier, InvariantEstimator):
     The first sum is over the labeled points, the mean over all points.  L_ij(f) are linear functionals of f that are
     known to be small, such as its partial derivatives.  C and nu have no units: s is the size of L_ij(f) for a typical
     f with values of size one (1 / scale for gradients and a Gaussian kernel), and the kernel is divided by its mean
-    k(x, x).  So nu = 1 means the same in all units and for any number of points (`rkhs._estimators.problem`).  The
+    k(x, x).  So nu = 1 means the same in all units and for any number of points (`rkhs._estimators.formulation`).  The
     lambda and nu of Zhang et al. 2013, formula (2), are the weights of a `Problem`.  Several classes are learned one
     against the rest, in one problem.
 

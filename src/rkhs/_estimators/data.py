@@ -64,12 +64,32 @@ class Sample:
         return cls(X, weight, targets, labeled, marks, np.ones(len(weight), dtype=np.int64), slopes)
 
     def merged(self, merge: bool = True) -> Sample:
-        """Drop rows of weight zero and, with `merge`, merge equal rows."""
+        """Drop rows of weight zero and, with `merge`, merge equal rows, and add their weights.
+
+        Integer weights are numbers of rows; rows with different other weights are not merged.  The points keep their
+        order if none repeats and all weights are one.  Otherwise their order depends only on the set of points, not on
+        the order of the rows.
+        """
         countable = float(self.weight.sum()) <= arrays.LARGEST_EXACT  # integers that float64 represents exactly
         integers = countable and bool(np.all(self.weight == np.round(self.weight)))
         counted = replace(self, count=self.weight.astype(np.int64)) if integers else self
         sample = counted.take(self.weight > 0)
-        return sample._merge(integers) if merge else sample
+        if not merge:
+            return sample
+        columns = [_row_numbers(sample.X), sample.y, sample.labeled, sample.marks]
+        if sample.slopes is not None:
+            columns.append(sample.slopes.reshape(sample.size, -1))
+        rows = np.column_stack(columns if integers else [*columns, sample.weight])
+        single = bool(np.all(sample.weight == 1))
+        if single and len(np.unique(arrays.row_keys(rows))) == len(rows):
+            return sample
+        _, first, inverse = arrays.unique_rows(rows)
+        if single and len(first) == len(rows):
+            return sample
+        weight = np.bincount(inverse, weights=sample.weight)
+        count = np.bincount(inverse, weights=sample.count).astype(np.int64)
+        order = np.random.default_rng(0).permutation(len(first))  # blocks of a sorted set would be poor folds
+        return replace(sample.take(first[order]), weight=weight[order], count=count[order])
 
     def followed_by(self, other: Sample) -> Sample:
         """Return the rows of two samples, one after the other; slopes that the second lacks are missing."""
@@ -115,28 +135,6 @@ class Sample:
             return self
         single = replace(self, weight=self.weight / self.count, count=np.ones_like(self.count))
         return single.take(rows)
-
-    def _merge(self, integers: bool) -> Sample:
-        """Merge equal rows, and add their weights; `integers` if these are numbers of rows.
-
-        The points keep their order if none repeats and all weights are one.  Otherwise their order depends only on the
-        set of points, not on the order of the rows.
-        """
-        columns = [_row_numbers(self.X), self.y, self.labeled, self.marks]
-        if self.slopes is not None:
-            columns.append(self.slopes.reshape(self.size, -1))
-        if not integers:
-            columns.append(self.weight)
-        rows = np.column_stack(columns)
-        if np.all(self.weight == 1) and len(np.unique(arrays.row_keys(rows))) == len(rows):
-            return self
-        _, first, inverse = arrays.unique_rows(rows)
-        if len(first) == len(rows) and np.all(self.weight == 1):
-            return self
-        weight = np.bincount(inverse, weights=self.weight)
-        count = np.bincount(inverse, weights=self.count).astype(np.int64)
-        order = np.random.default_rng(0).permutation(len(first))  # blocks of a sorted set would be poor folds
-        return replace(self.take(first[order]), weight=weight[order], count=count[order])
 
 
 def _row_numbers(X: Array) -> Vector:

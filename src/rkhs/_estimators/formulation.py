@@ -363,7 +363,7 @@ class Formulation:
         for invariance, size in zip(self.invariances, self.sizes, strict=True):
             which = np.flatnonzero(holds_at(invariance, sample))
             if len(which):
-                term = invariance_term(invariance, sample.take(which), self.norms, config, size)
+                term = self._invariance_term(invariance, sample.take(which), size)
                 pairs += [(term, which)] if term.size and np.any(np.asarray(term.weight) > 0) else []
         options = config.options
         settings = {"device": options.device, "precision": options.precision, "approximation": config.approximation}
@@ -378,9 +378,21 @@ class Formulation:
             nonempty = points if points.size else sample.take(np.arange(1))  # an empty term needs a functional as well
             # mean over all rows = sum over blocks of (weight of the block / weight of all) * mean over the block
             share = float(points.weight.sum()) / weight_of(invariance, self.totals)
-            term = invariance_term(invariance, nonempty, self.norms, self.config, size, share)
+            term = self._invariance_term(invariance, nonempty, size, share)
             terms.append(term if points.size else Term(term.functional.take([]), term.loss, target=invariance.target))
         return terms
+
+    def _invariance_term(self, invariance: Invariance, points: Sample, size: float | None, share: float = 1.0) -> Term:
+        """Return the term nu * weight * mean_i sum_j loss(L_ij(f) / s; target / s) of an invariance at points.
+
+        The size s is computed if it is None; `share` is that of one of many blocks of points in the mean.
+        """
+        functionals = invariance(points.X)
+        times = 1.0 if invariance.once else multiplicity(functionals, points.weight)
+        size = size_of(invariance, functionals, self.norms, times) if size is None else size
+        loss = as_loss(invariance.loss, INVARIANCE, "The loss of an Invariance")
+        weight = self.config.nu * invariance.weight
+        return self.norms.invariance(functionals, loss, invariance.target, weight, times, size, share)
 
 
 def weight_of(invariance: Invariance, totals: Any) -> float:
@@ -416,25 +428,6 @@ def holds_at(invariance: Invariance, sample: Sample) -> Vector:
     """Return the mask of the points at which an invariance holds: all, the labeled, or the unlabeled ones."""
     every = np.ones(sample.size, dtype=bool)
     return every if invariance.on == "all" else sample.labeled == (invariance.on == "labeled")
-
-
-def invariance_term(
-    invariance: Invariance,
-    points: Sample,
-    norms: WeightNormalization,
-    config: ModelConfig,
-    size: float | None = None,
-    share: float = 1.0,
-) -> Term:
-    """Return the term nu * weight * mean_i sum_j loss(L_ij(f) / s; target / s) of an invariance at points.
-
-    For one of many blocks of points, the caller gives the `size` s and the `share` of the block in the mean.
-    """
-    functionals = invariance(points.X)
-    times = 1.0 if invariance.once else multiplicity(functionals, points.weight)
-    size = size_of(invariance, functionals, norms, times) if size is None else size
-    loss = as_loss(invariance.loss, INVARIANCE, "The loss of an Invariance")
-    return norms.invariance(functionals, loss, invariance.target, config.nu * invariance.weight, times, size, share)
 
 
 def size_of(invariance: Invariance, functionals: Functional, norms: WeightNormalization, times: Any) -> float:

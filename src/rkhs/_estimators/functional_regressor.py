@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -277,7 +277,13 @@ class FunctionalRegressor(BaseEstimator):
             )
         points = np.concatenate([to_numpy(part.atoms.points) for m in measurements for part in m.functional.parts])
         kernel = as_kernel(self.kernel, Tunable(each=True) if self.scale is None else self.scale, points)
-        variance = _prior_variance(informative, points)
+        # The prior variance of f explains the mean square of the targets, under a Gaussian kernel.
+        unit, ratios = Gaussian(median_scale(points) if len(unique_rows(points)[0]) > 1 else 1.0), []
+        tiny = np.finfo(float).tiny
+        for m in informative:
+            expected = float(np.mean(to_numpy(gram(unit, m.functional).diagonal())))
+            ratios.append(float(np.nanmean(m.targets**2)) / max(expected, tiny))
+        variance = max(*ratios, tiny)
         scaled = Multiple(Tunable(start=variance, low=1e-6 * variance, high=1e8 * variance), kernel)
         basis, trust = Constant() if self.fit_intercept else None, [1.0] * len(informative)
         learned = [m for m in informative if m.noise is None]
@@ -374,13 +380,3 @@ class FunctionalRegressor(BaseEstimator):
             The derivatives; with `return_std` a pair of these and of their standard deviations.
         """
         return self.apply(Gradient(X), return_std)
-
-
-def _prior_variance(measurements: Sequence[Measurement], points: np.ndarray[Any, Any]) -> float:
-    """Return the variance of f that explains the mean square of the targets, under a Gaussian kernel."""
-    kernel = Gaussian(median_scale(points) if len(unique_rows(points)[0]) > 1 else 1.0)
-    ratios = []
-    for measurement in measurements:
-        expected = float(np.mean(to_numpy(gram(kernel, measurement.functional).diagonal())))
-        ratios.append(float(np.nanmean(measurement.targets**2)) / max(expected, np.finfo(float).tiny))
-    return max(*ratios, np.finfo(float).tiny)

@@ -1,4 +1,14 @@
-"""The base of `InvariantClassifier` and `InvariantRegressor`: fits to rows in memory, and rows that come and go."""
+"""The base of `InvariantClassifier` and `InvariantRegressor`: rows in memory, which come and go, and rows in blocks.
+
+With an approximation by p functions, rows are read in blocks:
+
+1. Sample: one pass over the blocks collects a sample of the rows, the classes and their weights.
+2. Plan: the length scale of the kernel and the p functions are chosen from the sample.
+3. Sum: a second pass adds up the moments of all terms.
+4. Solve the problem in p unknowns.
+
+Rows in memory are a stream, too, and `partial_fit` adds the sums of one block to those of the earlier ones.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,17 @@
-"""The base of estimators that learn one function from one term of observations, such as counts or comparisons.
+"""Estimators that learn one function from one term of observations: counts, comparisons and ordered classes.
 
 An observation is a functional of f with a loss, a target and a weight; it refers to one training point (a count, the
 position of a class relative to a threshold) or to two of them (a comparison).  C and the length scale can be chosen by
 folds of the training points: a fold leaves out every observation that refers to one of its points, and is scored on
 the observations that refer to its points only.
+
+*Order.*  A comparison of two points is a functional f(x_i) - f(x_j).  Targets that can be ordered, and survival times
+that may be censored, are comparisons of all pairs of rows whose order is known.  Their number grows with the square of
+the number of rows; sorting counts them, and a random subset of them is drawn without listing them (`Order`).
+
+Ordered classes have one function and a threshold between neighboring classes.  A point has one more coordinate for each
+threshold, which the kernel ignores and which multiplies the threshold: the functional f(x) - b_k is the value of
+F(x, e) = f(x) + sum_k e_k b_k at e = -e_k, and the thresholds are an unpenalized basis.
 """
 
 from __future__ import annotations
@@ -24,16 +32,8 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
-from rkhs._estimators.base import (
-    BaseKernelEstimator,
-    accepted_formats,
-    array_kind,
-    as_input_type,
-    check_finite,
-    dense,
-    documented_by,
-    transactional,
-)
+from rkhs._estimators import base
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, transactional
 from rkhs._estimators.data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes
 from rkhs._estimators.folds import rows_per_fold
 from rkhs._estimators.formulation import WeightNormalization, as_loss, check_number
@@ -210,16 +210,16 @@ class ObservationEstimator(BaseKernelEstimator):
 
     def _points_without_targets(self, X: Any) -> Matrix:
         """Validate X, and return the points as a float64 copy."""
-        X, accepted = accepted_formats(X)
+        X, accepted = base.accepted_formats(X)
         X = validate_data(self, X, ensure_min_samples=2, **accepted)
-        self._kind = array_kind(X)
-        return np.array(to_numpy(dense(X)), dtype=np.float64)
+        self._kind = base.array_kind(X)
+        return np.array(to_numpy(base.dense(X)), dtype=np.float64)
 
     def _utilities(self, X: Any, method: str) -> tuple[Vector, Array]:
         """Return the values of f at the rows of X in NumPy, and the validated X."""
         validated = self._validated_input(X, method)
-        points = double(dense(validated))
-        return to_numpy(check_finite(Evaluation(points)(self.function_))), validated
+        points = double(base.dense(validated))
+        return to_numpy(base.check_finite(Evaluation(points)(self.function_))), validated
 
 
 @documented_by(InvariantRegressor)
@@ -887,7 +887,7 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
         The scores c f - sum of the first c boundaries are those of predictions by intervals: two neighbors differ by f
         minus the boundary between them.
         """
-        points = double(dense(self._validated_input(X, method)))
+        points = double(base.dense(self._validated_input(X, method)))
         offset = -np.cumsum(np.concatenate([[0.0], self._boundaries()]))
         return self.function_, points, np.arange(len(offset), dtype=np.float64)[:, None], offset
 

@@ -101,8 +101,12 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
             raise ValueError(
                 "return_std and return_cov are mutually exclusive: the diagonal of the covariances has the variances."
             )
-        if return_std or return_cov:
-            self._check_known_among_new("A standard deviation")
+        if (return_std or return_cov) and self._is_precomputed:
+            raise ValueError(
+                "A standard deviation needs the kernel values of new objects among themselves, which "
+                'kernel="precomputed" does not have: use kernel=rkhs.kernels.Precomputed(K) with the matrix of all '
+                "objects, and their indices as X."
+            )
         if return_cov:
             validated = self._validated_input(X, "predict")
             Posterior.check_memory(int(validated.shape[0]), dense(validated[:0]))

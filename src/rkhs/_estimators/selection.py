@@ -1,8 +1,8 @@
-"""The candidates of the automatic search, and the choice among them: which settings, and do unlabeled points help?
+"""The automatic search: its candidates, their leave-one-out errors, and the choice: do unlabeled points help?
 
 *Leave-one-out.*  A candidate is a kernel, its length scales, and C.  One eigendecomposition gives the leave-one-out
 errors for all C and all classes (`LeaveOneOutScorer`).  Unlabeled points enter through the kernel: distances of
-principal components and of decorrelated features, and the kernels of graphs of all points (`graph_kernels`).  A point
+principal components and of decorrelated features, and the kernels of graphs of all points.  A point
 whose label is left out stays in as an unlabeled point.  The candidate with the smallest error is chosen.  If a class
 has fewer than `FEWEST` labels, leaving one out says little, and with unlabeled points a fixed sum of kernels is chosen
 instead (`assumed_kernel`).
@@ -15,6 +15,17 @@ that of a spatial sample, part of which lies in a few neighborhoods.
 *Landmarks.*  For more labels than an exact fit can afford, the squared errors of held-out rows are compared for 1,000
 and 2,000 landmarks, learned from a part of the rows.  If the errors fall, f has more detail than these can show, and as
 many landmarks are used as a minute affords.
+
+*Graphs.*  With at least three labels of every class, graph kernels are compared with the other candidates by
+leave-one-out errors (`graph_candidates`).  With fewer, too few labels can be left out, and the choice rests on an
+assumption about the points (`assumed_kernel`): the sum of
+
+    a Gaussian kernel of standardized features, and one of their first three principal components,
+    a kernel of the graph of raw features, and one of the graph of standardized features,
+
+each with the mean variance one.  The cutoff of a graph kernel is the largest one with at most as many degrees of
+freedom as there are classes: then its functions are nearly constant on that many clusters.  Where points form no
+clusters this leaves the constants, which are free anyway, and the Gaussian kernels decide.
 """
 
 from __future__ import annotations

@@ -24,6 +24,18 @@ the values of the basis functions,
 
 and the basis adds log det(P'S^-1 P) - log det(P'P).  Since S = E K^-1 E' + D, the kernel enters by E and K: if B is the
 derivative in S, the derivative in E is 2 B E K^-1, computed in tiles of rows, and that in K is -K^-1 E'BE K^-1.
+
+*Observations.*  The functionals of a Gaussian process with covariance k, observed with noise of variance 1/(2w), have
+the covariance
+
+    S = G + diag(1/(2w))
+
+The evidence and leave-one-out residuals follow from the saddle-point equations [S, Q; Q', 0], where Q has the values of
+the basis functions, orthonormalized.  Their solution is a = P b with P = Z (Z'SZ)^-1 Z', where Z is an orthonormal
+basis of {Q'a = 0}.
+
+A hyperparameter is named by its attribute path from the problem: "kernel.scale", "kernel.kernels[0].factor",
+"kernel.scale[2]" (of the third feature), "terms[1].weight".  All derivatives are in the logarithms.
 """
 
 from __future__ import annotations

@@ -114,27 +114,22 @@ def _factor(weight: Any) -> float:
 
 def _fold_factors(term: Term, held_out: Any) -> Vector:
     """Return the factors of a fold on the rows of a term, from rows to leave out (indices or a mask) or factors."""
-    array = np.asarray(held_out)
+    array, factors = np.asarray(held_out), np.ones(term.size)
     if array.dtype.kind == "f" and array.size:
         if array.shape != (term.size,) or not np.all((array >= 0) & (array < inf)):
             raise ValueError(
                 f"A fold of {term!r} must be rows to leave out, or {term.size} nonnegative factors, got {held_out!r}."
             )
-        return _of_vectors(term, array.astype(np.float64))
-    factors = np.ones(term.size)
-    try:
-        factors[array if array.size else array.astype(int)] = 0.0
-    except IndexError:
-        raise ValueError(
-            f"A fold of {term!r} leaves out rows that do not exist: {held_out!r} of {term.size} rows."
-        ) from None
-    return _of_vectors(term, factors)
-
-
-def _of_vectors(term: Term, factors: Vector) -> Vector:
-    """Return the factors; raise ValueError if they differ within a vector of functionals with a loss of vectors."""
+        factors = array.astype(np.float64)
+    else:
+        try:
+            factors[array if array.size else array.astype(int)] = 0.0
+        except IndexError:
+            raise ValueError(
+                f"A fold of {term!r} leaves out rows that do not exist: {held_out!r} of {term.size} rows."
+            ) from None
     if not term.loss.separable:
-        term.changed(weight=factors)  # checks its weights
+        term.changed(weight=factors)  # raises an error if they differ within a vector of functionals
     return factors
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import Any, cast
 
@@ -44,7 +44,9 @@ def solve_to_tolerance(
     watched = monitor.monitored(system)
     iterate, current, previous_gap = start, monitor, inf
     while True:
-        iterate, status = _run_solver(solver, watched, iterate, current, monitor)
+        monitor.best = iterate
+        status, result = run_until_stopped(monitor, partial(solver.run, watched, iterate, current))
+        iterate = result if status == CONVERGED else monitor.best or iterate
         certificate = certificate_of(system, iterate, monitor.tol, status)
         following = _next_monitor(certificate, system, current, previous_gap, monitor)
         if status != CONVERGED or following is None:
@@ -90,32 +92,17 @@ def _next_monitor(
     return None
 
 
-def _run_solver(
-    solver: Solver, system: FiniteProblem, start: Iterate, current: Monitor, monitor: Monitor
-) -> tuple[Iterate, str]:
-    """Return the iterate of a solver and its status; the best iterate so far if the solver was stopped."""
-    result = monitor.best = start
-
-    def work() -> None:
-        nonlocal result
-        result = solver.run(system, start, current)
-
-    status = run_until_stopped(monitor, work)
-    return (result if status == CONVERGED else monitor.best or start), status
-
-
-def run_until_stopped(monitor: Monitor, work: Callable[[], None]) -> str:
-    """Run `work` and return its status: "converged", or what stopped it, such as a time limit or Ctrl-C."""
+def run_until_stopped(monitor: Monitor, work: Callable[[], Any]) -> tuple[str, Any]:
+    """Run `work`; return its status, "converged" or what stopped it, such as a time limit or Ctrl-C, and its result."""
     try:
-        work()
+        return CONVERGED, work()
     except Stopped as stop:
-        return str(stop)
+        return str(stop), None
     except KeyboardInterrupt:
         interrupted()
-        return INTERRUPTED
+        return INTERRUPTED, None
     finally:
         monitor.close()
-    return CONVERGED
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,7 +386,7 @@ class Problem:
         system = self.system
         weightings = cells.system_weightings(self.terms, system)
         tasks = GridSolver(system, weightings, cells.count or 1)
-        status = run_until_stopped(monitor, lambda: tasks.solve(monitor))
+        status, _ = run_until_stopped(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(weightings), dtype=object)
         solved = [tasks.cell(k) for k in range(len(weightings))]
         for k, certificate in enumerate(certificates_of(solved, monitor.tol, status)):
@@ -580,7 +567,7 @@ class Problem:
             # item by item: an interruption keeps the cells before it
             solved.update(spaces.solve_weightings(terms_of, cells.weightings(factors), monitor, rows, cells.count or 1))
 
-        status = run_until_stopped(monitor, work)
+        status, _ = run_until_stopped(monitor, work)
         # With the weights of the problem, and with its null space, there is a posterior.
         single = not (cells.axes or cells.folds or self.null_space == "dropped")
         weightings = cells.weightings()
