@@ -60,9 +60,12 @@ class WeightGrid:
                     f"{name} must map terms, or their indices, to lists, as in {{0: [1, 10]}}, got {value!r}."
                 )
         axes = {
-            tuple(map(index, key if isinstance(key, tuple) else (key,))): [_factor(w) for w in values]
+            tuple(map(index, key if isinstance(key, tuple) else (key,))): [float(w) for w in values]
             for key, values in weights.items()
         }
+        wrong = [factor for values in axes.values() for factor in values if not 0 <= factor < inf]
+        if wrong:
+            raise ValueError(f"Factors on the weights of terms must be finite and nonnegative, got {wrong[0]!r}.")
         named = [term for members in axes for term in members]
         if len(set(named)) < len(named):
             raise ValueError(f"A term can have one axis of weights at most, got the terms {named}.")
@@ -103,13 +106,6 @@ class WeightGrid:
             for k, parts in self.folds.items()
         }
         return self.weightings(columns)
-
-
-def _factor(weight: Any) -> float:
-    factor = float(weight)
-    if not 0 <= factor < inf:
-        raise ValueError(f"Factors on the weights of terms must be finite and nonnegative, got {weight!r}.")
-    return factor
 
 
 def _fold_factors(term: Term, held_out: Any) -> Vector:

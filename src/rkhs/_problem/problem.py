@@ -42,16 +42,22 @@ def solve_to_tolerance(
 ) -> tuple[Iterate, str, Certificate]:
     """Run a solver, several times if that improves the certificate; return the iterate, its status and certificate."""
     watched = monitor.monitored(system)
-    iterate, current, previous_gap = start, monitor, inf
+    iterate, previous_gap = start, inf
+    current: Monitor = monitor
     while True:
         monitor.best = iterate
         status, result = run_until_stopped(monitor, partial(solver.run, watched, iterate, current))
         iterate = result if status == CONVERGED else monitor.best or iterate
         certificate = certificate_of(system, iterate, monitor.tol, status)
-        following = _next_monitor(certificate, system, current, previous_gap, monitor)
-        if status != CONVERGED or following is None:
+        gap, tol, margin = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
+        done = status != CONVERGED or certificate.within(tol)
+        if not done and system.inexact and tol < gap <= previous_gap / 2:
+            current = monitor  # products are inexact, and the last run has halved the true gap: from the true image
+        elif not done and current is monitor and margin > 0 and gap <= NEAR * tol:
+            current = InnerMonitor(margin / 2, outer=monitor)  # rounding leaves the gap just above the tolerance
+        else:
             return iterate, status, certificate
-        current, previous_gap = following, certificate.relative
+        previous_gap = gap
 
 
 def certificate_of(system: FiniteProblem, iterate: Iterate, tol: float, status: str) -> Certificate:
@@ -72,24 +78,6 @@ def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, 
     quick = {k for k, (_, it) in enumerate(cells) if status != CONVERGED and not isinstance(it, VerifiedIterate)}
     certificates = iter(certify_quickly([cells[k] for k in sorted(quick)]))
     return [next(certificates) if k in quick else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
-
-
-def _next_monitor(
-    certificate: Certificate, system: FiniteProblem, current: Monitor, previous_gap: float, monitor: Monitor
-) -> Monitor | None:
-    """Return the monitor with which to run a solver again whose certified gap is too large; None if that is useless.
-
-    The solver is run again from the true image if products are inexact and the last run has halved the true gap.  It is
-    run once with a smaller tolerance if rounding leaves the gap just above the tolerance.
-    """
-    gap, tol, margin = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
-    if certificate.within(tol):
-        return None
-    if system.inexact and tol < gap <= previous_gap / 2:
-        return monitor
-    if current is monitor and margin > 0 and gap <= NEAR * tol:
-        return InnerMonitor(margin / 2, outer=monitor)
-    return None
 
 
 def run_until_stopped(monitor: Monitor, work: Callable[[], Any]) -> tuple[str, Any]:
