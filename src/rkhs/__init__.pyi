@@ -17,25 +17,27 @@ from rkhs import (
     testing as testing,
 )
 from rkhs._calculus.function_spaces import Constant as Constant, Functions as Functions, Polynomials as Polynomials
-from rkhs._estimators import (
-    ClassPrior as ClassPrior,
-    ForceFieldRegressor as ForceFieldRegressor,
-    FunctionalRegressor as FunctionalRegressor,
-    InvariantClassifier as InvariantClassifier,
+from rkhs._estimators.classifier import InvariantClassifier as InvariantClassifier, VirtualSampleSVC as VirtualSampleSVC
+from rkhs._estimators.cv import (
     InvariantClassifierCV as InvariantClassifierCV,
-    InvariantRegressor as InvariantRegressor,
     InvariantRegressorCV as InvariantRegressorCV,
+)
+from rkhs._estimators.data import ClassPrior as ClassPrior
+from rkhs._estimators.folds import LabeledSplit as LabeledSplit
+from rkhs._estimators.force_field import ForceFieldRegressor as ForceFieldRegressor
+from rkhs._estimators.formulation import SolverOptions as SolverOptions
+from rkhs._estimators.functional_regressor import FunctionalRegressor as FunctionalRegressor, Measurement as Measurement
+from rkhs._estimators.observations import (
     KernelPoissonRegressor as KernelPoissonRegressor,
-    LabeledSplit as LabeledSplit,
-    Measurement as Measurement,
     OrdinalClassifier as OrdinalClassifier,
     PreferenceRegressor as PreferenceRegressor,
-    QuantileRegressor as QuantileRegressor,
-    SolverOptions as SolverOptions,
     SurvivalRanker as SurvivalRanker,
+)
+from rkhs._estimators.quantile_regressor import QuantileRegressor as QuantileRegressor
+from rkhs._estimators.regressor import InvariantRegressor as InvariantRegressor
+from rkhs._estimators.thin_plate import (
     ThinPlateClassifier as ThinPlateClassifier,
     ThinPlateRegressor as ThinPlateRegressor,
-    VirtualSampleSVC as VirtualSampleSVC,
 )
 from rkhs._export.models import to_json as to_json, to_onnx as to_onnx
 from rkhs._finite.function import Function as Function, inner as inner

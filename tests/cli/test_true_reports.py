@@ -17,8 +17,7 @@ from rkhs._cli.effects import Effect, advise
 from rkhs._cli.learning import PRIORS, Examples, Fit, Tried, _search
 from rkhs._cli.options import Request
 from rkhs._cli.report import _draw_tried, candidates_table, grid_chart, sections
-from rkhs._estimators.graph_kernels import graphs_in
-from rkhs._estimators.search import KINDS
+from rkhs._estimators.selection import KINDS, graphs_in
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import rkhs
 from estimators.models import ORDERED
 from refusals import refused
 from rkhs._estimators import observations
-from rkhs._estimators.comparisons import Order
+from rkhs._estimators.observations import Order
 
 
 def counts(size=150, seed=0):

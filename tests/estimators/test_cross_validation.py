@@ -243,7 +243,7 @@ def test_the_form_of_the_results():
 
 
 def test_default_grids():
-    from rkhs._estimators.options import C_RANGE, NU_RANGE, as_grid
+    from rkhs._estimators.formulation import C_RANGE, NU_RANGE, as_grid
 
     np.testing.assert_allclose(as_grid(4, "Cs", C_RANGE), [1, 10, 100, 1000])
     np.testing.assert_allclose(as_grid(4, "nus", NU_RANGE, with_zero=True), [0, 1, 10, 100])

@@ -5,15 +5,8 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
-from rkhs._estimators.length_scales import ScaleLearner
-from rkhs._estimators.search import (
-    C_for_loss,
-    Candidate,
-    LeaveOneOutScorer,
-    ScoringTargets,
-    leave_group_out,
-    leave_one_out,
-)
+from rkhs._estimators.search import Candidate
+from rkhs._estimators.selection import C_for_loss, LeaveOneOutScorer, ScaleLearner, ScoringTargets, leave_one_out
 
 
 def some(count=60, features=3, seed=0):
@@ -33,15 +26,15 @@ def start(scale, C=100.0, kernel="gaussian"):
 
 def test_a_group_left_out_is_that_of_a_refit():
     X, weight, target = some(20)
-    labeled, kernel = ScoringTargets(np.arange(20), target, weight, None), rkhs.Gaussian(0.7)
+    kernel = rkhs.Gaussian(0.7)
     group, kept = np.array([3, 7, 8]), np.setdiff1d(np.arange(20), [3, 7, 8])
     term = rkhs.Term(rkhs.Evaluation(X[kept]), rkhs.Squared(), target[kept], 5.0 * weight[kept])
     f = rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-12).function
-    found = leave_group_out(kernel(X), labeled, 5.0, group)
-    np.testing.assert_allclose(found, f(X[group]), rtol=1e-7, atol=1e-9)
+    [found] = leave_one_out(kernel(X), target, weight, [5.0], [group])
+    np.testing.assert_allclose(found[group], f(X[group]), rtol=1e-7, atol=1e-9)
     [alone] = leave_one_out(kernel(X), target, weight, [5.0])
-    one = leave_group_out(kernel(X), labeled, 5.0, np.array([4]))
-    np.testing.assert_allclose(one[0], alone[4], rtol=1e-9)
+    [one] = leave_one_out(kernel(X), target, weight, [5.0], [np.array([4])])
+    np.testing.assert_allclose(one[4], alone[4], rtol=1e-9)
 
 
 def test_folds_do_not_depend_on_order_and_units():
@@ -78,7 +71,7 @@ def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
     errors, weights = [], []
     for group, rest in one.folds():
         _, scale = one.learned(base, rest)
-        C, _ = one._best("gaussian", scale, rest)
+        C = one._best("gaussian", scale, rest).params["C"]
         term = rkhs.Term(rkhs.Evaluation(X[rest]), rkhs.Squared(), target[rest, 0], C * one.scorer.targets.weight[rest])
         f = rkhs.Problem(rkhs.Gaussian(scale), [term], rkhs.Constant()).solve(tol=1e-12).function
         errors.append((f(X[group]) - target[group, 0]) ** 2)
@@ -127,8 +120,12 @@ def test_importances_are_shares_of_squared_slopes(kernel):
     )
 
 
-def test_importances_need_a_fit():
+def test_importances_need_a_fit_and_features():
     assert not hasattr(rkhs.InvariantClassifierCV(), "feature_importances_")
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    model = rkhs.InvariantRegressorCV("precomputed").fit(X @ X.T, X[:, 0])
+    with pytest.raises(AttributeError, match="precomputed"):
+        _ = model.feature_importances_
 
 
 @pytest.mark.parametrize("criterion", ["evidence", "loo"])

@@ -5,7 +5,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 
 import rkhs
-from rkhs._estimators.search import Discriminant
+from rkhs._estimators.selection import Discriminant
 
 RNG = np.random.default_rng(0)
 

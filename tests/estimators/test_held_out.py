@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs._estimators import calibration, folds
+from rkhs._estimators import folds
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
 Y = Y - Y.mean()
@@ -116,7 +116,7 @@ def test_many_labels_are_left_out_in_folds(monkeypatch, tight):
     """As the matrix of all would be too large."""
     make = {**SETTINGS, "nu": 0}
     model = rkhs.InvariantRegressor(**make).fit(X, Y)
-    monkeypatch.setattr(calibration, "DENSE", 59)
+    monkeypatch.setattr(folds, "DENSE", 59)
     left = next(KFold(10, shuffle=True, random_state=0).split(X))[1]
     found = model._held_out.labels.predicted[left]
     np.testing.assert_allclose(found, without(rkhs.InvariantRegressor(**make), left).predict(X[left]), atol=1e-4)

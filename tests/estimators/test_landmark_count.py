@@ -42,14 +42,14 @@ def test_rows_and_memory_limit_the_number(monkeypatch):
 
 
 def test_a_time_limit_allows_no_comparison(monkeypatch):
-    monkeypatch.setattr(counting, "_errors", None)
+    monkeypatch.setattr(counting, "search", None)
     with with_time_limit(1e-9):
         assert counting.landmark_count(problem(X[:, 0])) == 50
 
 
 @pytest.mark.slow
 def test_only_labels_are_compared_if_class_proportions_are_known_too(monkeypatch):
-    monkeypatch.setattr("rkhs._estimators.cv.MOST_EXACT_LABELS", 300)
+    monkeypatch.setattr("rkhs._estimators.selection.MOST_EXACT_LABELS", 300)
     y = np.where(np.arange(600) < 500, np.where(X[:, 0] > 0.5, 2, 1), -1)
     prior = rkhs.ClassPrior({1: 0.5, 2: 0.5})
     with pytest.warns(UserWarning, match="landmarks for 500 labels"):

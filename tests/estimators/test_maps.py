@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._estimators import cv, selection
+from rkhs._estimators import selection
 from rkhs._estimators.data import Sample
 from rkhs._estimators.formulation import ModelConfig
-from rkhs._estimators.length_scales import formulate
-from rkhs._estimators.search import settings_of, with_tunable_parameters
+from rkhs._estimators.length_scales import formulate, settings_of, tuned_problem
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(1500, 2)) * [3.0, 1.0]
@@ -27,7 +26,7 @@ Y = truth(X) + 0.7 * RANDOM.standard_normal(len(X))
 @pytest.fixture(scope="module")
 def mapped():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cv, "MOST_EXACT_LABELS", 1000)
+        patch.setattr(selection, "MOST_EXACT_LABELS", 1000)
         patch.setattr(selection, "COMPARED", 200)
         patch.setattr(selection, "TUNED", 300)
         return rkhs.InvariantRegressorCV().fit(X, Y)
@@ -69,9 +68,9 @@ def test_slopes_are_those_of_the_function(mapped):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"kernel": "gaussian"}, {"approximation": rkhs.Landmarks(20)}, {"Cs": [1.0]}])
 def test_stated_settings_are_kept(monkeypatch, options):
-    monkeypatch.setattr(cv, "MOST_EXACT_LABELS", 250)
+    monkeypatch.setattr(selection, "MOST_EXACT_LABELS", 250)
     model = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
-    monkeypatch.setattr(cv, "MOST_EXACT_LABELS", 150)
+    monkeypatch.setattr(selection, "MOST_EXACT_LABELS", 150)
     again = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
     assert "FourierGrid" not in str(again.solution_.span)
     assert again.best_params_ == model.best_params_
@@ -132,7 +131,7 @@ def test_weights_of_a_sum_of_kernels_are_those_of_the_evidence():
     points = rng.uniform(0, 4, (60, 2))
     config = ModelConfig(C=1.0, loss="squared")
     sample = Sample.of(points, None, np.sin(points[:, 0]) + 0.1 * rng.standard_normal(60), np.ones(60, dtype=bool))
-    tuned = with_tunable_parameters(config, sample, 3.0 * rkhs.Matern(1.5, rkhs.Tunable())).tune()
+    tuned = tuned_problem(config, sample, 3.0 * rkhs.Matern(1.5, rkhs.Tunable()))
     problem = formulate(replace(config, **settings_of(config, sample, tuned)), sample).problem(sample)[0]
     np.testing.assert_allclose(problem.terms[0].weights(), tuned.terms[0].weights())
 
@@ -140,7 +139,11 @@ def test_weights_of_a_sum_of_kernels_are_those_of_the_evidence():
 @pytest.fixture
 def small_maps(monkeypatch):
     """Maps from 200 points on, whose kernels are compared by 60 of them."""
-    for place, name, value in ((cv, "MOST_EXACT_LABELS", 200), (selection, "COMPARED", 60), (selection, "TUNED", 90)):
+    for place, name, value in (
+        (selection, "MOST_EXACT_LABELS", 200),
+        (selection, "COMPARED", 60),
+        (selection, "TUNED", 90),
+    ):
         monkeypatch.setattr(place, name, value)
 
 

@@ -15,9 +15,9 @@ import rkhs
 from clocks import ticking
 from refusals import refused
 from rkhs import _progress
-from rkhs._estimators.graph_kernels import CUTOFFS, cluster_kernel, graphs_in, unreached
-from rkhs._estimators.search import Candidate, ScoringTargets, leave_one_out
-from rkhs._estimators.selection import SHARES, Choice, SelectionMonitor
+from rkhs._estimators import selection
+from rkhs._estimators.search import Candidate
+from rkhs._estimators.selection import SHARES, Choice, ScoringTargets
 from rkhs._graphs.filters import ChebyshevFilters
 from rkhs.kernels import GraphKernel, NeighborGraph
 
@@ -38,7 +38,7 @@ def one_of_each(y, seed=0):
 def candidates_of(model):
     """The parameters and the squared error of each candidate with a graph."""
     pairs = zip(model.cv_results_["params"], model.cv_results_["mean_test_loss"], strict=True)
-    return [(params, loss) for params, loss in pairs if graphs_in(params["kernel"])]
+    return [(params, loss) for params, loss in pairs if selection.graphs_in(params["kernel"])]
 
 
 def sums(candidates):
@@ -67,7 +67,7 @@ def test_left_out_values_are_those_of_the_problem(size):
     rng = np.random.default_rng(1)
     X, weight, target = rng.standard_normal((15, 2)), rng.uniform(0.5, 2.0, 15), size * rng.standard_normal((15, 3))
     Cs = (0.5, 7.0, 30.0)
-    for C, values in zip(Cs, leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, Cs), strict=True):
+    for C, values in zip(Cs, selection.leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, Cs), strict=True):
         term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, C * weight)
         left = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).leave_out()
         np.testing.assert_allclose(values, left.predictions[0], rtol=1e-9, atol=1e-9 * size)
@@ -84,9 +84,9 @@ def test_candidates_with_a_graph_are_the_models_that_are_fitted(classes, weighte
     few, weight = labels_of(y, np.arange(14)), rng.uniform(0.5, 2.0, 40) if weighted else None
     model = rkhs.InvariantClassifierCV("gaussian", scales=[1.3], Cs=[5.0]).fit(X, few, weight)
     found = candidates_of(model)
-    assert len(found) == 2 * len(CUTOFFS) + len(SHARES)
+    assert len(found) == 2 * len(selection.CUTOFFS) + len(SHARES)
     assert len(sums(found)) == len(SHARES)
-    for params, loss in (*found[:: len(CUTOFFS)], *sums(found)):
+    for params, loss in (*found[:: len(selection.CUTOFFS)], *sums(found)):
         assert loss == pytest.approx(refitted_loss(params, X, few, weight), rel=1e-5)
 
 
@@ -108,8 +108,8 @@ def test_unlabeled_points_help_where_classes_are_clusters():
     few = labels_of(y, np.arange(20))
     model = rkhs.InvariantClassifierCV().fit(X, few)
     plain = rkhs.InvariantClassifierCV(nus=[0]).fit(X, few)
-    assert graphs_in(model.best_params_["kernel"])
-    assert not graphs_in(plain.best_params_["kernel"])
+    assert selection.graphs_in(model.best_params_["kernel"])
+    assert not selection.graphs_in(plain.best_params_["kernel"])
     assert model.score(X[20:], y[20:]) > plain.score(X[20:], y[20:]) + 0.05
     report = model.selection_report_
     assert report["sentence"].startswith("Unlabeled rows helped")
@@ -169,7 +169,7 @@ def test_what_must_not_change_the_choice(data, change, few):
     assert type(kernels[0]) is type(kernels[1])
     summands = [k.summands() if isinstance(k, rkhs.kernels.Kernel) else [k] for k in kernels]
     assert len(summands[0]) == len(summands[1])
-    for graph, changed in zip(*map(graphs_in, kernels), strict=True):
+    for graph, changed in zip(*map(selection.graphs_in, kernels), strict=True):
         assert abs(graph.weights - changed.weights).max() < 1e-9
     assert one.C_ == other.C_
     np.testing.assert_allclose(other.decision_function(change(X)), one.decision_function(X), atol=1e-8)
@@ -183,9 +183,9 @@ def test_standardized_features_have_one_graph(features):
     X = np.random.default_rng(0).standard_normal((60, features))
     y, X = (X[:, 0] > 0).astype(int), (X - X.mean(axis=0)) / X.std(axis=0)
     [(params, _)] = candidates_of(rkhs.InvariantClassifierCV().fit(X, one_of_each(y)))
-    assert len(graphs_in(params["kernel"])) == 1
+    assert len(selection.graphs_in(params["kernel"])) == 1
     [(params, _)] = candidates_of(rkhs.InvariantClassifierCV().fit(X * np.linspace(1, 2, features), one_of_each(y)))
-    assert len(graphs_in(params["kernel"])) == 2
+    assert len(selection.graphs_in(params["kernel"])) == 2
 
 
 def test_features_of_other_units_are_brought_to_one():
@@ -270,7 +270,7 @@ def test_three_labels_of_every_class_are_compared(least, assumed):
     few = labels_of(y, [*np.flatnonzero(y == 0)[:8], *np.flatnonzero(y == 1)[:least]])
     model = rkhs.InvariantClassifierCV().fit(X, few)
     assert ("it is assumed" in model.selection_report_["sentence"]) == assumed
-    assert len(candidates_of(model)) == (1 if assumed else 10 * (2 * 2 * len(CUTOFFS) + len(SHARES)))
+    assert len(candidates_of(model)) == (1 if assumed else 10 * (2 * 2 * len(selection.CUTOFFS) + len(SHARES)))
     if not assumed:
         assert model.cv_results_["mean_test_loss"].min() == pytest.approx(
             model.cv_results_["mean_test_loss"][model.best_index_], rel=1.1e-3
@@ -288,11 +288,11 @@ def test_few_labels_without_unlabeled_points_assume_nothing():
 def test_cutoffs_leave_as_many_functions_as_there_are_clusters():
     X = np.concatenate([np.random.default_rng(k).normal(6.0 * k, 1.0, (50, 2)) for k in range(3)])
     graph = NeighborGraph.of(X, 10)
-    freedom = {most: cluster_kernel(graph, most, np.empty(0)).degrees_of_freedom for most in (1, 3, 6, 20)}
+    freedom = {most: selection.cluster_kernel(graph, most, np.empty(0)).degrees_of_freedom for most in (1, 3, 6, 20)}
     components = graph.components.max() + 1
     assert all(found <= 1.05 * max(most, components) for most, found in freedom.items())
     assert freedom[3] < freedom[6] < freedom[20]
-    cutoffs = [cluster_kernel(graph, most, np.empty(0)).cutoff for most in (3, 6, 20, 150)]
+    cutoffs = [selection.cluster_kernel(graph, most, np.empty(0)).cutoff for most in (3, 6, 20, 150)]
     assert cutoffs == sorted(cutoffs)
     assert cutoffs[-1] == 0.1
 
@@ -342,7 +342,7 @@ def test_graphs_are_tried_where_there_are_unlabeled_points(labels, monkeypatch):
     model = rkhs.InvariantClassifierCV().fit(X, labels_of(y, np.arange(labels)))
     assert bool(candidates_of(model)) == (labels < 60)
     assert ("no unlabeled rows" in model.selection_report_["sentence"]) == (labels == 60)
-    assert "agreement" not in model.selection_report_ or graphs_in(model.best_params_["kernel"])
+    assert "agreement" not in model.selection_report_ or selection.graphs_in(model.best_params_["kernel"])
 
 
 PLANE = np.random.default_rng(0).standard_normal((30, 2))
@@ -387,7 +387,7 @@ def test_graphs_are_tried_with_kernels_by_name(name):
 
 @pytest.mark.parametrize(("largest", "tried"), [(15 * 60, True), (15 * 60 - 1, False)])
 def test_graphs_of_too_many_rows_are_not_tried(largest, tried, monkeypatch):
-    monkeypatch.setattr("rkhs._estimators.cv.LARGEST", largest)
+    monkeypatch.setattr("rkhs._estimators.selection.LARGEST", largest)
     X, y = MOONS
     model = rkhs.InvariantClassifierCV("laplace", scales="median").fit(X, labels_of(y, np.arange(15)))
     assert bool(candidates_of(model)) == tried
@@ -425,7 +425,7 @@ def test_a_time_limit_during_graphs(labels, monkeypatch):
     assert clock.now < 6
     assert model.search_status_.startswith("time limit")
     assert not candidates_of(model)
-    assert not graphs_in(model.best_params_["kernel"])
+    assert not selection.graphs_in(model.best_params_["kernel"])
     assert len(model.cv_results_["params"]) > 50
     assert model.decision_function(X).shape == (60,)
 
@@ -437,7 +437,7 @@ def test_a_time_limit_between_graphs(monkeypatch):
     monkeypatch.setattr(_progress, "perf_counter", lambda: float(next(looks)))
     with pytest.warns(ConvergenceWarning, match=r"stopped its search after \d+ candidates \(time limit"):
         model = rkhs.InvariantClassifierCV(scales="median", time_limit=60.0).fit(X, labels_of(y, np.arange(15)))
-    assert 0 < len(candidates_of(model)) < 10 * 2 * 2 * len(CUTOFFS)
+    assert 0 < len(candidates_of(model)) < 10 * 2 * 2 * len(selection.CUTOFFS)
     assert model.solution_.status == "converged"
     assert _progress._settings.get().callback is None
 
@@ -445,7 +445,7 @@ def test_a_time_limit_between_graphs(monkeypatch):
 def test_new_points_have_the_values_of_nodes_nearby():
     X, y = make_moons(300, noise=0.1, random_state=0)
     model = rkhs.InvariantClassifierCV(scales="median").fit(X, labels_of(y, np.arange(20)))
-    assert graphs_in(model.best_params_["kernel"])
+    assert selection.graphs_in(model.best_params_["kernel"])
     values = model.decision_function(X)
     near = model.decision_function(X + 1e-7 * np.random.default_rng(0).standard_normal(X.shape))
     assert np.mean(np.abs(near - values)) < 0.2 * np.std(values)
@@ -455,7 +455,7 @@ def test_new_points_have_the_values_of_nodes_nearby():
 
 
 def test_progress_is_told(capfd):
-    monitor = SelectionMonitor(0.0, verbose=True, started=perf_counter() - 100.0, kernels=5)
+    monitor = selection.SelectionMonitor(0.0, verbose=True, started=perf_counter() - 100.0, kernels=5)
     monitor.report(None, 0.5, np.inf)
     monitor.close()
     assert "choosing: 1 of about 5 kernels, 100 s, about 400 s to go" in monitor.line(monitor.history[0])
@@ -486,7 +486,7 @@ def test_more_neighbors_than_points(count, labels):
     few[:labels], few[-labels:] = 0.0, 1.0
     X = np.arange(float(count))[:, None]
     model = rkhs.InvariantClassifierCV(unlabeled=np.nan).fit(X, few)
-    graphs = [graph for params, _ in candidates_of(model) for graph in graphs_in(params["kernel"])]
+    graphs = [graph for params, _ in candidates_of(model) for graph in selection.graphs_in(params["kernel"])]
     assert max(graph.n_neighbors for graph in graphs) == count - 1
     assert model.predict(X)[0] == 0
     assert model.predict(X)[-1] == 1
@@ -519,7 +519,7 @@ def test_components_without_labels_are_warned_of():
         plain.fit(X, labels_of(y, [0, 1, 40, 41]))
     with warnings.catch_warnings(action="error"):  # labels of points that are no nodes reach their neighbors
         plain.fit(X + 1e-6, labels_of(y, [0, 1, 40, 41, 80, 81]))
-    assert [unreached(graph, rows) for rows in ([0], [0, 50], [0, 50, 100])] == [80, 40, 0]
+    assert [selection.unreached(graph, rows) for rows in ([0], [0, 50], [0, 50, 100])] == [80, 40, 0]
 
 
 @pytest.mark.parametrize("labels", [20, 4])
@@ -530,8 +530,8 @@ def test_equal_rows_with_different_labels(labels):
     few = labels_of(noisy, [*range(labels), 100, 101])
     model = rkhs.InvariantClassifierCV(scales="median").fit(X, few)
     kernel = model.best_params_["kernel"]
-    assert all(len(graph.nodes) == 100 for graph in graphs_in(kernel))
-    assert graphs_in(kernel)
+    assert all(len(graph.nodes) == 100 for graph in selection.graphs_in(kernel))
+    assert selection.graphs_in(kernel)
     assert refitted_loss({**model.best_params_, "kernel": kernel}, X, few) == pytest.approx(
         model.cv_results_["mean_test_loss"][model.best_index_], rel=1e-5
     )
@@ -549,7 +549,7 @@ def test_graphs_in_regression():
     X, Y = moons_with_targets()
     y, few = Y[:, 0], np.where(np.arange(300) < 10, Y[:, 0], np.nan)
     model, plain = (rkhs.InvariantRegressorCV(unlabeled=np.nan, nus=nus).fit(X, few) for nus in (None, [0]))
-    assert graphs_in(model.best_params_["kernel"])
+    assert selection.graphs_in(model.best_params_["kernel"])
     assert model.selection_report_["sentence"].startswith("Unlabeled rows helped: ")
     assert model.score(X[10:], y[10:]) > max(0.95, plain.score(X[10:], y[10:]) + 0.1)
     assert 0 < model.selection_report_["agreement"] < 0.1 * y.std()  # in units of the targets

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import rkhs
 from rkhs._estimators.formulation import Formulation, WeightNormalization
-from rkhs._estimators.streaming import BlockTerms
+from rkhs._estimators.invariant_estimator import BlockTerms
 from rkhs._gram import gram
 from rkhs.invariances import Graph, InputNoise, Invariance, Monotone, RandomSubset
 from rkhs.invariances._base import as_invariances

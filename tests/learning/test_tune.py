@@ -8,7 +8,7 @@ import pytest
 import rkhs
 from refusals import refused
 from rkhs._learning import tuning as module
-from rkhs._learning.observations import Hyperparameter
+from rkhs._learning.evidence import Hyperparameter
 from rkhs._learning.tuning import HyperparameterSearch, SearchSpace, TuningMonitor
 
 RNG = np.random.default_rng(4)

@@ -277,7 +277,7 @@ def test_ctrl_c_in_a_solution_ends_the_fit_without_a_certificate(monkeypatch):
     """With many rows the certificate of an iterate that nobody gets would take seconds."""
     X, y = line()
     certified = []
-    monkeypatch.setattr("rkhs._problem.solving.certificate_of", lambda *given: certified.append(given))
+    monkeypatch.setattr("rkhs._problem.problem.certificate_of", lambda *given: certified.append(given))
     model = rkhs.InvariantRegressor(loss="absolute", invariance=None, shape={0: "increasing"}, solver=Interrupted())
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)

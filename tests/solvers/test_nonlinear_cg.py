@@ -7,7 +7,7 @@ import problems
 import rkhs
 from rkhs._finite.certificate import certify
 from rkhs._finite.monitor import Monitor
-from rkhs._problem.solving import solve_to_tolerance
+from rkhs._problem.problem import solve_to_tolerance
 from rkhs.solvers import NonlinearCG
 
 RNG = np.random.default_rng(2)

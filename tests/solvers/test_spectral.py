@@ -8,7 +8,7 @@ import pytest
 import registry
 import rkhs
 from problems import LOSSES
-from rkhs._learning.observations import spatial_sample
+from rkhs._learning.evidence import spatial_sample
 from rkhs._spaces import normal_equations, toeplitz
 
 RNG = np.random.default_rng(5)

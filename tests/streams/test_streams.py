@@ -35,7 +35,7 @@ def test_blocks_are_the_problem_in_one(loss):
     model = classifier(loss=loss, nu=0.1, tol=1e-8).fit(rkhs.streams.blocks(X, LABELS, rows=300))
     rows = np.flatnonzero(LABELS >= 0)
     target = np.where(LABELS[rows, None] == np.arange(3), 1.0, -1.0)
-    labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs._estimators.options.LOSSES[loss], target, 10.0)
+    labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs._estimators.formulation.LOSSES[loss], target, 10.0)
     flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1 * 2.0**2 / len(X))
     problem = rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=FIXED)
     np.testing.assert_allclose(model.decision_function(X[:50]), problem.solve(tol=1e-8).function(X[:50]), atol=1e-5)

@@ -23,7 +23,7 @@ from rkhs._backend.arrays import Vector
 from rkhs._cli.learning import Examples, Fit
 from rkhs._cli.options import AUTO, NONE, Request
 from rkhs._estimators.regressor import likely_spread
-from rkhs._estimators.search import OF_ALL_POINTS
+from rkhs._estimators.selection import OF_ALL_POINTS
 
 LABELED, OTHERS = 200, 600  # rows that are compared at most, drawn at random: seconds for each fold
 PLAIN_SCALES, PLAIN_CS = (0.25, 0.5, 1.0, 2.0, 4.0), np.logspace(-1, 3, 5)  # of the SVM; scales in median distances

@@ -16,17 +16,17 @@ import rkhs
 from rkhs._backend.arrays import Vector
 from rkhs._cli.options import AUTO, NONE, NU, Request
 from rkhs._cli.terminal import CommandError, listed
-from rkhs._estimators import search
+from rkhs._estimators import selection
 from rkhs.invariances import Monotone, RandomSubset
 from rkhs.invariances._base import Invariance, as_invariances
 
 PRIORS = {  # what the automatic choice tries, by the names of the library
-    search.NONE: NONE,
-    search.FEATURES: "distances from the covariance of all rows",
-    search.TREND: "a linear trend",
-    search.SCALES: "a length scale for each column",
-    search.GRAPH: "neighboring rows have similar targets",
-    search.SUM: "neighboring rows, and rows with similar columns, have similar targets",
+    selection.NONE: NONE,
+    selection.FEATURES: "distances from the covariance of all rows",
+    selection.TREND: "a linear trend",
+    selection.SCALES: "a length scale for each column",
+    selection.GRAPH: "neighboring rows have similar targets",
+    selection.SUM: "neighboring rows, and rows with similar columns, have similar targets",
 }
 FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[+-]?[0-9]+)?")  # in the name of a kernel
 UNLABELED = ""  # the label of a row that has none

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -19,23 +19,12 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._backend.arrays import (
-    Array,
-    Vector,
-    as_points,
-    check_unmasked,
-    frozen,
-    immutable_copy,
-    like,
-    namespace,
-    to_numpy,
-)
+from rkhs._backend import arrays
+from rkhs._backend.arrays import Array, Vector, like, to_numpy
 from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
-from rkhs._estimators.calibration import Calibration
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
-from rkhs._estimators.formulation import ModelConfig, depends_on_row_order
-from rkhs._estimators.options import SolverOptions, check_number
+from rkhs._estimators.formulation import ModelConfig, SolverOptions, check_number, depends_on_row_order
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.solution import ABSOLUTE, CONVERGED, TIME_LIMIT, Solution
@@ -122,6 +111,7 @@ def limited(predict: Method) -> Method:
     return cast(Method, wrapper)
 
 
+@dataclass(eq=False, repr=False)
 class BaseKernelEstimator(BaseEstimator):
     """An estimator with a learned function.
 
@@ -130,16 +120,9 @@ class BaseKernelEstimator(BaseEstimator):
     tensors on that device.
     """
 
-    problem_: Any  # the Problem; None with an approximation
-    solution_: Solution
-    function_: Function
-    classes_: Vector  # only classifiers have them
-    labeled_: Array  # (t,) whether a row of the training data has a label
-    _matrix: Precomputed  # only with kernel="precomputed"
-    _held_out: Any  # an object whose `labels` are HeldOutPredictions
-    _calibration: Calibration  # only classifiers have one
-    _sums: Any  # the sums over all rows that `partial_fit` has seen
-    _training: Any  # the rows of the last fit without an approximation, a `Training`
+    _: KW_ONLY
+    tol: float = 1e-4
+    verbose: bool = False
 
     def __new__(cls, *_: Any, **given: Any) -> Any:
         check_parameters(given, cls._get_param_names(), cls.__name__)
@@ -213,14 +196,14 @@ class BaseKernelEstimator(BaseEstimator):
             check_classification_targets(y)
         if earlier is not None:
             self._check_kind(X, "partial_fit")
-            points = as_points(csr_array(X), sparse=True) if isinstance(earlier.X, SparseVectors) else dense(X)
-            return immutable_copy(points), X, y, missing
+            points = arrays.as_points(csr_array(X), sparse=True) if isinstance(earlier.X, SparseVectors) else dense(X)
+            return arrays.immutable_copy(points), X, y, missing
         self._kind = array_kind(X)
         if self._is_precomputed:
             self._matrix = self._as_matrix(X)
-            return frozen(like(self._matrix.points, X[:0])), X, y, missing
+            return arrays.frozen(like(self._matrix.points, X[:0])), X, y, missing
         points = self._stored(X) if sparse else dense(X)
-        return frozen(points) if own else points, X, y, missing
+        return arrays.frozen(points) if own else points, X, y, missing
 
     def _needs_dense(self) -> tuple[str, str] | None:
         """Return what needs dense points and the remedy, or None if the estimator accepts sparse ones."""
@@ -232,7 +215,7 @@ class BaseKernelEstimator(BaseEstimator):
             return dense(X)
         obstacle, needed = self._needs_dense(), X.dtype.itemsize * X.shape[0] * X.shape[1]
         if obstacle is None:
-            return immutable_copy(as_points(X, sparse=True))
+            return arrays.immutable_copy(arrays.as_points(X, sparse=True))
         if needed > free_memory(X.data) / 2:
             raise MemoryError(
                 f"X is sparse, and {obstacle[0]} needs dense points, which take {needed / 1e9:,.0f} GB of memory: "
@@ -243,7 +226,9 @@ class BaseKernelEstimator(BaseEstimator):
     def _as_points(self, X: Array) -> Array:
         """Return validated rows as the points of the fitted function, sparse or dense."""
         functionals = getattr(self.function_, "functionals", None)  # some approximations have none
-        return as_points(csr_array(X), sparse=True) if functionals is not None and functionals.sparse else dense(X)
+        return (
+            arrays.as_points(csr_array(X), sparse=True) if functionals is not None and functionals.sparse else dense(X)
+        )
 
     def _as_matrix(self, X: Array) -> Precomputed:
         """Return the kernel of the training objects for ``kernel="precomputed"``, for which X is its matrix."""
@@ -306,11 +291,7 @@ class BaseKernelEstimator(BaseEstimator):
             )
         check_columns_of(shape.box, self, "the box of a Shape")
         constrained, solution, function, certificate = solve_with_shape(
-            problem,
-            shape,
-            solve,
-            names=getattr(self, "feature_names_in_", None),
-            verbose=verbose,
+            problem, shape, solve, names=getattr(self, "feature_names_in_", None), verbose=verbose
         )
         self._keep(constrained, solution, variance)
         self.function_, self.shape_certificate_ = function, certificate
@@ -319,7 +300,7 @@ class BaseKernelEstimator(BaseEstimator):
         """Store a solution as the fitted state, replacing that of an earlier fit; warn if it has not converged."""
         for earlier in ("shape_certificate_", "_held_out", "_tau", "_training"):
             self.__dict__.pop(earlier, None)
-        self.problem_ = None if problem is None else replace(problem)  # a copy without cached properties
+        self.problem_: Any = None if problem is None else replace(problem)  # a copy without cached properties
         self.solution_, self.function_ = solution, solution.function
         if solution.status not in (CONVERGED, ABSOLUTE):
             late = solution.status == TIME_LIMIT
@@ -343,14 +324,6 @@ class BaseKernelEstimator(BaseEstimator):
                 f"as those passed to fit(): {' on '.join(self._kind)}, not {' on '.join(array_kind(X))}."
             )
 
-    def _check_known_among_new(self, what: str) -> None:
-        """Raise ValueError if `what` needs kernel values of new objects among themselves, which X does not contain."""
-        if self._is_precomputed:
-            raise ValueError(
-                f'{what} needs the kernel values of new objects among themselves, which kernel="precomputed" does not '
-                "have: use kernel=rkhs.kernels.Precomputed(K) with the matrix of all objects, and their indices as X."
-            )
-
     def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
         """Return the values of f, or of another family of functionals, at the rows of X, and the validated X."""
         X = self._validated_input(X, method)
@@ -363,8 +336,8 @@ class BaseKernelEstimator(BaseEstimator):
 
 def check_finite(values: Array) -> Array:
     """Return the values of f; raise an error that names the first row where they are not finite."""
-    finite = namespace(values).isfinite(values)
-    if not bool(namespace(values).all(finite)):
+    finite = arrays.namespace(values).isfinite(values)
+    if not bool(arrays.namespace(values).all(finite)):
         row = int(np.argwhere(~to_numpy(finite))[0, 0])
         raise ValueError(
             f"f is not finite at row {row} of X: the kernel overflowed there. Rescale the features, in fit and here, "
@@ -379,7 +352,7 @@ def accepted_formats(X: Any) -> tuple[Any, dict[str, Any]]:
     Masked arrays and frames without columns are refused here, since `validate_data` accepts them.
     """
     X = X.compute() if hasattr(X, "__dask_graph__") else X
-    check_unmasked(X, "X")
+    arrays.check_unmasked(X, "X")
     shape: Any = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] == 0:
         raise ValueError(

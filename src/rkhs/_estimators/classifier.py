@@ -13,14 +13,12 @@ from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_column, as_points, like, namespace, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, limited, transactional
-from rkhs._estimators.calibration import Calibration, HeldOutLabels, bound, class_scores, per_class
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
-from rkhs._estimators.folds import user_marks
-from rkhs._estimators.formulation import WeightNormalization
-from rkhs._estimators.invariant_estimator import InvariantEstimator, updatable
+from rkhs._estimators.folds import Calibration, HeldOutLabels, bound, class_scores, per_class, user_marks
+from rkhs._estimators.formulation import Formulation
+from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, updatable
 from rkhs._estimators.length_scales import as_kernel
-from rkhs._estimators.search import Discriminant
-from rkhs._estimators.streaming import fit_block, fit_stream, is_streamed
+from rkhs._estimators.selection import Discriminant
 from rkhs._finite.solution import Solution
 from rkhs._learning.robustness import scores_of_outputs
 from rkhs._problem import Problem
@@ -58,7 +56,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         if earlier is None:
             given = y[~missing] if classes is None else of_one_kind(as_column(classes))
             self.classes_ = np.unique(given)
-            self.labeled_ = as_input_type(~missing, validated)
+            self.labeled_: Array = as_input_type(~missing, validated)
         codes = np.full(len(y), -1)
         codes[~missing] = class_codes(y[~missing], self.classes_)
         unknown = y[~missing & (codes < 0)]
@@ -79,12 +77,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         return rows
 
     def _learn(
-        self,
-        problem: Problem,
-        sample: Sample,
-        variance: float = 1.0,
-        solution: Solution | None = None,
-        copies: int = 1,
+        self, problem: Problem, sample: Sample, variance: float = 1.0, solution: Solution | None = None, copies: int = 1
     ) -> None:
         """Solve the problem, whose first term holds the labels, and prepare probabilities and prediction sets."""
         self._solve(problem, variance, solution)
@@ -176,7 +169,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         """Predict sets of classes that contain the right class with the given probability.
 
         The sets are conformal: the first call calibrates them by leaving labels out, one by one for smooth losses and a
-        tenth at a time for others.  `rkhs._estimators.calibration` states the assumptions.
+        tenth at a time for others.  `rkhs._estimators.folds` states the assumptions.
 
         Parameters
         ----------
@@ -219,7 +212,7 @@ class InvariantClassifier(Classifier, InvariantEstimator):
     The first sum is over the labeled points, the mean over all points.  L_ij(f) are linear functionals of f that are
     known to be small, such as its partial derivatives.  C and nu have no units: s is the size of L_ij(f) for a typical
     f with values of size one (1 / scale for gradients and a Gaussian kernel), and the kernel is divided by its mean
-    k(x, x).  So nu = 1 means the same in all units and for any number of points (`rkhs._estimators.problem`).  The
+    k(x, x).  So nu = 1 means the same in all units and for any number of points (`rkhs._estimators.formulation`).  The
     lambda and nu of Zhang et al. 2013, formula (2), are the weights of a `Problem`.  Several classes are learned one
     against the rest, in one problem.
 
@@ -327,11 +320,7 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         InvariantClassifier
             The fitted estimator.
         """
-        config = self._config()
-        if is_streamed(self, config, X, y):
-            fit_stream(self, config, X, y, sample_weight)
-        else:
-            self._fit_rows(self._rows(X, y, sample_weight))
+        self._fit(X, y, sample_weight)
         return self
 
     @available_if(updatable)
@@ -431,8 +420,6 @@ class VirtualSampleSVC(Classifier):
     fit_intercept: bool = True
     class_weight: Any = None
     solver: Any = "auto"
-    tol: float = 1e-4
-    verbose: bool = False
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> VirtualSampleSVC:
@@ -467,13 +454,9 @@ class VirtualSampleSVC(Classifier):
         augmented = Sample(namespace(sample.X).concat(copies), *tiled)  # the points, followed by their copies
         self.features_ = None if self.features is None else clone(self.features).fit(to_numpy(augmented.X))
         augmented = replace(augmented, X=self._features_of(augmented.X))
-        config = self._config()
         kernel = as_kernel(self.kernel, self.scale, augmented.X[: sample.size])
-        norms = WeightNormalization.at(kernel, augmented.X, augmented.weight)
-        terms = [norms.observed(config.label_term(augmented))]
-        options = config.options
-        problem = Problem(kernel, terms, config.basis, device=options.device, precision=options.precision)
-        self._learn(problem, augmented, norms.variance, copies=len(copies))
+        formulated = Formulation.at(self._config(), augmented, kernel)
+        self._learn(formulated.problem(augmented)[0], augmented, formulated.norms.variance, copies=len(copies))
         return self
 
     def _features_of(self, points: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from math import inf
@@ -13,39 +14,27 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Vector, double, like, namespace, take_rows, to_numpy
-from rkhs._estimators import many_labels, options, selection
+from rkhs._backend.arrays import Matrix, Vector, double, like, namespace, take_rows, to_numpy
+from rkhs._estimators import formulation, many_labels, selection
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
-from rkhs._estimators.calibration import sampled_residuals
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
-from rkhs._estimators.folds import FOLD_TOL, folds_of
-from rkhs._estimators.formulation import ModelConfig
-from rkhs._estimators.graph_kernels import LARGEST, as_new_points, graphs_in, warn_of_unreached
+from rkhs._estimators.folds import FOLD_TOL, Folds, folds_of, sampled_residuals
+from rkhs._estimators.formulation import ModelConfig, SolverOptions
+from rkhs._estimators.invariant_estimator import fit_stream, is_streamed
 from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel, formulate
 from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
-from rkhs._estimators.search import (
-    SCALES,
-    C_for_loss,
-    Candidate,
-    CompactResults,
-    FoldScorer,
-    LeaveOneOutScorer,
-    ScoringTargets,
-    best_of,
-    cv_results,
-    search,
-)
-from rkhs._estimators.streaming import fit_stream, is_streamed
+from rkhs._estimators.search import Candidate, CompactResults, best_of, cv_results, row_losses, search
+from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
+from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
-from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
-from rkhs._spaces import FourierFeatures, FourierGrid, Landmarks
+from rkhs._spaces import FourierFeatures, FourierGrid
 from rkhs._warnings import warn
-from rkhs.functionals import Evaluation, Gradient
+from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Tunable
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
@@ -55,10 +44,78 @@ CLASS_KERNELS, VALUE_KERNELS = ("gaussian", "laplace"), ("gaussian", "laplace", 
 KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measured slopes
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
-MOST_EXACT_LABELS = 10_000  # labels up to which "auto" learns without an approximation: 0.8 GB, 13 s on one core
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
-MAPS = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
+
+
+@dataclass(frozen=True, eq=False)
+class FoldScorer:
+    """Scores all C and nu, for settings of the scale and the loss, by held-out labels.
+
+    The score is the accuracy, or minus the mean `error` of targets; the mean loss decides between equal ones.
+    """
+
+    config: ModelConfig  # with C = nu = 1
+    sample: Sample
+    folds: Folds
+    Cs: Sequence[float]
+    nus: Sequence[float]
+    error: Loss | None
+    tol: float
+
+    def __call__(self, params: dict[str, Any]) -> list[Candidate]:
+        """Return the candidates; those for which no time is left have NaN as scores."""
+        pairs = list(product(self.Cs, self.nus))
+        missing = np.full(self.folds.factors.shape[1], np.nan)
+        if seconds_left() <= 0:
+            return [Candidate({"C": C, "nu": nu, **params}, inf, missing, TIME_LIMIT) for C, nu in pairs]
+        problem = formulate(replace(self.config, **params), self.sample).problem(self.sample)[0].in_double()
+        others = tuple(range(1, len(problem.terms)))  # nu is the factor of all terms but the labels
+        factors = {0: self.Cs, others: self.nus} if others else {0: self.Cs}
+        held_out: dict[Any, Any] = {0: list(self.folds.factors.T)}
+        solutions = problem.grid(factors, held_out=held_out, tol=self.tol, verbose=self.config.verbose)
+        solutions = solutions.reshape(-1, len(missing))
+        solutions = solutions if others else np.repeat(solutions, len(self.nus), axis=0)
+        scores, losses = self._scored(problem.terms[0], solutions)
+        found = []
+        for (C, nu), row, score, loss in zip(pairs, solutions, scores, losses, strict=True):
+            status = min({solution.status for solution in row} - {CONVERGED}, default=CONVERGED)
+            ranked = -float(score.mean()) if status == CONVERGED else inf
+            found.append(Candidate({"C": C, "nu": nu, **params}, ranked, score, status, float(loss.mean())))
+        return found
+
+    def _scored(self, labels: Term, solutions: Matrix) -> Any:
+        """Return the scores and the losses (2, candidates, folds) of solutions; NaN for those that did not converge."""
+        results = np.full((2, *solutions.shape), np.nan)
+        labeled = self.sample.take(self.sample.labeled)
+        for k, scored in enumerate(self.folds.scored.T):
+            rows = np.flatnonzero(scored)
+            share = scored[rows] / labeled.count[rows]
+            weight, y = share * labeled.weight[rows], labeled.y[rows]
+            target, label_weight = to_numpy(labels.target)[rows], share * to_numpy(labels.weights())[rows, 0]
+            solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
+            values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
+            for i, predictions in zip(solved, values, strict=True):
+                if self.error is None:
+                    correct = predicted_codes(predictions) == y
+                else:
+                    correct = -self.error.value(predictions, y).reshape(len(y), -1).mean(axis=1)
+                results[0, i, k] = np.average(correct, weights=weight)
+                results[1, i, k] = np.average(row_losses(labels.loss, predictions, target), weights=label_weight)
+        return results
+
+
+def evaluated(functions: Sequence[Function], points: Functional) -> Iterator[Vector]:
+    """Yield the values at points of solutions of one grid, which have the same representers, 32 columns at a time."""
+    count = max(1, 32 // (functions[0].outputs or 1)) if functions else 1
+    for start in range(0, len(functions), count):
+        first, batch, joined = functions[0], functions[start : start + count], {}
+        for name in ["coefficients"] if first.basis is None else ["coefficients", "basis_coefficients"]:
+            columns = [getattr(f, name) for f in batch]
+            columns = [c if c.ndim == 2 else c[:, None] for c in columns]
+            joined[name] = namespace(columns[0]).concat(columns, axis=1)
+        values = to_numpy(points(replace(first, **joined))).reshape(points.size, len(batch), -1)
+        yield from (values[:, k, 0] if first.outputs is None else values[:, k] for k in range(len(batch)))
 
 
 @dataclass(eq=False, repr=False)
@@ -76,9 +133,7 @@ class CrossValidated(BaseKernelEstimator):
     approximation: Any = None
     cv: Any = 5
     solver: Any = "auto"
-    tol: float = 1e-4
     time_limit: float | None = None
-    verbose: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -97,6 +152,8 @@ class CrossValidated(BaseKernelEstimator):
         are differences over a fifth of a standard deviation.
         """
         check_is_fitted(self)
+        if self._is_precomputed:
+            raise AttributeError('feature_importances_ needs features, and kernel="precomputed" has none.')
         function, X = self.function_, self._points.parts[0].atoms.points
         spread = double(X).std(axis=0)
         n, kernel = len(spread), getattr(function, "kernel", None)  # Fourier features have none
@@ -134,25 +191,27 @@ class CrossValidated(BaseKernelEstimator):
             if config is None:
                 config = self._choose_by_leave_one_out(sample) if automatic else self._choose_by_folds(sample)
         streamed = not automatic and is_streamed(self, config, X, y)
-        formulation = None if streamed else formulate(config, sample)
-        problem = None if formulation is None else formulation.problem(sample)[0]
-        if by_errors and problem is not None:
-            problem = self._affordable(problem, sample)
-            self._atol = many_labels.settled(problem.terms[0], self._expected)
+        if not streamed:
+            formulated = formulate(config, sample)
+            problem, _ = formulated.problem(sample)
+            if by_errors and self.approximation is None and SolverOptions.of(self.solver).method == "auto":
+                values = not is_classifier(self)
+                problem = selection.affordable_problem(problem, type(self).__name__, values, self.verbose)
+                self._atol = many_labels.settled(problem.terms[0], self._expected)
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
-            if formulation is None or problem is None:
+            if streamed:
                 fit_stream(self, config, X, y, sample_weight)
                 return
-            self._learn(problem, sample, formulation.norms.variance)
-            if formulation.metric is not None:
-                self.metric_ = formulation.metric
+            self._learn(problem, sample, formulated.norms.variance)
+            if formulated.metric is not None:
+                self.metric_ = formulated.metric
             if by_errors:
                 self._report_graphs(sample)
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
-        return super()._config(**{"kernel": kernel, "loss": options.as_list(self.loss)[0], **changes})
+        return super()._config(**{"kernel": kernel, "loss": formulation.as_list(self.loss)[0], **changes})
 
     def _keep_choice(
         self,
@@ -169,6 +228,7 @@ class CrossValidated(BaseKernelEstimator):
         self.best_params_, self.best_score_ = params, float(best.scores.mean())
         self.best_index_, self.search_status_ = found.index(best), status
         self.cv_results_ = cv_results(found, perf_counter() - start, best.params if report is not None else params)
+        self.__dict__.pop("selection_report_", None)  # of an earlier fit
         if report is not None:
             self.selection_report_ = report
 
@@ -177,8 +237,8 @@ class CrossValidated(BaseKernelEstimator):
         start = perf_counter()
         if isinstance(self.loss, list | tuple):
             raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
-        Cs = options.as_grid(10 if self.Cs is None else self.Cs, "Cs", options.WIDE_C_RANGE)
-        nus = options.as_grid(2 if self.nus is None else self.nus, "nus", options.GRAPH_RANGE, with_zero=True)
+        Cs = formulation.as_grid(10 if self.Cs is None else self.Cs, "Cs", formulation.WIDE_C_RANGE)
+        nus = formulation.as_grid(2 if self.nus is None else self.nus, "nus", formulation.GRAPH_RANGE, with_zero=True)
         targets, mean = self._scored_by(sample)
         named, shaped = isinstance(self.kernel, str), shape_of(self) is not None
         kernels: list[Any] = [self._config().kernel]
@@ -188,11 +248,11 @@ class CrossValidated(BaseKernelEstimator):
                 kernels = kernels[:1]
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
-        scales = None if by_name and scaled else [1.0] if by_name else options.as_list(self.scales)
-        device = options.SolverOptions.of(self.solver).device
+        scales = None if by_name and scaled else [1.0] if by_name else formulation.as_list(self.scales)
+        device = SolverOptions.of(self.solver).device
         unlabeled = not np.all(sample.labeled)
         graphs = named and scaled and any(nus) and self.approximation is None and unlabeled and not shaped
-        graphs = graphs and int(sample.labeled.sum()) * sample.size <= LARGEST
+        graphs = graphs and int(sample.labeled.sum()) * sample.size <= selection.LARGEST
         if graphs and not can_search(sample.size, device):
             warn(f"{type(self).__name__} tries no graph: graphs of more than {EXACT} rows need {INDEX}")
             graphs = False
@@ -200,7 +260,7 @@ class CrossValidated(BaseKernelEstimator):
         many = many and int(sample.count[sample.labeled].sum()) >= many_labels.FEWEST
         points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
         candidates = selection.AutomaticCandidates(
-            LeaveOneOutScorer(points, targets, normalized, Cs),
+            selection.LeaveOneOutScorer(points, targets, normalized, Cs),
             sample.count,
             kernels,
             scales,
@@ -218,11 +278,11 @@ class CrossValidated(BaseKernelEstimator):
                 f"{type(self).__name__} stopped its search after {len(found)} candidates ({status}).",
                 ConvergenceWarning,
             )
+        scored = targets  # by which candidates were compared last
         if many and status == CONVERGED:
-            targets = self._scored_by(sample, None)[0]
-            rows = targets.rows
-            found, targets, status = many_labels.chosen(points[rows], targets, normalized, found, candidates.monitor)
-        choice = selection.Choice(found, targets, unlabeled, candidates.assumed)
+            every = self._scored_by(sample, None)[0]
+            found, scored, status = many_labels.chosen(points[every.rows], every, normalized, found, candidates.monitor)
+        choice = selection.Choice(found, scored, unlabeled, candidates.assumed)
         best = choice.best
         if not np.isfinite(best.loss):
             raise RuntimeError(
@@ -234,11 +294,11 @@ class CrossValidated(BaseKernelEstimator):
         C, loss = best.params["C"], self._config().label_loss
         if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
             K = normalized(best.params["kernel"], best.params["scale"])(points[targets.rows])
-            C = C_for_loss(loss, C, K, targets)
+            C = selection.C_for_loss(loss, C, K, targets)
         self._keep_choice(found, best, {**best.params, "C": C / mean}, status, start, choice.report())
         self.cv_results_["mean_test_loss"] = np.array([candidate.loss for candidate in found])
-        self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == SCALES else 1)
-        self._expected = best.loss * targets.target.shape[1] if many else 0.0
+        self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == selection.SCALES else 1)
+        self._expected = best.loss * scored.target.shape[1] if many else 0.0
         return self._config(**self.best_params_)
 
     def _is_map(self, sample: Sample) -> bool:
@@ -257,7 +317,7 @@ class CrossValidated(BaseKernelEstimator):
             return False
         if not all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y)):
             return False  # a constant has no length scale
-        if sample.size > MOST_EXACT_LABELS:
+        if sample.size > selection.MOST_EXACT_LABELS:
             return self.loss == "squared" and selection.can_map(int(sample.X.shape[1]))
         return sample.size >= FEWEST_OF_MAP
 
@@ -266,14 +326,14 @@ class CrossValidated(BaseKernelEstimator):
 
         None is returned if a Fourier grid cannot represent the map.
         """
-        grid = sample.slopes is None and sample.size > MOST_EXACT_LABELS
+        grid = sample.slopes is None and sample.size > selection.MOST_EXACT_LABELS
         approximation, start = FourierGrid() if grid else self.approximation, perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
         if sample.slopes is None:
             found, best, status = selection.by_evidence_of_map(config, sample)
         else:
             is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
-            scales = [Tunable(each=True)] if is_open else options.as_list(self.scales)
+            scales = [Tunable(each=True)] if is_open else formulation.as_list(self.scales)
             automatic = isinstance(self.kernel, str) and self.kernel == "auto"
             names = KERNELS_OF_SLOPES if automatic else (config.kernel,)
             kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
@@ -284,7 +344,7 @@ class CrossValidated(BaseKernelEstimator):
         if sample.slopes is None and not isinstance(loss, Squared):
             targets, mean = self._scored_by(sample)
             K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])
-            params["C"] = C_for_loss(loss, mean * params["C"], K, targets) / mean
+            params["C"] = selection.C_for_loss(loss, mean * params["C"], K, targets) / mean
         self._keep_choice(found, found[0], params, status, start, selection.evidence_report(found, best, sample))
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **params)
@@ -293,28 +353,23 @@ class CrossValidated(BaseKernelEstimator):
         """Return the settings with the best held-out score."""
         start = perf_counter()
         if self.approximation is not None:
-            options.check_in_span(self.approximation, self.solver)
+            formulation.check_in_span(self.approximation, self.solver)
         invariances = as_invariances(self.invariance)
         graphs_only = bool(invariances) and all(invariance.once for invariance in invariances)
         by_name = isinstance(self.scales, str) and self.scales == "auto"
-        nu_range = options.GRAPH_RANGE if graphs_only else options.NU_RANGE
+        nu_range = formulation.GRAPH_RANGE if graphs_only else formulation.NU_RANGE
         grids = {
-            "C": options.as_grid(4 if self.Cs is None else self.Cs, "Cs", options.C_RANGE),
-            "nu": options.as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
-            "scale": options.as_list("median" if by_name else self.scales),
-            "loss": options.as_list(self.loss),
+            "C": formulation.as_grid(4 if self.Cs is None else self.Cs, "Cs", formulation.C_RANGE),
+            "nu": formulation.as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
+            "scale": formulation.as_list("median" if by_name else self.scales),
+            "loss": formulation.as_list(self.loss),
         }
         folds = folds_of(self.cv, sample, self._config())
         tol = min(FOLD_TOL, 100 * self.tol)  # models of a grid need less accuracy than the final model
-        scorer = FoldScorer(sample, folds, grids["C"], grids["nu"], self._fold_error(), tol, self.verbose)
-
-        def score(settings: tuple[Any, Any]) -> list[Candidate]:
-            params = dict(zip(("scale", "loss"), settings, strict=True))
-            late = seconds_left() <= 0
-            problem = None if late else formulate(self._config(C=1.0, nu=1.0, **params), sample).problem(sample)[0]
-            return scorer(problem, **params)
-
-        found, status = search(product(grids["scale"], grids["loss"]), score)
+        config, error = self._config(C=1.0, nu=1.0), self._fold_error()
+        scorer = FoldScorer(config, sample, folds, grids["C"], grids["nu"], error, tol)
+        settings = product(grids["scale"], grids["loss"])
+        found, status = search(({"scale": scale, "loss": loss} for scale, loss in settings), scorer)
         count, solved = len(found), sum(np.isfinite(candidate.loss) for candidate in found)
         if solved == 0:
             remedy = "a longer time_limit" if status == TIME_LIMIT else "a larger tol, smaller Cs, or another scale"
@@ -338,7 +393,7 @@ class CrossValidated(BaseKernelEstimator):
         """Return the loss by which held-out targets are scored; None for classes."""
         return None
 
-    def _scored_by(self, sample: Sample, most: int | None = MOST_LABELS) -> tuple[ScoringTargets, float]:
+    def _scored_by(self, sample: Sample, most: int | None = MOST_LABELS) -> tuple[selection.ScoringTargets, float]:
         """Return the labels by which candidates are scored, and the mean weight of all labels.
 
         Merged rows are separate labels here: one is left out while equal ones stay.  At most `most` are drawn,
@@ -350,7 +405,7 @@ class CrossValidated(BaseKernelEstimator):
         most = int(count.sum()) if most is None else min(most, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
         drawn = drawn_rows(count, most, 0)
         rows = np.flatnonzero(sample.labeled)[drawn]
-        targets = ScoringTargets(
+        targets = selection.ScoringTargets(
             rows,
             target.reshape(len(target), -1)[drawn].astype(np.float64),
             weight[drawn] / float(weight[drawn].mean()),
@@ -360,38 +415,18 @@ class CrossValidated(BaseKernelEstimator):
 
     def _report_graphs(self, sample: Sample) -> None:
         """Add to the report how well new points agree with nodes, and how many points no label can reach."""
-        graphs = graphs_in(self.best_params_["kernel"])
+        graphs = selection.graphs_in(self.best_params_["kernel"])
         if not graphs or self.solution_.span is not None:
             return
         unlabeled = np.flatnonzero(~sample.labeled)
         rows = np.sort(np.random.default_rng(0).permutation(unlabeled)[:CHECKED])
-        between, values = as_new_points(self.function_, sample.X, rows)
+        between, values = selection.as_new_points(self.function_, sample.X, rows)
         if is_classifier(self):
             agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))
         else:
             agreement = float(np.sqrt(np.mean((between - values) ** 2)))
-        count = warn_of_unreached(graphs[0], sample.X, sample.labeled)
+        count = selection.warn_of_unreached(graphs[0], sample.X, sample.labeled)
         self.selection_report_ |= {"agreement": agreement, "unreached": count}
-
-    def _affordable(self, problem: Problem, sample: Sample) -> Problem:
-        """Return the problem, with landmarks and a warning if there are too many labels or too little time."""
-        labels, left = problem.terms[0].size, seconds_left()
-        few, free = labels <= MOST_EXACT_LABELS, options.SolverOptions.of(self.solver).method == "auto"
-        if all(term.loss.quadratic for term in problem.terms) and selection.iterates_exactly(problem.system):
-            return problem
-        if self.approximation is not None or not free or (few and (left == inf or selection.solves_exactly(labels))):
-            return problem
-        count = selection.landmark_count(problem, self.verbose)
-        if count >= labels:
-            return problem
-        plane = not is_classifier(self) and int(sample.X.shape[1]) <= selection.DIMENSIONS
-        more = MAPS if plane and not selection.can_map(1) else ""
-        reason = "the time limit" if few else f"more than {MOST_EXACT_LABELS} labels"
-        warn(
-            f"{type(self).__name__} approximates f by {count} landmarks for {labels} labels, because of {reason}. "
-            "Pass approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation." + more
-        )
-        return replace(problem, approximation=Landmarks(count))
 
 
 @documented_by(InvariantClassifier)
@@ -614,7 +649,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         return self
 
     def _fold_error(self) -> Loss:
-        losses = [options.as_loss(loss, options.REGRESSION, "loss") for loss in options.as_list(self.loss)]
+        losses = [formulation.as_loss(loss, formulation.REGRESSION, "loss") for loss in formulation.as_list(self.loss)]
         if all(isinstance(loss, Quantile) and loss == losses[0] for loss in losses):
             return losses[0]
         if all(isinstance(loss, Squared | SquaredEpsilonInsensitive) for loss in losses):
@@ -624,9 +659,8 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     def _posterior(self) -> Posterior:
         """Return the posterior with the amplitude that fits left-out targets, since these chose the settings."""
         posterior, problem = super()._posterior(), self.problem_
-        if problem is None or problem.approximation is not None or problem.null_space == "dropped":
-            return posterior
-        if len(problem.terms) > 1:  # the evidence of values and slopes has chosen the settings
+        plain = problem is not None and problem.approximation is None and problem.null_space == "kept"
+        if not plain or len(problem.terms) > 1:  # settings of values and slopes were chosen by evidence
             return posterior
         tau: Any = getattr(self, "_tau", None)
         if tau is None:

@@ -17,21 +17,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.random import sample_without_replacement
 
-from rkhs._backend.arrays import (
-    LARGEST_EXACT,
-    Array,
-    Vector,
-    as_column,
-    as_real,
-    check_unmasked,
-    double,
-    frozen,
-    row_keys,
-    stacked_rows,
-    take_rows,
-    to_numpy,
-    unique_rows,
-)
+from rkhs._backend import arrays
+from rkhs._backend.arrays import Array, Vector, double, to_numpy
 from rkhs._backend.sparse import SparseVectors
 from rkhs._warnings import warn
 from rkhs.streams._blocks import Columns, check_columns
@@ -77,29 +64,49 @@ class Sample:
         return cls(X, weight, targets, labeled, marks, np.ones(len(weight), dtype=np.int64), slopes)
 
     def merged(self, merge: bool = True) -> Sample:
-        """Drop rows of weight zero and, with `merge`, merge equal rows."""
-        countable = float(self.weight.sum()) <= LARGEST_EXACT  # integers that float64 represents exactly
+        """Drop rows of weight zero and, with `merge`, merge equal rows, and add their weights.
+
+        Integer weights are numbers of rows; rows with different other weights are not merged.  The points keep their
+        order if none repeats and all weights are one.  Otherwise their order depends only on the set of points, not on
+        the order of the rows.
+        """
+        countable = float(self.weight.sum()) <= arrays.LARGEST_EXACT  # integers that float64 represents exactly
         integers = countable and bool(np.all(self.weight == np.round(self.weight)))
         counted = replace(self, count=self.weight.astype(np.int64)) if integers else self
         sample = counted.take(self.weight > 0)
-        return sample._merge(integers) if merge else sample
+        if not merge:
+            return sample
+        columns = [_row_numbers(sample.X), sample.y, sample.labeled, sample.marks]
+        if sample.slopes is not None:
+            columns.append(sample.slopes.reshape(sample.size, -1))
+        rows = np.column_stack(columns if integers else [*columns, sample.weight])
+        single = bool(np.all(sample.weight == 1))
+        if single and len(np.unique(arrays.row_keys(rows))) == len(rows):
+            return sample
+        _, first, inverse = arrays.unique_rows(rows)
+        if single and len(first) == len(rows):
+            return sample
+        weight = np.bincount(inverse, weights=sample.weight)
+        count = np.bincount(inverse, weights=sample.count).astype(np.int64)
+        order = np.random.default_rng(0).permutation(len(first))  # blocks of a sorted set would be poor folds
+        return replace(sample.take(first[order]), weight=weight[order], count=count[order])
 
     def followed_by(self, other: Sample) -> Sample:
         """Return the rows of two samples, one after the other; slopes that the second lacks are missing."""
         pair = (self, other)
-        arrays = ("weight", "y", "labeled", "marks", "count")
-        joined = {name: np.concatenate([getattr(one, name) for one in pair]) for name in arrays}
+        names = ("weight", "y", "labeled", "marks", "count")
+        joined = {name: np.concatenate([getattr(one, name) for one in pair]) for name in names}
         if self.slopes is not None:
             missing = np.full((other.size, *self.slopes.shape[1:]), np.nan)
             joined["slopes"] = np.concatenate([self.slopes, missing if other.slopes is None else other.slopes])
-        return Sample(frozen(stacked_rows(self.X, other.X)), **joined)
+        return Sample(arrays.frozen(arrays.stacked_rows(self.X, other.X)), **joined)
 
     @property
     def keys(self) -> Vector:
         """A 64-bit hash of each point with its label, its slopes and its weight."""
         columns = [_row_numbers(self.X), self.y, self.labeled, self.marks, self.weight]
         slopes = [] if self.slopes is None else [self.slopes.reshape(self.size, -1)]
-        return row_keys(np.column_stack(columns + slopes))
+        return arrays.row_keys(np.column_stack(columns + slopes))
 
     @property
     def size(self) -> int:
@@ -118,8 +125,8 @@ class Sample:
         index = np.arange(self.size)[rows]
         if np.array_equal(index, np.arange(self.size)):
             return self
-        arrays = ("weight", "y", "labeled", "marks", "count", *(() if self.slopes is None else ("slopes",)))
-        return replace(self, X=take_rows(self.X, index), **{name: getattr(self, name)[index] for name in arrays})
+        names = ("weight", "y", "labeled", "marks", "count", *(() if self.slopes is None else ("slopes",)))
+        return replace(self, X=arrays.take_rows(self.X, index), **{name: getattr(self, name)[index] for name in names})
 
     def unmerged(self, most: int = 100_000) -> Sample:
         """Undo merging: return every row as a separate point, or `most` rows drawn at random if there are more."""
@@ -129,34 +136,12 @@ class Sample:
         single = replace(self, weight=self.weight / self.count, count=np.ones_like(self.count))
         return single.take(rows)
 
-    def _merge(self, integers: bool) -> Sample:
-        """Merge equal rows, and add their weights; `integers` if these are numbers of rows.
-
-        The points keep their order if none repeats and all weights are one.  Otherwise their order depends only on the
-        set of points, not on the order of the rows.
-        """
-        columns = [_row_numbers(self.X), self.y, self.labeled, self.marks]
-        if self.slopes is not None:
-            columns.append(self.slopes.reshape(self.size, -1))
-        if not integers:
-            columns.append(self.weight)
-        rows = np.column_stack(columns)
-        if np.all(self.weight == 1) and len(np.unique(row_keys(rows))) == len(rows):
-            return self
-        _, first, inverse = unique_rows(rows)
-        if len(first) == len(rows) and np.all(self.weight == 1):
-            return self
-        weight = np.bincount(inverse, weights=self.weight)
-        count = np.bincount(inverse, weights=self.count).astype(np.int64)
-        order = np.random.default_rng(0).permutation(len(first))  # blocks of a sorted set would be poor folds
-        return replace(self.take(first[order]), weight=weight[order], count=count[order])
-
 
 def _row_numbers(X: Array) -> Vector:
     """Return columns of numbers that are equal for equal rows: the features, or the two halves of a hash if sparse."""
     if not isinstance(X, SparseVectors):
         return double(X)
-    keys = row_keys(X)
+    keys = arrays.row_keys(X)
     return np.stack([keys >> np.uint64(32), keys & np.uint64(2**32 - 1)], axis=1).astype(np.float64)
 
 
@@ -174,7 +159,7 @@ def as_weights(sample_weight: Any, X: Array) -> Vector:
     """Validate sample weights and return them in NumPy, one per point."""
     if sample_weight is None:
         return np.ones(int(X.shape[0]))
-    check_unmasked(sample_weight, "sample_weight")
+    arrays.check_unmasked(sample_weight, "sample_weight")
     weight = as_numpy(sample_weight)
     weight = check_array(weight, ensure_2d=False, dtype=np.float64, copy=True, input_name="sample_weight")
     if weight.ndim != 1:
@@ -229,8 +214,8 @@ def fill_missing(y: Any, marker: Any, classes: bool = False) -> tuple[Vector, Ve
     """
     if issparse(y):
         raise TypeError("y is a sparse matrix; dense labels are needed: pass y.toarray().ravel().")
-    check_unmasked(y, "y")
-    column = column_or_1d(as_column(as_numpy(y)), warn=True)
+    arrays.check_unmasked(y, "y")
+    column = column_or_1d(arrays.as_column(as_numpy(y)), warn=True)
     missing = checked_unlabeled(column, marker)
     known = of_one_kind(column[~missing], classes)
     filled = np.zeros(len(column), dtype=known.dtype)
@@ -305,7 +290,7 @@ def of_one_kind(values: Vector, classes: bool = True) -> Vector:
             "parameter `unlabeled` is the marker of missing labels."
         )
     converted = np.array(values.tolist()) if len(values) else values
-    large = [v for v in values if isinstance(v, int) and abs(v) > LARGEST_EXACT]
+    large = [v for v in values if isinstance(v, int) and abs(v) > arrays.LARGEST_EXACT]
     if classes and large and converted.dtype.kind not in "iu":
         raise ValueError(
             f"y has the integer {large[0]} and other numbers with which it has no common 64-bit type, so that rounding "
@@ -324,7 +309,7 @@ def fill_missing_targets(y: Any, marker: Any) -> tuple[Vector, Vector]:
     """Fill missing targets of y (t,) or (t, outputs); return y and the mask of rows that have no target."""
     if columns_of(y) == 1:
         return fill_missing(y, marker)
-    check_unmasked(y, "y")
+    arrays.check_unmasked(y, "y")
     columns = [fill_missing(column, marker) for column in np.asarray(as_numpy(y)).T]
     missing = np.stack([mask for _, mask in columns], axis=1)
     partial = np.flatnonzero(missing.any(axis=1) & ~missing.all(axis=1))
@@ -338,12 +323,12 @@ def fill_missing_targets(y: Any, marker: Any) -> tuple[Vector, Vector]:
 
 def checked_slopes(gradients: Any, X: Array, outputs: int | None) -> Vector:
     """Validate measured slopes (t, n) or (t, n, outputs) and return them in NumPy, NaN for missing ones."""
-    check_unmasked(gradients, "gradients")
+    arrays.check_unmasked(gradients, "gradients")
     is_array = hasattr(gradients, "__dlpack__") or issparse(gradients)  # `as_real` refuses the latter
     array = gradients if is_array else np.asarray(gradients)
     if isinstance(array, np.ndarray) and array.dtype.kind == "O":
         array = np.where(is_missing(array.reshape(-1)).reshape(array.shape), np.nan, array).astype(np.float64)
-    slopes = double(as_real(array, "gradients"))
+    slopes = double(arrays.as_real(array, "gradients"))
     t, n = (int(size) for size in X.shape)
     shape = (t, n) if outputs is None else (t, n, outputs)
     if slopes.shape != shape:
@@ -376,7 +361,7 @@ def category_order(y: Any) -> Vector | None:
     categories = getattr(dtype, "categories", None)
     if categories is None or not (getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum"):
         return None
-    return of_one_kind(as_column(list(categories)))
+    return of_one_kind(arrays.as_column(list(categories)))
 
 
 def class_codes(labels: Vector, classes: Vector) -> Vector:

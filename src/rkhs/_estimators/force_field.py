@@ -240,15 +240,19 @@ class _Molecule:
         problem = self.problem(kernel, left_out, 1.0, rows)
         terms = tuple(range(len(problem.terms)))
         solutions = problem.grid({terms: [1 / noise for noise in noises]}, tol=1e-3, verbose=self.verbose)
-        found, params = [], {"kernel": kernel, "left_out": left_out, "learned": len(rows)}
-        for noise, solution in zip(noises, solutions, strict=True):
-            error = float(self.errors(solution.function, held_out).mean())
-            found.append(Candidate({**params, "noise": noise}, error, np.array([-error])))
-        return found
+        errors = [float(self.errors(solution.function, held_out).mean()) for solution in solutions]
+        params = {"kernel": kernel, "left_out": left_out, "learned": len(rows)}
+        pairs = zip(noises, errors, strict=True)
+        return [Candidate({**params, "noise": noise}, error, np.array([-error])) for noise, error in pairs]
 
     def errors(self, f: Any, rows: Any) -> Vector:
         """Return the mean absolute error (t,) of the forces of some geometries."""
         return np.abs(to_numpy(Gradient(self.X[rows])(f)) + self.F[rows]).mean(axis=1)
+
+    def checked(self, group: Matrix, kernel: Kernel, rows: Any) -> Any:
+        """Return f, learned from the forces of some geometries alone, with a group of permutations of atoms."""
+        problem = replace(self, E=None, group=group).problem(kernel, (), CHECKED_NOISE, rows)
+        return problem.solve(Direct(), tol=1e-3, verbose=self.verbose).function
 
     def warn_of_energies(self, kernel: Kernel, rows: Any, held_out: Any) -> None:
         """Warn if energies contradict the forces, with the factor on them, such as -1, that fits best.
@@ -258,8 +262,7 @@ class _Molecule:
         """
         if self.E is None or len(held_out) < 3:
             return
-        problem = replace(self, E=None).problem(kernel, (), CHECKED_NOISE, rows)
-        f = problem.solve(Direct(), tol=1e-3, verbose=self.verbose).function
+        f = self.checked(self.group, kernel, rows)
         predicted, given = to_numpy(f(self.X[held_out])), self.E[held_out]
         predicted, given = predicted - predicted.mean(), given - given.mean()
         energy = float(given @ given)
@@ -280,17 +283,13 @@ class _Molecule:
             return
 
         def errors(group: Matrix) -> Vector:
-            problem = replace(self, E=None, group=group).problem(kernel, (), CHECKED_NOISE, rows)
-            f = problem.solve(Direct(), tol=1e-3, verbose=self.verbose).function
-            return self.errors(f, held_out)
+            return self.errors(self.checked(group, kernel, rows), held_out)
 
         without, together = errors(self.group[:1]), errors(self.group)
-        weight = np.ones(len(without))
-        if not paired_test(together, without, weight, sure=3.0):
+        if not paired_test(together, without, sure=3.0):
             return
         given = np.atleast_2d(np.asarray(symmetries))
-        alone = [errors(generated(exchange[None])) for exchange in given]
-        wrong = [paired_test(error, without, weight) for error in alone]
+        wrong = [paired_test(errors(generated(exchange[None])), without) for exchange in given]
         named = given[wrong] if any(wrong) else given
         warn(
             f"With the given symmetries the errors of held-out forces are {together.mean():.3g}, and without them "

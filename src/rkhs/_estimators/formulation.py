@@ -18,26 +18,145 @@ repeated or additional rows do not change the meaning of C and nu.  Only this mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+from rkhs import losses
 from rkhs._backend.arrays import Array, Matrix, Vector, double, take_rows, to_numpy
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, one_vs_rest
-from rkhs._estimators.options import CLASSIFICATION, INVARIANCE, REGRESSION, SolverOptions, as_loss, check_number
 from rkhs._finite.basis import on_basis, orthonormal
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._problem import Problem
+from rkhs._spaces.base import check_approximation
 from rkhs.functionals import Evaluation, Functional, Gradient, GraphDifference
 from rkhs.functionals._base import centered
 from rkhs.invariances import Invariance
 from rkhs.invariances._base import as_invariances, resolve_columns
 from rkhs.kernels import GraphKernel, Kernel, Sum
 from rkhs.losses import Loss, Squared
+
+WIDTH = 0.1  # width of named losses that have one, in units of f, as the default epsilon of scikit-learn's SVR
+LOSSES: dict[str, Loss] = {
+    "hinge": losses.Hinge(),
+    "squared_hinge": losses.SquaredHinge(),
+    "logistic": losses.Logistic(),
+    "squared": losses.Squared(),
+    "absolute": losses.Absolute(),
+    "huber": losses.Huber(delta=WIDTH),
+    "epsilon_insensitive": losses.EpsilonInsensitive(epsilon=WIDTH),
+    "squared_epsilon_insensitive": losses.SquaredEpsilonInsensitive(epsilon=WIDTH),
+    "quantile": losses.Quantile(tau=0.5),
+    "one_sided": losses.OneSided(),
+    "squared_one_sided": losses.SquaredOneSided(),
+}
+CLASSIFICATION = ("hinge", "squared_hinge", "logistic", "squared")
+REGRESSION = ("squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile")
+INVARIANCE = tuple(name for name in LOSSES if name not in ("hinge", "squared_hinge", "logistic", "quantile"))
+
+# Ranges of the default grids, as powers of ten: C and nu chosen by folds, C by leave-one-out errors, and nu of graphs.
+C_RANGE, NU_RANGE, WIDE_C_RANGE, GRAPH_RANGE = (0, 3), (0, 2), (-1, 8), (2, 8)
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """How and where the problem of an estimator is solved; for its parameter `solver`.
+
+    Parameters
+    ----------
+    method : "auto" or Solver, default="auto"
+        "auto", which chooses by estimated cost, or one of `rkhs.solvers`.
+    device : str, optional
+        A device of PyTorch such as "cuda", to learn there; predictions come back as the kind of array that X is.
+    precision : str, optional
+        The arithmetic of Gram products: "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation
+        sums in float64 instead.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> model = rkhs.InvariantClassifier(solver=rkhs.SolverOptions(precision="float32"))
+    """
+
+    method: Any = "auto"
+    device: str | None = None
+    precision: str | None = None
+
+    @classmethod
+    def of(cls, solver: Any) -> SolverOptions:
+        """Return `solver` if it is a SolverOptions, otherwise the options with it as the method.
+
+        Parameters
+        ----------
+        solver : "auto", Solver or SolverOptions
+            The parameter `solver` of an estimator.
+
+        Returns
+        -------
+        SolverOptions
+            The options.
+        """
+        return solver if isinstance(solver, SolverOptions) else cls(solver)
+
+
+def as_loss(loss: Any, names: tuple[str, ...], parameter: str) -> Loss:
+    """Return the named loss; a loss object is returned unchanged."""
+    if isinstance(loss, Loss):
+        return loss
+    if not isinstance(loss, str) or loss not in names:
+        raise ValueError(f"{parameter} must be an rkhs loss or one of {quoted(names)}, got {loss!r}.")
+    return LOSSES[loss]
+
+
+def check_number(value: Any, parameter: str, *, or_zero: bool = False) -> float:
+    """Return the value as a float; raise an error unless it is finite and positive, or zero with `or_zero`."""
+    valid = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
+    if not valid or (float(value) == 0 and not or_zero):
+        raise ValueError(f"{parameter} must be a finite number {'>=' if or_zero else '>'} 0, got {value!r}.")
+    return float(value)
+
+
+def quoted(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def check_in_span(approximation: Any, solver: Any) -> None:
+    """Validate `approximation`; it excludes `solver`."""
+    check_approximation(approximation)
+    method = SolverOptions.of(solver).method
+    if not (isinstance(method, str) and method == "auto"):
+        raise ValueError(
+            f"solver={solver!r} and approximation={approximation!r} are mutually exclusive, since the problem of an "
+            "approximation is solved directly: leave one of them out."
+        )
+
+
+def as_grid(values: Any, parameter: str, powers: tuple[int, int], *, with_zero: bool = False) -> list[float]:
+    """Return the values of a grid: those given, or for an integer that many between two powers of ten.
+
+    With `with_zero` the first of these is 0, and zero is a valid value.
+    """
+    if isinstance(values, Integral) and not isinstance(values, bool):
+        if values < 1:
+            raise ValueError(f"{parameter} must be a positive number of values, or the values, got {values!r}.")
+        count = int(values) - with_zero
+        return [0.0] * with_zero + [float(v) for v in np.logspace(*powers, count)]
+    return [check_number(v, parameter, or_zero=with_zero) for v in as_list(values)]
+
+
+def as_list(values: Any) -> list[Any]:
+    """Return the values of a grid as a list; a single value makes a list of one."""
+    several = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+    result = list(values) if several else [values]
+    if not result:
+        raise ValueError("A grid needs at least one value.")
+    return result
+
 
 MOST_NORMS = 2048  # functionals over which norms are averaged, evenly spaced if there are more
 
@@ -69,7 +188,7 @@ class WeightNormalization:
 
     def size(self, L: Functional, times: Any) -> float:
         """Return s of functionals with the multiplicities `times`."""
-        rows, per_row = _rows(L)
+        rows, per_row = rows_of(L)
         subset = spaced(rows, max(32, MOST_NORMS // per_row))  # at least 32 points
         index = (subset[:, None] * per_row + np.arange(per_row)).ravel()
         squares = _squared_norms(self.kernel, L if len(index) == L.size else L.take(index), self.points)
@@ -79,7 +198,7 @@ class WeightNormalization:
         self, L: Functional, loss: Loss, target: float, weight: float, times: Any, size: float, share: float = 1.0
     ) -> Term:
         """Return the term weight / v * mean_i sum_j loss(L_ij(f) / s; target / s), or a block's `share` of it."""
-        rows, per_row = _rows(L)
+        rows, per_row = rows_of(L)
         total = rows * times if isinstance(times, float) else float(np.sum(times)) / per_row
         mean = weight * share / (self.variance * total) * times if total > 0 else weight * times
         rescaled = loss.in_units(size)
@@ -89,7 +208,7 @@ class WeightNormalization:
         return Term(L, scaled_loss, target=target, weight=factor * mean)
 
 
-def _rows(L: Functional) -> tuple[int, int]:
+def rows_of(L: Functional) -> tuple[int, int]:
     """Return the number of rows of a family, and of functionals in each row."""
     rows = int(L.shape[0]) if L.shape else 1
     return rows, max(1, L.size // max(rows, 1))
@@ -244,7 +363,7 @@ class Formulation:
         for invariance, size in zip(self.invariances, self.sizes, strict=True):
             which = np.flatnonzero(holds_at(invariance, sample))
             if len(which):
-                term = invariance_term(invariance, sample.take(which), self.norms, config, size)
+                term = self._invariance_term(invariance, sample.take(which), size)
                 pairs += [(term, which)] if term.size and np.any(np.asarray(term.weight) > 0) else []
         options = config.options
         settings = {"device": options.device, "precision": options.precision, "approximation": config.approximation}
@@ -259,9 +378,21 @@ class Formulation:
             nonempty = points if points.size else sample.take(np.arange(1))  # an empty term needs a functional as well
             # mean over all rows = sum over blocks of (weight of the block / weight of all) * mean over the block
             share = float(points.weight.sum()) / weight_of(invariance, self.totals)
-            term = invariance_term(invariance, nonempty, self.norms, self.config, size, share)
+            term = self._invariance_term(invariance, nonempty, size, share)
             terms.append(term if points.size else Term(term.functional.take([]), term.loss, target=invariance.target))
         return terms
+
+    def _invariance_term(self, invariance: Invariance, points: Sample, size: float | None, share: float = 1.0) -> Term:
+        """Return the term nu * weight * mean_i sum_j loss(L_ij(f) / s; target / s) of an invariance at points.
+
+        The size s is computed if it is None; `share` is that of one of many blocks of points in the mean.
+        """
+        functionals = invariance(points.X)
+        times = 1.0 if invariance.once else multiplicity(functionals, points.weight)
+        size = size_of(invariance, functionals, self.norms, times) if size is None else size
+        loss = as_loss(invariance.loss, INVARIANCE, "The loss of an Invariance")
+        weight = self.config.nu * invariance.weight
+        return self.norms.invariance(functionals, loss, invariance.target, weight, times, size, share)
 
 
 def weight_of(invariance: Invariance, totals: Any) -> float:
@@ -297,25 +428,6 @@ def holds_at(invariance: Invariance, sample: Sample) -> Vector:
     """Return the mask of the points at which an invariance holds: all, the labeled, or the unlabeled ones."""
     every = np.ones(sample.size, dtype=bool)
     return every if invariance.on == "all" else sample.labeled == (invariance.on == "labeled")
-
-
-def invariance_term(
-    invariance: Invariance,
-    points: Sample,
-    norms: WeightNormalization,
-    config: ModelConfig,
-    size: float | None = None,
-    share: float = 1.0,
-) -> Term:
-    """Return the term nu * weight * mean_i sum_j loss(L_ij(f) / s; target / s) of an invariance at points.
-
-    For one of many blocks of points, the caller gives the `size` s and the `share` of the block in the mean.
-    """
-    functionals = invariance(points.X)
-    times = 1.0 if invariance.once else multiplicity(functionals, points.weight)
-    size = size_of(invariance, functionals, norms, times) if size is None else size
-    loss = as_loss(invariance.loss, INVARIANCE, "The loss of an Invariance")
-    return norms.invariance(functionals, loss, invariance.target, config.nu * invariance.weight, times, size, share)
 
 
 def size_of(invariance: Invariance, functionals: Functional, norms: WeightNormalization, times: Any) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -277,17 +277,24 @@ class FunctionalRegressor(BaseEstimator):
             )
         points = np.concatenate([to_numpy(part.atoms.points) for m in measurements for part in m.functional.parts])
         kernel = as_kernel(self.kernel, Tunable(each=True) if self.scale is None else self.scale, points)
-        variance = _prior_variance(informative, points)
+        # The prior variance of f explains the mean square of the targets, under a Gaussian kernel.
+        unit, ratios = Gaussian(median_scale(points) if len(unique_rows(points)[0]) > 1 else 1.0), []
+        tiny = np.finfo(float).tiny
+        for m in informative:
+            expected = float(np.mean(to_numpy(gram(unit, m.functional).diagonal())))
+            ratios.append(float(np.nanmean(m.targets**2)) / max(expected, tiny))
+        variance = max(*ratios, tiny)
         scaled = Multiple(Tunable(start=variance, low=1e-6 * variance, high=1e8 * variance), kernel)
-        trust: list[Any] = [1.0] * len(informative)
+        basis, trust = Constant() if self.fit_intercept else None, [1.0] * len(informative)
+        learned = [m for m in informative if m.noise is None]
         for _ in range(1 if all(m.squared for m in informative) else 3):  # iterative reweighting of outliers
-            tuned = Problem(
-                scaled,
-                [m.squared_term(factors) for m, factors in zip(informative, trust, strict=True)],
-                Constant() if self.fit_intercept else None,
-                approximation=self.approximation,
-            ).tune(self.criterion, amplitude=1.0, random_state=self.random_state, verbose=self.verbose)
-            noise, learned = {m: m.noise for m in measurements}, [m for m in informative if m.noise is None]
+            terms = [m.squared_term(factors) for m, factors in zip(informative, trust, strict=True)]
+            open_problem = Problem(scaled, terms, basis, approximation=self.approximation)
+            options = {"random_state": self.random_state, "verbose": self.verbose}
+            tuned, noise = (
+                open_problem.tune(self.criterion, amplitude=1.0, **options),
+                {m: m.noise for m in measurements},
+            )
             for m, term, factors in zip(informative, tuned.terms, trust, strict=True):
                 if m in learned:
                     noise[m] = float(np.sqrt(np.max(factors) / (2 * np.max(term.weight))))
@@ -373,13 +380,3 @@ class FunctionalRegressor(BaseEstimator):
             The derivatives; with `return_std` a pair of these and of their standard deviations.
         """
         return self.apply(Gradient(X), return_std)
-
-
-def _prior_variance(measurements: Sequence[Measurement], points: np.ndarray[Any, Any]) -> float:
-    """Return the variance of f that explains the mean square of the targets, under a Gaussian kernel."""
-    kernel = Gaussian(median_scale(points) if len(unique_rows(points)[0]) > 1 else 1.0)
-    ratios = []
-    for measurement in measurements:
-        expected = float(np.mean(to_numpy(gram(kernel, measurement.functional).diagonal())))
-        ratios.append(float(np.nanmean(measurement.targets**2)) / max(expected, np.finfo(float).tiny))
-    return max(*ratios, np.finfo(float).tiny)

@@ -23,9 +23,8 @@ decorrelated features are those of classical discriminants (Mahalanobis 1936).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -34,32 +33,16 @@ from sklearn.model_selection import KFold
 
 from rkhs import kernels
 from rkhs._backend.arrays import Array, Matrix, Vector, double, like, row_keys, take_rows, to_numpy, unique_rows
-from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._backend.sparse import SparseVectors
-from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.data import Sample
 from rkhs._estimators.folds import fold_values, rows_per_fold
-from rkhs._estimators.formulation import Formulation, ModelConfig, WeightNormalization
-from rkhs._estimators.options import quoted
-from rkhs._estimators.search import (
-    SCALES,
-    Candidate,
-    LeaveOneOutScorer,
-    Trial,
-    best_of,
-    leave_group_out,
-    leave_one_out,
-    paired_test,
-    row_losses,
-    search,
-    settings_of,
-    with_tunable_parameters,
-)
+from rkhs._estimators.formulation import Formulation, ModelConfig, WeightNormalization, quoted
+from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses, search
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import principal_directions
 from rkhs._learning.tuning import CRITERIA
 from rkhs._problem import Problem
-from rkhs.functionals import Evaluation, Gradient
+from rkhs.functionals import Gradient
 from rkhs.kernels import Kernel, Tunable, median_scale
 from rkhs.losses import Squared
 
@@ -77,9 +60,6 @@ AGOP = ("agop", "agop-diagonal")
 LEARNED = (*CRITERIA, "cv", *AGOP)  # names of rules that learn scales from labels
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the median distance
 COMPONENTS = (3, 10, 30)  # numbers of principal components to try
-FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
-FEW = 300  # labels by whose evidence kernels with learned scales are compared
-MANY = 400  # labels from which length scales are learned
 
 
 def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
@@ -106,9 +86,8 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
                 "features, as scale[X.columns].to_numpy()."
             )
         kernel = KERNELS[kernel](scale)
-    unresolved = any(isinstance(value, str) for value in kernel.parameters().values())
-    if not unresolved:
-        return kernel
+    if not any(isinstance(value, str) for value in kernel.parameters().values()):
+        return kernel  # no scale is open
     if isinstance(X, SparseVectors):
         return kernel.resolved(X[np.sort(np.unique(row_keys(X), return_index=True)[1])])
     return kernel.resolved(unique_rows(to_numpy(X))[0])
@@ -160,9 +139,60 @@ def formulate(config: ModelConfig, sample: Sample) -> Formulation:
         )
     if config.scale == "cv":
         return Formulation.at(config, sample, _cross_validated_kernel(config, sample))
-    open_kernel = KERNELS[config.kernel](Tunable(each=True))
-    problem = with_tunable_parameters(replace(config, approximation=None), sample, open_kernel, slopes=True)
-    return Formulation.at(config, sample, problem.tune(config.scale, verbose=config.verbose).kernel)
+    kernel = KERNELS[config.kernel](Tunable(each=True))
+    tuned = tuned_problem(replace(config, approximation=None), sample, kernel, True, criterion=config.scale)
+    return Formulation.at(config, sample, tuned.kernel)
+
+
+def tuned_problem(config: ModelConfig, sample: Sample, kernel: Kernel, slopes: bool = False, **options: Any) -> Any:
+    """Return the tuned problem of squared losses of all observations, with their weights and those of the kernel open.
+
+    The weight of slopes is open if the configuration does not give it, or with `slopes`.  All scales that are learned
+    from all rows are learned here, and those of the automatic search in `ScaleLearner.learned`.
+    """
+    terms = []
+    for term, _ in config.observed_terms(sample.unmerged()):
+        weight: Any = to_numpy(term.weights())[:, 0]
+        if not term.functional.order or slopes or config.gradient_weight is None:
+            weight = Tunable() * weight
+        terms.append(Term(term.functional, Squared(), term.observed_target, weight))
+    problem = Problem(kernel, terms, config.basis, approximation=config.approximation)
+    return problem.tune(**{"verbose": config.verbose, **options})
+
+
+def settings_of(config: ModelConfig, sample: Sample, tuned: Any) -> dict[str, Any]:
+    """Return the values of C, kernel, scale and the weights of slopes (n,) that correspond to a tuned problem.
+
+    C and the weights of slopes are those for a kernel of variance one.
+    """
+    kernel = tuned.kernel
+    variance = WeightNormalization.at(kernel, sample.X, sample.weight).variance
+    settings = {"C": config.C, "kernel": kernel, "scale": getattr(kernel, "scale", 1.0)}
+    for k, term in enumerate(tuned.terms):
+        factor = tuned.tuning.parameters.get(f"terms[{k}].weight")
+        if factor is not None and term.functional.order:
+            settings["gradient_weight"] = factor * variance * config.slope_weights(sample)
+        elif factor is not None:
+            settings["C"] = factor * variance * config.C
+    return settings
+
+
+@dataclass(frozen=True, eq=False)
+class EvidenceScorer:
+    """Scores kernels by the logarithm of the evidence minus the number of learned settings (Akaike's criterion).
+
+    The loss of all observations is replaced by the squared one; C and the weights of slopes are learned.
+    """
+
+    config: ModelConfig
+    sample: Sample
+    options: Mapping[str, Any]  # of `Problem.tune`
+
+    def __call__(self, kernel: Kernel) -> list[Candidate]:
+        tuned = tuned_problem(self.config, self.sample, kernel, **self.options)
+        score = tuned.tuning.value - len(tuned.tuning.parameters)  # log evidence - q: minus half of Akaike's criterion
+        params = {**settings_of(self.config, self.sample, tuned), "nu": 0.0, "invariance": None}
+        return [Candidate(params, -score, np.array([score]), tuned.tuning.status, problem=tuned)]
 
 
 def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
@@ -174,7 +204,7 @@ def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
         return config
     is_open = isinstance(config.scale, str) and config.scale in ("median", "evidence")
     kernel = as_kernel(config.kernel, Tunable(each=True) if is_open else config.scale, sample.X)
-    tuned = with_tunable_parameters(replace(config, approximation=None), sample, kernel).tune(verbose=config.verbose)
+    tuned = tuned_problem(replace(config, approximation=None), sample, kernel)
     return replace(config, learns_noise=False, **settings_of(config, sample, tuned))
 
 
@@ -273,106 +303,6 @@ def decorrelating(X: Matrix) -> Matrix:
     return np.asarray((U / np.sqrt(variances + least)) @ U.T)
 
 
-@dataclass(frozen=True, eq=False)
-class ScaleLearner:
-    """Learns a length scale for each feature by evidence, and accepts it if it predicts unseen labels better.
-
-    The prior shrinks the logarithms of the scales towards their mean (theory, section 9).  Since the scales depend on
-    all labels, leave-one-out errors would be optimistic.  Scales are therefore scored in three folds: the labels of
-    each fold are predicted with scales learned from the other two, and the errors are compared label by label with
-    those of the best candidate without learned scales.  Of several kernels for values only the one with the largest
-    evidence is scored; classes are no values with noise, and the evidence of their labels would not compare kernels.
-    The points X (l, n) are those of the labels.
-    """
-
-    scorer: LeaveOneOutScorer
-    X: Matrix
-
-    def candidate(self, starts: Sequence[Candidate], base: Candidate) -> Candidate | None:
-        """Return the best candidate with scales learned from one of the starts, if it beats `base`; else None."""
-        every, regression = np.arange(len(self.X)), self.scorer.targets.classes is None
-        learned = map_in_threads(lambda first: self.learned(first, every, FEW if regression else MANY), starts)
-        found = list(zip(learned, starts, strict=True))
-        if regression:
-            _, first = best = max(found, key=lambda pair: pair[0][0])
-            found = [best if len(every) <= FEW else (self.learned(first, every), first)]
-        scored = [self._scored(first, scale, base) for (evidence, scale), first in found if evidence > -inf]
-        return min((one for one in scored if one is not None), key=lambda one: one.loss, default=None)
-
-    def _scored(self, first: Candidate, scale: tuple[float, ...], base: Candidate) -> Candidate | None:
-        """Return the candidate with these scales, learned from a start, if it beats `base`; else None."""
-        targets, kernels, name = self.scorer.targets, self.scorer.kernels, first.params["kernel"]
-        C, values = self._best(name, scale, np.arange(len(self.X)))
-        folds = list(self.folds())
-        baseline = np.zeros_like(targets.target)
-        K = kernels(base.params["kernel"], base.params["scale"])(self.X)
-        for group, _ in folds:
-            baseline[group] = leave_group_out(K, targets, base.params["C"], group)
-        before = targets.squares(baseline)
-        if not paired_test(before, targets.squares(values), targets.weight):
-            return None  # not even with scales that have seen the labels
-
-        def predicted(fold: tuple[Vector, Vector]) -> Matrix | None:
-            """Return the predictions for the labels of a fold, None if the other labels determine no scales."""
-            evidence, scale = self.learned(first, fold[1])
-            if evidence == -inf:
-                return None
-            return leave_group_out(kernels(name, scale)(self.X), targets, self._best(name, scale, fold[1])[0], fold[0])
-
-        predictions = baseline.copy()
-        for (group, _), values_of_fold in zip(folds, map_in_threads(predicted, folds), strict=True):
-            if values_of_fold is None:
-                return None
-            predictions[group] = values_of_fold
-            if targets.loss(predictions) > targets.loss(baseline):  # already worse after these folds
-                return None
-        if not paired_test(before, targets.squares(predictions), targets.weight):
-            return None
-        return self.scorer.scored(Trial(name, scale, SCALES), C, predictions)
-
-    def learned(self, first: Candidate, rows: Vector, most: int = MANY) -> tuple[float, tuple[float, ...]]:
-        """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
-
-        It is minus infinity if the labels determine no scales.  At most `most` labels are used.
-        """
-        subset, X = self.scorer.targets.take(rows), self.X[rows]
-        if len(unique_rows(X)[0]) < 2:
-            return -inf, ()
-        spread = deviations(X)
-        start = float(np.exp(np.mean(np.log(np.asarray(first.params["scale"]) / spread))))
-        kernel = self.scorer.kernels(first.params["kernel"], Tunable(start=start, each=True))
-        weight = Tunable(start=first.params["C"]) * subset.weight
-        problem = Problem(kernel, [Term(Evaluation(X / spread), Squared(), subset.target, weight)], Constant())
-        iterations = 100 if subset.classes is None else 30  # targets without noise need more than classes do
-        most = min(most, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
-        with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
-            tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
-        evidence = float(tuned.tuning.value)
-        return evidence if np.isfinite(evidence) else -inf, tuple((spread * tuned.kernel.scale).tolist())
-
-    def folds(self) -> Iterator[tuple[Vector, Vector]]:
-        """Yield the test and training indices of three folds, which depend neither on the order of rows nor on units.
-
-        The folds are stratified: each has its share of every class.
-        """
-        order, classes = np.lexsort(self.X.T), self.scorer.targets.classes
-        codes = np.zeros(len(order), int) if classes is None else classes[order]
-        shuffled = np.random.default_rng(0).permutation(len(order))
-        shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
-        fold = np.empty(len(order), int)
-        fold[order[shuffled]] = np.arange(len(order)) % 3
-        for k in range(3):
-            yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-
-    def _best(self, kernel: Any, scale: Any, rows: Vector) -> tuple[float, Matrix]:
-        """Return the C with the smallest leave-one-out error on these rows, and its predictions."""
-        subset, Cs = self.scorer.targets.take(rows), self.scorer.Cs
-        K = self.scorer.kernels(kernel, scale)(self.X[rows])
-        predictions = list(leave_one_out(K, subset.target, subset.weight, Cs))
-        best = int(np.argmin([subset.loss(values) for values in predictions]))
-        return Cs[best], predictions[best]
-
-
 def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:
     """Return the matrix T (n, n) of a kernel k(Tx, Ty), learned from the gradients of f.
 
@@ -398,32 +328,37 @@ def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:
     points = take_rows(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # enough for a mean
     spread = deviations(double(sample.X))
 
-    def fitted(T: Matrix) -> tuple[Any, Vector]:
-        """Return f, learned with the metric T, and the losses of the held-out labels."""
+    def score(T: Matrix) -> list[Candidate]:
+        """Return the candidate of the metric T, with its f and the losses of the held-out labels."""
         problem, _ = Formulation.at(config, training, _kernel_in_metric(config, training, T)).problem(training)
         f = problem.solve(config.options.method, tol=config.tol, verbose=config.verbose).function
-        values = to_numpy(f(held_out.X)).reshape(target.shape)
-        return f, weight * row_losses(term.loss, values, target)
+        losses = weight * row_losses(term.loss, to_numpy(f(held_out.X)).reshape(target.shape), target)
+        return [Candidate({"metric": T}, float(losses.mean()), -losses.mean(keepdims=True), values=(f, losses))]
 
-    best = np.diag(1 / spread)
-    f, before = fitted(best)
-    for _ in range(6):
-        slopes = double(Gradient(points)(f))  # (t, n), or (t, n, outputs)
-        along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
-        G = along.T @ along / len(slopes)  # mean of (grad f)(grad f)', in units of `spread`
-        size = np.mean(np.diag(G))  # normalizes the diagonal of T'T, in units of `spread`, to the mean one
-        if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, however small its slopes are
-            T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
-        else:
-            values, axes = np.linalg.eigh(G)
-            T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread  # G^(1/2)
-        if not np.all(np.isfinite(T)):
-            break
-        f, after = fitted(T)
-        if not paired_test(before, after, least=0.0, signs=True):
-            break
-        best, before = T, after
-    return best
+    def improved(found: list[Candidate]) -> bool:
+        before, after = found[-2:]
+        return paired_test(before.values[1], after.values[1], least=0.0, signs=True)
+
+    def candidates(found: list[Candidate]) -> Iterator[list[Matrix]]:
+        yield [np.diag(1 / spread)]
+        for _ in range(6):
+            slopes = double(Gradient(points)(found[-1].values[0]))  # (t, n), or (t, n, outputs)
+            along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
+            G = along.T @ along / len(slopes)  # mean of (grad f)(grad f)', in units of `spread`
+            size = np.mean(np.diag(G))  # normalizes the diagonal of T'T, in units of `spread`, to the mean one
+            if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, whatever its slopes are
+                T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
+            else:
+                values, axes = np.linalg.eigh(G)
+                T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread  # G^(1/2)
+            if not np.all(np.isfinite(T)):
+                return
+            yield [T]
+            if not improved(found):
+                return
+
+    found, _ = search(candidates, score)
+    return found[-1 if len(found) == 1 or improved(found) else -2].params["metric"]
 
 
 def _kernel_in_metric(config: ModelConfig, sample: Sample, T: Matrix) -> Kernel:

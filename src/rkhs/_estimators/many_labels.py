@@ -28,7 +28,8 @@ from rkhs._backend.arrays import Matrix, Vector, to_numpy
 from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.length_scales import NormalizedKernels, deviations
-from rkhs._estimators.search import SCALES, Candidate, ScoringTargets, search, tuning_of
+from rkhs._estimators.search import Candidate, search
+from rkhs._estimators.selection import SCALES, ScoringTargets
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
@@ -152,7 +153,8 @@ class EvidenceLearner:
             tuned = Problem(kernel, [term], Constant()).tune(
                 starts=1, functionals=SAMPLE, iterations=100 if C is None else 40
             )
-        C = tuning_of(tuned).parameters["terms[0].weight"]
+        assert tuned.tuning is not None
+        C = tuned.tuning.parameters["terms[0].weight"]
         variance = self.kernels.variance(tuned.kernel)
         return Proposal(self.kernels(tuned.kernel, 1.0), 1.0, C * variance, SCALES), tuned.kernel, C
 

@@ -1,9 +1,17 @@
-"""The base of estimators that learn one function from one term of observations, such as counts or comparisons.
+"""Estimators that learn one function from one term of observations: counts, comparisons and ordered classes.
 
 An observation is a functional of f with a loss, a target and a weight; it refers to one training point (a count, the
 position of a class relative to a threshold) or to two of them (a comparison).  C and the length scale can be chosen by
 folds of the training points: a fold leaves out every observation that refers to one of its points, and is scored on
 the observations that refer to its points only.
+
+*Order.*  A comparison of two points is a functional f(x_i) - f(x_j).  Targets that can be ordered, and survival times
+that may be censored, are comparisons of all pairs of rows whose order is known.  Their number grows with the square of
+the number of rows; sorting counts them, and a random subset of them is drawn without listing them (`Order`).
+
+Ordered classes have one function and a threshold between neighboring classes.  A point has one more coordinate for each
+threshold, which the kernel ignores and which multiplies the threshold: the functional f(x) - b_k is the value of
+F(x, e) = f(x) + sum_k e_k b_k at e = -e_k, and the thresholds are an unpenalized basis.
 """
 
 from __future__ import annotations
@@ -11,40 +19,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import inf
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from scipy.special import log_expit
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
 from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils.validation import validate_data
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
-from rkhs._estimators.base import (
-    BaseKernelEstimator,
-    accepted_formats,
-    array_kind,
-    as_input_type,
-    check_finite,
-    dense,
-    documented_by,
-    transactional,
-)
-from rkhs._estimators.data import Sample, as_weights
-from rkhs._estimators.formulation import WeightNormalization
+from rkhs._estimators import base
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, transactional
+from rkhs._estimators.data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes
+from rkhs._estimators.folds import rows_per_fold
+from rkhs._estimators.formulation import WeightNormalization, as_loss, check_number
 from rkhs._estimators.length_scales import SCALED, as_kernel, deviations, scaled_kernels
-from rkhs._estimators.options import check_number
+from rkhs._estimators.quantile_regressor import Offsets
 from rkhs._estimators.regressor import InvariantRegressor
 from rkhs._estimators.search import Candidate, best_of, row_losses, search
+from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._spaces import Landmarks
 from rkhs._warnings import warn
-from rkhs.functionals import Evaluation, Functional
-from rkhs.kernels import Kernel
-from rkhs.losses import Loss, Poisson
+from rkhs.functionals import Difference, Evaluation, Functional
+from rkhs.kernels import Kernel, LinearTransform
+from rkhs.losses import Logistic, Loss, Poisson
 
 MOST_EXACT_OBSERVATIONS = 5_000  # of single points, up to which f is learned without landmarks: 0.2 GB
 FUNCTIONS = 1_000  # landmarks for more of them, and if several observations refer to each point
@@ -99,34 +104,27 @@ class ObservationSet:
         size = len(self.X) if self.classes is None else int(np.bincount(self.classes).min())
         count = max(2, min(5, size, len(self.X)))
         splitter: Any = KFold if self.classes is None or size < 2 else StratifiedKFold
-        fold = np.zeros(len(self.X), dtype=int)
-        split = splitter(count, shuffle=True, random_state=0).split(self.X, self.classes)
-        for k, (_, test) in enumerate(split):
-            fold[test] = k
-        return fold
+        single = np.ones(len(self.X), dtype=int)
+        return rows_per_fold(splitter(count, shuffle=True, random_state=0), single, self.classes).argmax(axis=1)
 
     def scored(self, kernel: Kernel, Cs: Sequence[float], approximation: Landmarks | None) -> list[Candidate]:
         """Return a candidate for each C, with the mean loss of observations in folds that were left out."""
         fold = self.folds()[self.rows]  # (N, 1) or (N, 2)
         count = int(fold.max()) + 1
-        problem, _ = self.problem(kernel, 1.0, approximation)
         left_out = [np.any(fold == k, axis=1) for k in range(count)]
-        solutions = problem.grid({0: Cs}, held_out={0: left_out}, tol=GRID_TOL)
+        solutions = self.problem(kernel, 1.0, approximation)[0].grid({0: Cs}, held_out={0: left_out}, tol=GRID_TOL)
         losses, weights = np.zeros(len(Cs)), np.zeros(len(Cs))
-        for k in range(count):
+        for (c, k), solution in np.ndenumerate(solutions):
             scored = np.flatnonzero(np.all(fold == k, axis=1))
-            L, target, weight = self.functional.take(scored), self.target[scored], self.weight[scored]
-            for c in range(len(Cs) if len(scored) else 0):
-                if solutions[c, k].status == CONVERGED:
-                    losses[c] += weight @ row_losses(self.loss, to_numpy(L(solutions[c, k].function)), target)
-                    weights[c] += weight.sum()
+            if len(scored) and solution.status == CONVERGED:
+                values = to_numpy(self.functional.take(scored)(solution.function))
+                losses[c] += self.weight[scored] @ row_losses(self.loss, values, self.target[scored])
+                weights[c] += self.weight[scored].sum()
         complete = weights >= (1 - 1e-9) * weights.max()  # candidates are compared on the same observations
         with np.errstate(invalid="ignore", divide="ignore"):
             means = np.nan_to_num(np.where(complete, losses / weights, inf), nan=inf)
-        return [
-            Candidate({"kernel": kernel, "C": C}, float(loss), np.array([-loss]))
-            for C, loss in zip(Cs, means, strict=True)
-        ]
+        pairs = zip(Cs, means, strict=True)
+        return [Candidate({"kernel": kernel, "C": C}, float(loss), np.array([-loss])) for C, loss in pairs]
 
 
 @dataclass(eq=False, repr=False)
@@ -138,31 +136,24 @@ class ObservationEstimator(BaseKernelEstimator):
     scale: Any = "median"
     C: Any = 1.0
     approximation: Any = None
-    tol: float = 1e-4
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.array_api_support = False
         return tags
 
-    def _landmark_count(self) -> int | None:
-        """Return the number of landmarks that the user asks for; None for the default."""
-        if self.approximation is None:
-            return None
-        if not isinstance(self.approximation, Landmarks) or isinstance(self.approximation.functionals, Functional):
-            raise ValueError(
-                f"approximation of {type(self).__name__} must be None or rkhs.Landmarks(p) with a number p, got "
-                f"{self.approximation!r}."
-            )
-        return int(self.approximation.functionals)
-
     def _fit_observations(self, observe: Callable[[Vector], ObservationSet], count: int) -> None:
         """Choose C and the length scale if the parameters ask for it, and solve the problem.
 
         `observe` returns the observations of some of the `count` points, given by their indices.
         """
-        most, data = self._landmark_count(), observe(np.arange(count))
+        stated, data = self.approximation, observe(np.arange(count))
+        if stated is not None and not isinstance(getattr(stated, "functionals", None), int | np.integer):
+            raise ValueError(
+                f"approximation of {type(self).__name__} must be None or rkhs.Landmarks(p) with a number p, got "
+                f"{stated!r}."
+            )
+        most = None if stated is None else int(stated.functionals)
         kernel, C = self._chosen(observe, data)
         landmarks = data.landmarks(most)
         if most is None and landmarks is not None and len(data.points) > FUNCTIONS:
@@ -177,11 +168,13 @@ class ObservationEstimator(BaseKernelEstimator):
     def _chosen(self, observe: Callable[[Vector], ObservationSet], data: ObservationSet) -> tuple[Kernel, float]:
         """Return the kernel and C; those of the smallest held-out loss for the names "cv"."""
         X = data.X
-        Cs = list(GRID) if _is_cv(self.C) else [check_number(self.C, 'C (unless it is "cv")')]
-        if _is_cv(self.scale) and not isinstance(self.kernel, Kernel):
+        by_folds = [isinstance(value, str) and value == "cv" for value in (self.C, self.scale)]
+        Cs = list(GRID) if by_folds[0] else [check_number(self.C, 'C (unless it is "cv")')]
+        if by_folds[1] and not isinstance(self.kernel, Kernel):
             if self.kernel not in SCALED:
-                named = ", ".join(SCALED)
-                raise ValueError(f'scale="cv" needs one of the kernels {named}, got kernel={self.kernel!r}.')
+                raise ValueError(
+                    f'scale="cv" needs one of the kernels {", ".join(SCALED)}, got kernel={self.kernel!r}.'
+                )
             kernels = [kernel for _, kernel in sorted(scaled_kernels(self.kernel, X), key=lambda pair: pair[0])]
         else:
             kernels = [as_kernel(self.kernel, self.scale, X)]
@@ -217,20 +210,16 @@ class ObservationEstimator(BaseKernelEstimator):
 
     def _points_without_targets(self, X: Any) -> Matrix:
         """Validate X, and return the points as a float64 copy."""
-        X, accepted = accepted_formats(X)
+        X, accepted = base.accepted_formats(X)
         X = validate_data(self, X, ensure_min_samples=2, **accepted)
-        self._kind = array_kind(X)
-        return np.array(to_numpy(dense(X)), dtype=np.float64)
+        self._kind = base.array_kind(X)
+        return np.array(to_numpy(base.dense(X)), dtype=np.float64)
 
     def _utilities(self, X: Any, method: str) -> tuple[Vector, Array]:
         """Return the values of f at the rows of X in NumPy, and the validated X."""
         validated = self._validated_input(X, method)
-        points = double(dense(validated))
-        return to_numpy(check_finite(Evaluation(points)(self.function_))), validated
-
-
-def _is_cv(value: Any) -> bool:
-    return isinstance(value, str) and value == "cv"
+        points = double(base.dense(validated))
+        return to_numpy(base.check_finite(Evaluation(points)(self.function_))), validated
 
 
 @documented_by(InvariantRegressor)
@@ -319,16 +308,8 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
 
         def observe(rows: Any) -> ObservationSet:
             some = sample.take(rows)
-            return ObservationSet(
-                X=some.X,
-                points=some.X,
-                functional=Evaluation(some.X),
-                loss=Poisson(),
-                target=some.y,
-                weight=some.weight,
-                rows=np.arange(some.size)[:, None],
-                basis=Constant(),
-            )
+            L, index = Evaluation(some.X), np.arange(some.size)[:, None]
+            return ObservationSet(some.X, some.X, L, Poisson(), some.y, some.weight, index, Constant())
 
         self._fit_observations(observe, sample.size)
         return self
@@ -369,3 +350,577 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
         rates = self.predict(X)
         weight = None if sample_weight is None else as_weights(sample_weight, rates)
         return float(d2_tweedie_score(y, rates, sample_weight=weight, power=1))
+
+
+BLOCK = 1000  # rows that are compared with each other at a time
+LOSSES = ("logistic", "hinge", "squared_hinge")
+HALVINGS = 100  # of an interval that contains all boundaries, so that neighboring floats are left
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """A partial order of rows: the row at position k comes before those at the positions 0 .. below[k] - 1.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (t,)
+        The index of the row at each position.
+    below : ndarray of int of shape (t,)
+        The number of positions that are below each position.
+    """
+
+    rows: Vector
+    below: Vector
+
+    @classmethod
+    def of_targets(cls, y: Vector) -> Order:
+        """Return the order in which a row is above all rows with a smaller target."""
+        rows = np.argsort(y, kind="stable")
+        return cls(rows, np.searchsorted(y[rows], y[rows], side="left"))
+
+    @classmethod
+    def of_survival(cls, event: Vector, time: Vector) -> Order:
+        """Return the order in which a row with an event is above all rows that are known to survive it."""
+        rows = np.lexsort((event, -time))  # later times first, and at equal times the censored ones
+        longer = np.searchsorted(-time[rows], -time[rows], side="left")
+        censored = np.concatenate([[0], np.cumsum(~event[rows])])
+        until = np.searchsorted(-time[rows], -time[rows], side="right")
+        return cls(rows, np.where(event[rows], longer + censored[until] - censored[longer], 0))
+
+    @property
+    def count(self) -> int:
+        """The number of pairs whose order is known."""
+        return int(self.below.sum())
+
+    def take(self, rows: Vector) -> Order:
+        """Return the order of some of the rows, with their positions among these as indices."""
+        index = np.full(len(self.rows), -1)
+        index[rows] = np.arange(len(rows))
+        kept = index[self.rows] >= 0
+        before = np.concatenate([[0], np.cumsum(kept)])
+        return Order(index[self.rows[kept]], before[self.below[kept]])
+
+    def pairs(self, most: int) -> Matrix:
+        """Return pairs (upper, lower) of rows: all of them, or for each upper row at most `most` that are drawn."""
+        if self.count <= most * len(self.rows):
+            upper = np.repeat(np.arange(len(self.rows)), self.below)
+            lower = np.arange(self.count) - np.repeat(np.cumsum(self.below) - self.below, self.below)
+        else:
+            random = np.random.default_rng(0)
+            upper = np.repeat(np.flatnonzero(self.below), most)
+            lower = random.integers(0, self.below[upper])
+            upper, lower = unique_rows(np.column_stack([upper, lower]))[0].T
+        return np.column_stack([self.rows[upper], self.rows[lower]])
+
+    def concordance(self, values: Vector) -> float:
+        """Return the share of pairs whose values have the same order; equal values count one half.
+
+        Positions are split into blocks.  The values of all whole blocks below a row are sorted, so that bisection
+        counts the smaller ones; those of the last block are compared one by one.
+        """
+        values, full = values[self.rows], self.below // BLOCK
+        prefix, found = np.zeros(0), 0.0
+        for block in range(int(full.max(initial=0)) + 1):
+            start = block * BLOCK
+            members = np.flatnonzero((full == block) & (self.below > 0))
+            for part in np.split(members, range(BLOCK, len(members), BLOCK)):
+                row, last = values[part], values[start : start + BLOCK]
+                found += float(sum(np.searchsorted(prefix, row, side).sum() for side in ("left", "right"))) / 2
+                inside = np.arange(len(last)) < (self.below[part] - start)[:, None]
+                found += float(np.sum(np.sign(row[:, None] - last) + 1, where=inside)) / 2
+            prefix = np.sort(np.concatenate([prefix, values[start : start + BLOCK]]))
+        return found / self.count if self.count else float("nan")
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class ComparisonEstimator(ObservationEstimator):
+    """The base of estimators that learn from pairs of rows, the first of which has the larger value of f."""
+
+    loss: Any = "logistic"
+    pairs_per_row: int = 10
+
+    def predict(self, X: Any) -> Array:
+        """Predict f at the rows of X: utilities, or risks, which are larger for earlier events.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The values of f, which are known up to a constant.
+        """
+        values, validated = self._utilities(X, "predict")
+        return as_input_type(values, validated)
+
+    def _fit_pairs(self, X: Matrix, given: Order | Matrix) -> None:
+        """Fit to given pairs, each of the weight C, or to those of an order, which have it together for each row."""
+        most = self.pairs_per_row
+        if isinstance(given, Order) and (not isinstance(most, Integral) or most < 1):
+            raise ValueError(f"pairs_per_row must be a positive integer, got {most!r}.")
+
+        def observe(rows: Vector) -> ObservationSet:
+            if isinstance(given, Order):
+                pairs = given.take(rows).pairs(int(most))
+                weight = len(rows) / max(len(pairs), 1)
+            else:
+                index = np.full(len(X), -1)
+                index[rows] = np.arange(len(rows))
+                pairs, weight = index[given], 1.0
+                pairs = pairs[np.all(pairs >= 0, axis=1)]
+            some, ones, loss = X[rows], np.ones(len(pairs)), as_loss(self.loss, LOSSES, "loss")
+            functional = Difference(some[pairs[:, 0]], some[pairs[:, 1]])
+            return ObservationSet(some, some, functional, loss, ones, weight * ones, pairs, None)
+
+        self._fit_observations(observe, len(X))
+        self.n_pairs_ = self.problem_.terms[0].size
+
+
+@documented_by(KernelPoissonRegressor)
+class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
+    """Learns utilities from comparisons: pairs of rows of which the first is preferred, or targets to rank by.
+
+    It minimizes
+
+        1/2 |f|^2 + C sum_(i, j) loss(f(x_i) - f(x_j); 1)
+
+    over pairs in which row i is preferred to row j; f(x) is the utility of x, which is known up to a constant.  With
+    the logistic loss row i is preferred with probability 1 / (1 + exp(f(x_j) - f(x_i))) (Bradley and Terry).  With
+    targets y instead of pairs all rows with different targets are compared, as in the ranking SVM; these pairs together
+    have the weight C for each row.
+
+    Parameters
+    ----------
+    kernel, scale : object
+        As in `KernelPoissonRegressor`.
+    loss : str or Loss, default="logistic"
+        "logistic", "hinge", "squared_hinge", or a loss object of classification.
+    C : float or "cv", default=1.0
+        Weight of the loss of each pair, or with targets of all pairs of a row; "cv" chooses a power of ten between
+        0.001 and 1000 by the loss of pairs of held-out points in five folds.
+    pairs_per_row : int, default=10
+        With targets, the number of lower rows that each row is compared with, which are drawn at random with a fixed
+        seed.  All pairs are used if there are at most that many per row on average.
+    approximation : Landmarks or None, default=None
+        With `rkhs.Landmarks(p)` f is a combination of the kernel at p rows.  Up to 1,000 rows all are used by default,
+        which is exact, and 1,000 of more, with a warning.
+    tol, verbose : object
+        As in `KernelPoissonRegressor`.
+
+    Attributes
+    ----------
+    function_ : Function
+        The utility.
+    C_ : object
+        As in `KernelPoissonRegressor`.
+    n_pairs_ : int
+        The number of pairs that f was learned from.
+    solution_, problem_, n_features_in_, feature_names_in_ : object
+        As in `KernelPoissonRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (60, 2))
+    >>> utility = -np.sum(X**2, axis=1)  # the origin is best
+    >>> pairs = rng.integers(0, 60, (200, 2))
+    >>> wrong = utility[pairs[:, 0]] < utility[pairs[:, 1]]
+    >>> pairs[wrong] = pairs[wrong, ::-1]
+    >>> model = rkhs.PreferenceRegressor(C=10.0).fit(X, pairs=pairs[pairs[:, 0] != pairs[:, 1]])
+    >>> bool(model.score(X, utility) > 0.95)
+    True
+    """
+
+    @transactional
+    def fit(self, X: Any, y: Any = None, pairs: Any = None) -> PreferenceRegressor:
+        """Learn utilities from pairs of rows, or from targets of the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,), optional
+            Targets; rows with larger ones are preferred.
+        pairs : array-like of int of shape (m, 2), optional
+            Pairs of indices of rows, the first of which is preferred; instead of y.
+
+        Returns
+        -------
+        PreferenceRegressor
+            The fitted estimator.
+        """
+        if (y is None) == (pairs is None):
+            raise ValueError(
+                "PreferenceRegressor requires y to be passed, but the target y is None: pass y, or pairs."
+                if y is None
+                else "y and pairs are mutually exclusive: pass one of them."
+            )
+        if pairs is None:
+            points, y = self._checked_points(X, y)
+            order = Order.of_targets(y.astype(np.float64))
+            if not order.count:
+                raise ValueError("PreferenceRegressor needs rows with different targets; all y are equal.")
+            self._fit_pairs(points, order)
+        else:
+            points = self._points_without_targets(X)
+            self._fit_pairs(points, checked_pairs(pairs, len(points)))
+        return self
+
+    def score(self, X: Any, y: Any = None, pairs: Any = None) -> float:
+        """Return the share of pairs that the utilities put in the right order.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,), optional
+            Their targets; all rows with different targets are compared.
+        pairs : array-like of int of shape (m, 2), optional
+            Pairs of indices of rows, the first of which is preferred; instead of y.
+
+        Returns
+        -------
+        float
+            Between 0 and 1; equal utilities count one half.
+        """
+        if (y is None) == (pairs is None):
+            raise ValueError("Pass either y or pairs to PreferenceRegressor.score.")
+        values, _ = self._utilities(X, "score")
+        if pairs is None:
+            target = column_or_1d(as_numpy(y), warn=True)
+            target = check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
+            check_consistent_length(values, target)
+            return Order.of_targets(target).concordance(values)
+        rows = checked_pairs(pairs, len(values))
+        return float(np.mean((np.sign(values[rows[:, 0]] - values[rows[:, 1]]) + 1) / 2))
+
+
+@documented_by(PreferenceRegressor)
+class SurvivalRanker(ComparisonEstimator):
+    """Learns risks from survival times with right censoring, by comparisons as in the survival SVM.
+
+    It minimizes
+
+        1/2 |f|^2 + C t mean_(i, j) loss(f(x_i) - f(x_j); 1)
+
+    over the pairs in which row i had its event before row j did, or was last observed without it; t is the number of
+    rows.  f(x) is a risk: rows with larger values are expected to have the event earlier.
+
+    Parameters
+    ----------
+    kernel, scale, loss, C, pairs_per_row, approximation, tol, verbose : object
+        As in `PreferenceRegressor`.
+
+    Attributes
+    ----------
+    function_ : Function
+        The risk.
+    C_, n_pairs_, solution_, problem_, n_features_in_, feature_names_in_ : object
+        As in `PreferenceRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 2))
+    >>> death, end = rng.exponential(np.exp(-2 * X[:, 0])), rng.exponential(2.0, 200)
+    >>> y = np.column_stack([death <= end, np.minimum(death, end)])  # event, time
+    >>> model = rkhs.SurvivalRanker().fit(X, y)
+    >>> bool(model.score(X, y) > 0.75)
+    True
+    """
+
+    @transactional
+    def fit(self, X: Any, y: Any) -> SurvivalRanker:
+        """Learn risks from points and survival times.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : structured array of shape (t,), or array-like of shape (t, 2) or (t,)
+            Whether the event was observed (a field or column of booleans), and the time of the event or of the last
+            observation; or only times, if all events were observed.
+
+        Returns
+        -------
+        SurvivalRanker
+            The fitted estimator.
+        """
+        points = self._points_without_targets(X)
+        event, time = checked_survival(y)
+        check_consistent_length(points, time)
+        order = Order.of_survival(event, time)
+        if not order.count:
+            raise ValueError("SurvivalRanker needs an event before the time of another row; no pair can be compared.")
+        self._fit_pairs(points, order)
+        return self
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the concordance index: the share of comparable pairs that the risks put in the right order.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : structured array of shape (t,), or array-like of shape (t, 2) or (t,)
+            As in `fit`.
+
+        Returns
+        -------
+        float
+            Between 0 and 1; equal risks count one half.
+        """
+        values, _ = self._utilities(X, "score")
+        event, time = checked_survival(y)
+        check_consistent_length(values, time)
+        return Order.of_survival(event, time).concordance(values)
+
+
+def checked_pairs(pairs: Any, rows: int) -> Matrix:
+    """Return pairs of indices (m, 2) after validation."""
+    index = np.asarray(as_numpy(pairs))
+    if index.ndim != 2 or index.shape[1] != 2 or len(index) == 0 or index.dtype.kind not in "iu":
+        raise ValueError(
+            f"pairs must be integers of shape (m, 2) with m > 0, got shape {index.shape} and type {index.dtype}."
+        )
+    if index.min() < 0 or index.max() >= rows:
+        raise ValueError(f"pairs refer to rows of X from 0 to {rows - 1}, got {index.min()} to {index.max()}.")
+    if np.any(index[:, 0] == index[:, 1]):
+        raise ValueError(f"Pair {int(np.argmax(index[:, 0] == index[:, 1]))} compares a row with itself: drop it.")
+    return index.astype(np.intp)
+
+
+def checked_survival(y: Any) -> tuple[Vector, Vector]:
+    """Return the events (t,) as booleans and the times (t,) from a structured array or two columns."""
+    if y is None:
+        raise ValueError("SurvivalRanker requires y to be passed, but the target y is None.")
+    table = np.asarray(as_numpy(y))
+    if table.dtype.names is not None:
+        kinds = [table.dtype[name].kind for name in table.dtype.names]
+        if len(kinds) != 2 or kinds.count("b") != 1:
+            raise ValueError(
+                f"A structured y needs a field of booleans, the events, and a field of times, got {table.dtype}."
+            )
+        flag = kinds.index("b")
+        event, time = table[table.dtype.names[flag]], table[table.dtype.names[1 - flag]].astype(np.float64)
+    else:
+        table = check_array(table, dtype=np.float64, ensure_2d=False, input_name="y")
+        if table.ndim == 1 or table.shape[1] == 1:
+            time = column_or_1d(table, warn=True)
+            return np.ones(len(time), dtype=bool), time
+        if table.shape[1] != 2 or not np.all(np.isin(table[:, 0], (0, 1))):
+            raise ValueError(
+                "y must have two columns, whether the event was observed (1 or 0) and the time, or be a structured "
+                f"array; got shape {table.shape}."
+            )
+        event, time = table[:, 0] == 1, table[:, 1]
+    if not np.all(np.isfinite(time)):
+        raise ValueError("The times in y must be finite.")
+    return np.asarray(event, dtype=bool), time
+
+
+def _has_probabilities(model: OrdinalClassifier) -> bool:
+    if model.loss != "logistic" and not isinstance(model.loss, Logistic):
+        raise AttributeError(f'predict_proba needs loss="logistic", got {model.loss!r}.')
+    return True
+
+
+@documented_by(PreferenceRegressor)
+@dataclass(eq=False, repr=False, kw_only=True)
+class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
+    """Classifier for ordered classes, such as grades: one function and a threshold between neighboring classes.
+
+    It minimizes
+
+        1/2 |f|^2 + C sum_i sum_k loss(f(x_i) - b_k; +1 if y_i is above the k-th class, else -1)
+
+    over f and unpenalized thresholds b_1 <= b_2 <= .. (all-threshold loss, Rennie and Srebro 2005).  The predicted
+    class is the most probable one with the logistic loss, otherwise the one whose thresholds enclose f(x).  A class
+    that is two thresholds away costs two losses, so the classifier aims at a small absolute difference of classes.
+
+    Parameters
+    ----------
+    kernel, scale, loss : object
+        As in `PreferenceRegressor`.
+    C : float or "cv", default=1.0
+        Weight of the losses of each point; "cv" chooses a power of ten between 0.001 and 1000 by the loss of held-out
+        points in five folds.
+    approximation : Landmarks or None, default=None
+        With `rkhs.Landmarks(p)` f is a combination of the kernel at p points.  Up to 1,000 points all are used by
+        default, which is exact, and 1,000 of more, with a warning.
+    tol, verbose : object
+        As in `PreferenceRegressor`.
+
+    Attributes
+    ----------
+    function_ : Function
+        The learned function, without the thresholds.
+    thresholds_ : ndarray of shape (classes - 1,)
+        The thresholds, in increasing order.
+    classes_ : ndarray
+        The classes that y has, in the order of its categories or of `numpy.unique`.
+    C_ : object
+        As in `PreferenceRegressor`.
+    solution_, problem_ : Solution, Problem
+        The solution with its certificate, and the problem, in which a point has one more coordinate for each threshold.
+    n_features_in_, feature_names_in_ : object
+        As in `PreferenceRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, (200, 2))
+    >>> y = np.digitize(np.sum(X**2, axis=1), [1.0, 2.0, 4.0])  # classes 0 to 3
+    >>> model = rkhs.OrdinalClassifier(C=100.0).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [1.0, 0.7], [2.0, 2.0]])
+    array([0, 1, 3])
+    >>> bool(np.all(np.diff(model.thresholds_) > 0))
+    True
+    """
+
+    loss: Any = "logistic"
+
+    @transactional
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrdinalClassifier:
+        """Learn the function and the thresholds from points and their classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The classes: numbers, an ordered pandas Categorical or a polars Enum, which state their order, or names
+            whose alphabetical order is that of the classes.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses.
+
+        Returns
+        -------
+        OrdinalClassifier
+            The fitted estimator.
+        """
+        order = category_order(y)
+        points, y = self._checked_points(X, y)
+        classes = np.unique(y) if order is None else order
+        sample = Sample.of(points, sample_weight, class_codes(y, classes), np.ones(len(y), dtype=bool))
+        present, index = np.unique(sample.y, return_inverse=True)
+        check_classes(classes[present], np.bincount(index, sample.weight), 0.0, None, type(self).__name__)
+        classes, codes, count = classes[present], index.reshape(-1), len(present) - 1
+        loss = as_loss(self.loss, LOSSES, "loss")
+        n = points.shape[1]
+
+        def observe(rows: Vector) -> ObservationSet:
+            some, of_rows = sample.take(rows), codes[rows]
+            row, threshold = np.repeat(np.arange(some.size), count), np.tile(np.arange(count), some.size)
+            lifted = np.hstack([some.X, np.zeros((some.size, count))])
+            L = Evaluation(np.hstack([some.X[row], -np.eye(count)[threshold]]))
+            target = np.where(of_rows[row] > threshold, 1.0, -1.0)
+            weight, index = some.weight[row], row[:, None]
+            return ObservationSet(some.X, lifted, L, loss, target, weight, index, Offsets(n, count), of_rows)
+
+        self._fit_observations(observe, sample.size)
+        lifted = self.solution_.function
+        assert isinstance(lifted, Function)
+        assert isinstance(lifted.kernel, LinearTransform)
+        landmarks = np.concatenate([to_numpy(part.atoms.points) for part in lifted.functionals.parts])[:, :n]
+        self.function_ = Function(lifted.kernel.kernel, Evaluation(landmarks), to_numpy(lifted.coefficients))
+        self.thresholds_ = np.maximum.accumulate(to_numpy(lifted.basis_coefficients))  # ordered up to `tol`
+        self.classes_ = classes
+        return self
+
+    def decision_function(self, X: Any) -> Array:
+        """Return f minus the threshold for two classes, and scores of the classes for more.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,) or (t, classes)
+            For two classes f minus the threshold.  For more the logarithms of the probabilities with the logistic loss,
+            and otherwise how far f is inside of the thresholds of each class, negative outside.
+        """
+        values, validated = self._utilities(X, "decision_function")
+        scores = values - self.thresholds_[0] if len(self.classes_) == 2 else self._scores(values)
+        return as_input_type(scores, validated)
+
+    def _scores(self, values: Vector) -> Matrix:
+        """Return scores (t, classes), the largest of which is that of the predicted class."""
+        ends = np.concatenate([[-np.inf], self.thresholds_, [np.inf]])
+        above, below = values[:, None] - ends[:-1], ends[1:] - values[:, None]
+        if not isinstance(as_loss(self.loss, LOSSES, "loss"), Logistic):
+            return np.minimum(above, below)
+        with np.errstate(divide="ignore"):  # a class between equal thresholds has the probability 0
+            gaps = np.log(-np.expm1(-np.diff(ends)))
+        return np.asarray(log_expit(above) + log_expit(below) + gaps)  # log of the difference of two sigmoids
+
+    def _boundaries(self) -> Vector:
+        """Return the values of f (classes - 1,), in increasing order, between which each class is predicted.
+
+        They are the thresholds, except with the logistic loss.  There the ratio of the probabilities of a class and of
+        a lower one increases with f, so the most probable class never decreases, and bisection finds where it changes.
+        """
+        if not isinstance(as_loss(self.loss, LOSSES, "loss"), Logistic):
+            return self.thresholds_
+        count = len(self.thresholds_)
+        below, above = np.full(count, self.thresholds_[0] - 1), np.full(count, self.thresholds_[-1] + 1)
+        while np.argmax(self._scores(below[:1]), axis=1)[0] > 0:
+            below = below - 2 * (above - below)
+        while np.argmax(self._scores(above[:1]), axis=1)[0] < count:
+            above = above + 2 * (above - below)
+        for _ in range(HALVINGS):
+            middle = (below + above) / 2
+            higher = np.argmax(self._scores(middle), axis=1) > np.arange(count)
+            below, above = np.where(higher, below, middle), np.where(higher, middle, above)
+        return np.maximum.accumulate(below)
+
+    def _compared_scores(self, X: Any, method: str) -> tuple[Any, Array, Matrix, Vector]:
+        """Return f, the validated points, and A and a of the scores A f + a, whose largest one is predicted.
+
+        The scores c f - sum of the first c boundaries are those of predictions by intervals: two neighbors differ by f
+        minus the boundary between them.
+        """
+        points = double(base.dense(self._validated_input(X, method)))
+        offset = -np.cumsum(np.concatenate([[0.0], self._boundaries()]))
+        return self.function_, points, np.arange(len(offset), dtype=np.float64)[:, None], offset
+
+    def predict(self, X: Any) -> Array:
+        """Predict the classes of the rows of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t,)
+            The predicted classes.
+        """
+        values, validated = self._utilities(X, "predict")
+        predicted = self.classes_[np.searchsorted(self._boundaries(), values)]
+        return predicted if predicted.dtype.kind in "OUS" else as_input_type(predicted, validated)
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Array:
+        """Predict the probabilities of the classes: differences of the logistic function of f minus the thresholds.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+
+        Returns
+        -------
+        ndarray of shape (t, classes)
+            The probabilities, in the order of `classes_`.
+        """
+        values, validated = self._utilities(X, "predict_proba")
+        return as_input_type(np.exp(self._scores(values)), validated)

@@ -19,11 +19,10 @@ from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, documented_by, transactional
 from rkhs._estimators.data import Sample, drawn_rows
-from rkhs._estimators.formulation import WeightNormalization
+from rkhs._estimators.formulation import WeightNormalization, check_number
 from rkhs._estimators.length_scales import as_kernel, with_learned_noise
-from rkhs._estimators.options import check_number
 from rkhs._estimators.regressor import InvariantRegressor
-from rkhs._estimators.search import C_for_loss, ScoringTargets
+from rkhs._estimators.selection import C_for_loss, ScoringTargets
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
@@ -108,8 +107,6 @@ class QuantileRegressor(BaseKernelEstimator):
     _: KW_ONLY
     scale: Any = "median"
     C: float | None = None
-    tol: float = 1e-4
-    verbose: bool = False
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

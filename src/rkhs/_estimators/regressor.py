@@ -11,16 +11,14 @@ from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from rkhs._backend.arrays import Vector, double, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, documented_by, limited, transactional
-from rkhs._estimators.calibration import HeldOutLabels, bound
 from rkhs._estimators.classifier import InvariantClassifier
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, fill_missing_targets
-from rkhs._estimators.folds import user_marks
-from rkhs._estimators.invariant_estimator import InvariantEstimator, updatable
-from rkhs._estimators.streaming import fit_block, fit_stream, is_streamed
+from rkhs._estimators.folds import HeldOutLabels, bound, user_marks
+from rkhs._estimators.formulation import rows_of
+from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, updatable
 from rkhs._finite.solution import Posterior, Solution
-from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
@@ -51,7 +49,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         marks = user_marks(getattr(self, "cv", None), y, ~missing, classifier=False)
         rows = Sample.of_rows(points, sample_weight, y, ~missing, marks, slopes)
         if earlier is None:
-            self.labeled_ = as_input_type(~missing, validated)
+            self.labeled_: Array = as_input_type(~missing, validated)
             if not np.any(rows.labeled & (rows.weight > 0)) and slopes is None:
                 raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabeled.")
         return rows
@@ -103,8 +101,12 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
             raise ValueError(
                 "return_std and return_cov are mutually exclusive: the diagonal of the covariances has the variances."
             )
-        if return_std or return_cov:
-            self._check_known_among_new("A standard deviation")
+        if (return_std or return_cov) and self._is_precomputed:
+            raise ValueError(
+                "A standard deviation needs the kernel values of new objects among themselves, which "
+                'kernel="precomputed" does not have: use kernel=rkhs.kernels.Precomputed(K) with the matrix of all '
+                "objects, and their indices as X."
+            )
         if return_cov:
             validated = self._validated_input(X, "predict")
             Posterior.check_memory(int(validated.shape[0]), dense(validated[:0]))
@@ -183,7 +185,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         """Predict intervals around f that contain a new target with the given probability.
 
         The intervals are conformal: they all have one width, taken from the errors at targets that are left out, and
-        nothing is assumed about the noise (`rkhs._estimators.calibration`).  The width is infinite for fewer than
+        nothing is assumed about the noise (`rkhs._estimators.folds`).  The width is infinite for fewer than
         coverage / (1 - coverage) targets.  The first call leaves targets out, one by one for smooth losses and a tenth
         at a time for others.
 
@@ -340,13 +342,8 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
         InvariantRegressor
             The fitted estimator.
         """
-        y = self._marked(X, y, gradients)
-        config = self._config()
-        if gradients is None and is_streamed(self, config, X, y):
-            fit_stream(self, config, X, y, sample_weight)
-            return self
-        problem = self._fit_rows(self._rows(X, y, sample_weight, gradients))
-        if gradients is not None and self.C is not None and self.approximation is None:
+        problem = self._fit(X, self._marked(X, y, gradients), sample_weight, gradients)
+        if problem is not None and gradients is not None and self.C is not None and self.approximation is None:
             warn_of_noise(problem, self.function_, self.C, type(self).__name__)
         return self
 
@@ -429,10 +426,18 @@ def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
     """
     if not all(term.loss.quadratic for term in problem.terms):
         return
-    share = min(1.0, 300 / sum(term.size for term in problem.terms))
-    terms = [_subsampled(term, share) for term in problem.terms]
-    terms = [term for term in terms if np.any(np.asarray(term.weight) > 0)]
-    residual = max((_relative_residual(term, function) for term in terms), default=0.0)
+    share, terms, residual = min(1.0, 300 / sum(term.size for term in problem.terms)), [], 0.0
+    for whole in problem.terms:
+        rows, per_row = rows_of(whole.functional)
+        kept = np.unique(np.linspace(0, rows - 1, max(2, round(share * rows))).round().astype(int))  # evenly spaced
+        term = whole.take((kept[:, None] * per_row + np.arange(per_row)).ravel())
+        weight, target = to_numpy(term.weights()), to_numpy(term.target).reshape(term.size, -1)
+        if np.any(weight > 0):
+            terms.append(term)
+            spread = float(np.sum(weight * (target - np.average(target, axis=0, weights=weight[:, 0])) ** 2))
+            values = to_numpy(term.functional(function)).reshape(term.size, -1)
+            missed = float(np.sqrt(np.sum(weight * (values - target) ** 2) / spread)) if spread > 0 else 0.0
+            residual = max(residual, missed)  # as a share of the standard deviation of the targets
     if residual < 0.1 or sum(np.count_nonzero(term.weight) for term in terms) < 10:
         return
     evidence = {}
@@ -445,22 +450,3 @@ def warn_of_noise(problem: Problem, function: Any, C: float, name: str) -> None:
             f"With C={C:g} {name} misses its training values or slopes by {residual:.0%} of their spread; "
             f"C={C * best:.0e} is far likelier. Set C, or leave C out, so that it and the length scales are learned."
         )
-
-
-def _relative_residual(term: Term, function: Any) -> float:
-    """Return the weighted root mean squared residual as a share of the standard deviation of the targets."""
-    weight = to_numpy(term.weights())
-    target = to_numpy(term.target).reshape(term.size, -1)
-    spread = float(np.sum(weight * (target - np.average(target, axis=0, weights=weight[:, 0])) ** 2))
-    values = to_numpy(term.functional(function)).reshape(term.size, -1)
-    return float(np.sqrt(np.sum(weight * (values - target) ** 2) / spread)) if spread > 0 else 0.0
-
-
-def _subsampled(term: Term, share: float) -> Term:
-    """Return the term restricted to a share of its points, evenly spaced."""
-    rows = int(term.functional.shape[0])
-    per_row = term.size // rows
-    kept = np.unique(np.linspace(0, rows - 1, max(2, round(share * rows))).round().astype(int))
-    index = (kept[:, None] * per_row + np.arange(per_row)).ravel()
-    weight = to_numpy(term.weights())[index, 0]
-    return Term(term.functional.take(index), term.loss, to_numpy(term.target)[index], weight)

@@ -3,49 +3,29 @@
 `search(candidates, scorer)` scores settings until the time limit.  The candidates may depend on the scores of earlier
 ones.  A scorer maps settings to scored candidates, one for each of several values that share their work:
 
-leave-one-out  `LeaveOneOutScorer`: exact predictions of every label from all others, by the squared loss
-folds          `FoldScorer`: models without some of the labels, all solved together (`Problem.grid`)
-evidence       `EvidenceScorer`: the marginal likelihood, maximized over everything that is open (`Problem.tune`)
+leave-one-out  `selection.LeaveOneOutScorer`: exact predictions of every label from all others, by the squared loss
+folds          `cv.FoldScorer`: models without some of the labels, all solved together (`Problem.grid`)
+evidence       `length_scales.EvidenceScorer`: the marginal likelihood, maximized over everything that is open
 held-out rows  `row_losses`: losses at rows that were not learned from
 
-`paired_test` decides whether a candidate is better than another one by more than chance, and a `Discriminant` replaces
-the largest of several scores.
+`paired_test` decides whether a candidate is better than another one by more than chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, product
+from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-from scipy.optimize import minimize_scalar
 from scipy.stats import rankdata
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.model_selection import KFold, cross_val_predict
 
-from rkhs._backend.arrays import Matrix, Vector, namespace, to_numpy
-from rkhs._backend.memory import map_in_threads, single_blas
-from rkhs._estimators.data import Sample, predicted_codes
-from rkhs._estimators.folds import Folds
-from rkhs._estimators.formulation import ModelConfig, WeightNormalization
-from rkhs._finite.function import Function
+from rkhs._backend.arrays import Vector, to_numpy
+from rkhs._backend.memory import map_in_threads
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.solution import CONVERGED, TIME_LIMIT
-from rkhs._finite.term import Term
-from rkhs._learning.tuning import Tuning
-from rkhs._problem import Problem
-from rkhs.functionals import Functional
-from rkhs.kernels import Kernel, Tunable
-from rkhs.losses import Loss, Squared
-
-_SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
-LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
-NONE, FEATURES, TREND, SCALES, GRAPH, SUM = KINDS = ("none", "features", "trend", "scales", "graph", "sum")
-OF_ALL_POINTS = (FEATURES, GRAPH, SUM)  # kinds of kernels that are computed from the unlabeled points too
+from rkhs._finite.solution import CONVERGED
+from rkhs.losses import Loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +37,7 @@ class Candidate:
     scores: Vector  # (folds,) larger ones are better
     status: str = CONVERGED
     tie: float = 0.0  # a second loss, which decides between equal ones
-    kind: str = NONE  # of prior, among `KINDS`
+    kind: str = "none"  # of prior, among `selection.KINDS`
     error: float = inf  # the share of wrong classes, or the root mean squared error
     values: Any = None  # (l, q) held-out predictions
     problem: Any = None  # the Problem with its tuned hyperparameters
@@ -117,103 +97,6 @@ def cv_results(found: Sequence[Candidate], seconds: float, names: Iterable[str] 
     return results | {"rank_test_score": ranks.astype(np.int32)}
 
 
-@dataclass(frozen=True, eq=False)
-class ScoringTargets:
-    """The labels by which candidates are scored."""
-
-    rows: Vector  # (l,) the indices of the labeled points
-    target: Matrix  # (l, q)
-    weight: Vector  # (l,) with mean one
-    classes: Vector | None  # (l,) class indices; None in regression
-
-    def take(self, index: Vector) -> ScoringTargets:
-        """Return a subset of the labels."""
-        classes = None if self.classes is None else self.classes[index]
-        return ScoringTargets(self.rows[index], self.target[index], self.weight[index], classes)
-
-    def squares(self, values: Matrix) -> Vector:
-        """Return the squared errors (l,) of predictions (l, q), averaged over outputs."""
-        return np.mean((values - self.target) ** 2, axis=1)
-
-    def loss(self, values: Matrix) -> float:
-        """Return the weighted mean squared error of predictions (l, q), or infinity if it overflows."""
-        loss = float(np.average(self.squares(values), weights=self.weight))
-        return loss if np.isfinite(loss) else np.inf
-
-    def error(self, values: Matrix) -> float:
-        """Return the share of wrong classes of predictions (l, q), or their root mean squared error."""
-        if self.classes is None:
-            return self.loss(values) ** 0.5
-        return float(np.average(predicted_codes(values) != self.classes, weights=self.weight))
-
-
-def leave_one_out(K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float]) -> Iterator[Matrix]:
-    """Yield the leave-one-out predictions (l, q) of the squared loss for each C, from the kernel matrix K (l, l).
-
-    With S = K + diag(1 / (2 C w)) and P its inverse on the subspace 1'a = 0, which is that of an intercept, the
-    leave-one-out residual of label i is (P target)_i / P_ii.  For a single label the prediction is 0.
-    """
-    if len(target) == 1:
-        yield from (np.zeros_like(target) for _ in Cs)
-        return
-    root = np.sqrt(weight)
-    # With W^1/2 K W^1/2 = V diag(lambda) V' and U = W^1/2 V,  S^-1 = U diag(1 / (lambda + 1 / (2 C))) U'
-    with single_blas():  # threads gain little at this size, and on a busy computer take ten times as long
-        eigenvalues, U = np.linalg.eigh(root[:, None] * K * root)
-    eigenvalues = np.clip(eigenvalues, 0.0, None)
-    U = root[:, None] * U
-    squares, projected, ones = U**2, U.T @ target, U.sum(axis=0)
-    for C in Cs:
-        inverse = 1 / (eigenvalues + 1 / (2 * C))
-        diagonal, a = squares @ inverse, U @ (inverse[:, None] * projected)
-        # P = S^-1 - S^-1 1 1'S^-1 / (1'S^-1 1): the residuals are orthogonal to the intercept
-        sums, total = U @ (inverse * ones), float(inverse @ ones**2)
-        diagonal = diagonal - sums**2 / total
-        a = a - np.outer(sums, sums @ target) / total
-        yield target - a / diagonal[:, None]
-
-
-def leave_group_out(K: Matrix, targets: ScoringTargets, C: float, group: Vector) -> Matrix:
-    """Return the predictions (g, q) of the squared loss for a group of labels that is left out as a whole.
-
-    In the notation of `leave_one_out` the residuals are (P_gg)^-1 (P target)_g.
-    """
-    S = K + np.diag(1 / (2 * C * targets.weight))
-    columns = np.zeros((len(K), len(group)))
-    columns[group, np.arange(len(group))] = 1.0
-    with single_blas():
-        factor = scipy.linalg.cho_factor(S, lower=True, check_finite=False)
-        P = scipy.linalg.cho_solve(factor, columns, check_finite=False)
-        sums = scipy.linalg.cho_solve(factor, np.ones(len(K)), check_finite=False)
-        P = P - np.outer(sums, sums[group]) / sums.sum()  # the columns of the group in P
-        return np.asarray(targets.target[group] - np.linalg.solve(P[group], P.T @ targets.target))
-
-
-def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> float:
-    """Return the C of another loss that corresponds to a C of the squared loss, for the kernel matrix K (l, l).
-
-    If noise r has a density proportional to exp(-loss(r) / b), then b is the mean of r loss'(r), and 1/2 |f|^2 + C sum
-    loss is minus the logarithm of the posterior density, for a process f of variance C b.  This variance is the same
-    for both losses, which determines C from the ratio of the b; it is 2 mean r^2 for the squared loss.  So C has the
-    units of the targets that the loss requires.  The noise is that of leave-one-out residuals, shifted by the constant
-    that minimizes the loss, since there is an intercept.
-    """
-    C, least = min(C, 0.5 / LEAST_NOISE**2), LEAST_NOISE * float(targets.target.std())
-    if least == 0:
-        return C
-    [values] = leave_one_out(K, targets.target, targets.weight, [C])
-    share, r = targets.weight[:, None] / targets.weight.sum(), values - targets.target
-    limits = float(r.min()), float(r.max())
-
-    def b(r: Matrix, share: Any) -> float:
-        return float(np.sum(share * r * loss.gradient(r, np.zeros_like(r))))
-
-    options = {"bounds": limits, "method": "bounded", "options": {"xatol": 1e-6 * (limits[1] - limits[0])}}
-    shift = minimize_scalar(lambda c: np.sum(share * loss.value(r - c, np.zeros_like(r))), **options).x
-    size = max(b(r - shift, share), b(np.array([-least, least]), 0.5))
-    return C * 2 * max(float(np.sum(share * r**2)), least**2) / size if size > 0 else C
-
-
 def paired_test(
     before: Vector, after: Vector, weight: Any = 1.0, *, sure: float = 1.0, least: float = 0.05, signs: bool = False
 ) -> bool:
@@ -231,224 +114,9 @@ def paired_test(
     return bool(np.isfinite(mean)) and mean > max(sure * error, least * float(share @ before))
 
 
-@dataclass(frozen=True, eq=False)
-class Discriminant:
-    """Linear discriminant analysis of one-against-rest scores: g = matrix f + offset.
-
-    A class that lies between two others, such as the middle of low, middle and high, has the largest one-against-rest
-    score nowhere.  But the scores of class k have a mean m_k and, in the model of linear discriminant analysis, a
-    common covariance S, and the most probable class maximizes
-
-        g_k(x) = m_k'S^-1 f(x) - 1/2 m_k'S^-1 m_k + log share_k
-
-    (flexible discriminant analysis: Hastie, Tibshirani and Buja 1994).  The means and the covariance, with the
-    shrinkage of Ledoit and Wolf (2004), are estimated from leave-one-out scores.
-    """
-
-    matrix: Matrix  # (classes, classes)
-    offset: Vector  # (classes,)
-
-    @classmethod
-    def of(cls, scores: Matrix, codes: Vector) -> Discriminant:
-        """Fit the discriminant to leave-one-out scores (l, classes) and class indices (l,)."""
-        fitted = LinearDiscriminantAnalysis(**_SHRUNK).fit(scores, codes)
-        return cls(fitted.coef_, fitted.intercept_)
-
-    def __call__(self, scores: Matrix) -> Matrix:
-        return np.asarray(scores @ self.matrix.T + self.offset)
-
-    @staticmethod
-    def applies(scores: Matrix, codes: Vector) -> bool:
-        """Return whether there are at least three classes and three labels of each of them."""
-        classes = scores.shape[1]
-        enough = classes > 2 and int(np.bincount(codes, minlength=classes).min()) >= 3
-        return enough and bool(np.all(np.isfinite(scores)))
-
-    @staticmethod
-    def cross_validated(scores: Matrix, codes: Vector) -> Vector:
-        """Return the cross-validated class predictions (l,) of the discriminant, with at most 50 folds."""
-        folds = KFold(min(50, len(codes)), shuffle=True, random_state=0)
-        return np.asarray(cross_val_predict(LinearDiscriminantAnalysis(**_SHRUNK), scores, codes, cv=folds))
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """A kernel to try, as the parameters of an estimator, with its matrix (l, l) at the labels if that is known."""
-
-    kernel: Any  # a name, or a Kernel
-    scale: Any
-    kind: str = NONE
-    matrix: Matrix | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class LeaveOneOutScorer:
-    """Scores kernels, with each C, by exact leave-one-out errors of the squared loss."""
-
-    X: Matrix  # (t, n)
-    targets: ScoringTargets
-    kernels: Any  # maps a kernel or its name, and a scale, to the kernel
-    Cs: Sequence[float]
-
-    def __call__(self, trial: Trial | Candidate) -> list[Candidate]:
-        if isinstance(trial, Candidate):  # scored otherwise
-            return [trial]
-        K = trial.matrix
-        if K is None:
-            K = self.kernels(trial.kernel, trial.scale)(self.X[self.targets.rows])
-        predictions = leave_one_out(K, self.targets.target, self.targets.weight, self.Cs)
-        return [self.scored(trial, C, values) for C, values in zip(self.Cs, predictions, strict=True)]
-
-    def scored(self, trial: Trial, C: float, values: Matrix) -> Candidate:
-        """Return the candidate with held-out predictions (l, q)."""
-        params = {"C": C, "nu": 0.0, "scale": trial.scale, "kernel": trial.kernel, "invariance": None}
-        error, loss = self.targets.error(values), self.targets.loss(values)
-        score = -loss if self.targets.classes is None else 1 - error
-        return Candidate(params, loss, np.array([score]), kind=trial.kind, error=error, values=values)
-
-
-@dataclass(frozen=True, eq=False)
-class FoldScorer:
-    """Scores all C and nu, for a problem with C = nu = 1, by held-out labels.
-
-    The score is the accuracy, or minus the mean `error` of targets; the mean loss decides between equal ones.
-    """
-
-    sample: Sample
-    folds: Folds
-    Cs: Sequence[float]
-    nus: Sequence[float]
-    error: Loss | None
-    tol: float
-    verbose: bool = False
-
-    def __call__(self, problem: Problem | None, **params: Any) -> list[Candidate]:
-        """Return the candidates; those of no problem, for which no time is left, have NaN as scores."""
-        pairs = list(product(self.Cs, self.nus))
-        missing = np.full(self.folds.factors.shape[1], np.nan)
-        if problem is None:
-            return [Candidate({"C": C, "nu": nu, **params}, inf, missing, TIME_LIMIT) for C, nu in pairs]
-        problem = problem.in_double()
-        others = tuple(range(1, len(problem.terms)))  # nu is the factor of all terms but the labels
-        factors = {0: self.Cs, others: self.nus} if others else {0: self.Cs}
-        held_out: dict[Any, Any] = {0: list(self.folds.factors.T)}
-        solutions = problem.grid(factors, held_out=held_out, tol=self.tol, verbose=self.verbose)
-        solutions = solutions.reshape(-1, len(missing))
-        solutions = solutions if others else np.repeat(solutions, len(self.nus), axis=0)
-        scores, losses = self._scored(problem.terms[0], solutions)
-        found = []
-        for (C, nu), row, score, loss in zip(pairs, solutions, scores, losses, strict=True):
-            status = min({solution.status for solution in row} - {CONVERGED}, default=CONVERGED)
-            ranked = -float(score.mean()) if status == CONVERGED else inf
-            found.append(Candidate({"C": C, "nu": nu, **params}, ranked, score, status, float(loss.mean())))
-        return found
-
-    def _scored(self, labels: Term, solutions: Matrix) -> Any:
-        """Return the scores and the losses (2, candidates, folds) of solutions; NaN for those that did not converge."""
-        results = np.full((2, *solutions.shape), np.nan)
-        labeled = self.sample.take(self.sample.labeled)
-        for k, scored in enumerate(self.folds.scored.T):
-            rows = np.flatnonzero(scored)
-            share = scored[rows] / labeled.count[rows]
-            weight, y = share * labeled.weight[rows], labeled.y[rows]
-            target, label_weight = to_numpy(labels.target)[rows], share * to_numpy(labels.weights())[rows, 0]
-            solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
-            values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
-            for i, predictions in zip(solved, values, strict=True):
-                if self.error is None:
-                    correct = predicted_codes(predictions) == y
-                else:
-                    correct = -self.error.value(predictions, y).reshape(len(y), -1).mean(axis=1)
-                results[0, i, k] = np.average(correct, weights=weight)
-                results[1, i, k] = np.average(row_losses(labels.loss, predictions, target), weights=label_weight)
-        return results
-
-
 def row_losses(loss: Loss, values: Any, target: Any) -> Vector:
     """Return the losses (t,) of values at rows, summed over outputs."""
     return to_numpy(loss.value(values, target)).reshape(len(values), -1).sum(axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class EvidenceScorer:
-    """Scores kernels by the logarithm of the evidence minus the number of learned settings (Akaike's criterion).
-
-    The loss of all observations is replaced by the squared one; C and the weights of slopes are learned.
-    """
-
-    config: ModelConfig
-    sample: Sample
-    options: Mapping[str, Any]  # of `Problem.tune`
-
-    def __call__(self, kernel: Kernel) -> list[Candidate]:
-        tuned = with_tunable_parameters(self.config, self.sample, kernel).tune(**self.options)
-        found = tuning_of(tuned)
-        score = found.value - len(found.parameters)  # log evidence - q: minus half of Akaike's criterion
-        params = {**settings_of(self.config, self.sample, tuned), "nu": 0.0, "invariance": None}
-        return [Candidate(params, -score, np.array([score]), found.status, problem=tuned)]
-
-
-def with_tunable_parameters(config: ModelConfig, sample: Sample, kernel: Kernel, slopes: bool | None = None) -> Problem:
-    """Return the problem of squared losses of all observations, in which their weights are open.
-
-    That of `slopes` is open too, by default if the configuration does not give it.
-    """
-    terms, slopes = [], config.gradient_weight is None if slopes is None else slopes
-    for term, _ in config.observed_terms(sample.unmerged()):
-        weight: Any = to_numpy(term.weights())[:, 0]
-        if not term.functional.order or slopes:
-            weight = Tunable() * weight
-        terms.append(Term(term.functional, Squared(), term.observed_target, weight))
-    return Problem(kernel, terms, config.basis, approximation=config.approximation)
-
-
-def settings_of(config: ModelConfig, sample: Sample, tuned: Problem) -> dict[str, Any]:
-    """Return the values of C, kernel, scale and the weights of slopes (n,) that correspond to a tuned problem.
-
-    C and the weights of slopes are those for a kernel of variance one.
-    """
-    found, kernel = tuning_of(tuned).parameters, tuned.kernel
-    variance = WeightNormalization.at(kernel, sample.X, sample.weight).variance
-    settings = {"C": config.C, "kernel": kernel, "scale": getattr(kernel, "scale", 1.0)}
-    for k, term in enumerate(tuned.terms):
-        factor = found.get(f"terms[{k}].weight")
-        if factor is not None and term.functional.order:
-            settings["gradient_weight"] = factor * variance * config.slope_weights(sample)
-        elif factor is not None:
-            settings["C"] = factor * variance * config.C
-    return settings
-
-
-def tuning_of(problem: Problem) -> Tuning:
-    """Return how the hyperparameters of a tuned problem were found."""
-    assert problem.tuning is not None
-    return problem.tuning
-
-
-def evaluated(functions: Iterable[Function], points: Functional) -> list[Vector]:
-    """Return the values of functions at points; functions with the same representers are evaluated together.
-
-    They are evaluated 32 columns at a time.
-    """
-
-    def representers(f: Function) -> int:
-        return id(f.features if hasattr(f, "features") else f.functionals)
-
-    results: list[Vector] = []
-    for _, members in groupby(functions, key=representers):
-        group = list(members)
-        first = group[0]
-        names = ["coefficients"] if first.basis is None else ["coefficients", "basis_coefficients"]
-        count = max(1, 32 // (first.outputs or 1))
-        for start in range(0, len(group), count):
-            batch, joined = group[start : start + count], {}
-            for name in names:
-                columns = [getattr(f, name) for f in batch]
-                columns = [c if c.ndim == 2 else c[:, None] for c in columns]
-                joined[name] = namespace(columns[0]).concat(columns, axis=1)
-            values = to_numpy(points(replace(first, **joined))).reshape(points.size, len(batch), first.outputs or 1)
-            results += [columns[:, 0] if first.outputs is None else columns for columns in values.transpose(1, 0, 2)]
-    return results
 
 
 @dataclass(frozen=True, eq=False)

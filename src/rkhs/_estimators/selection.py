@@ -1,8 +1,8 @@
-"""The candidates of the automatic search, and the choice among them: which settings, and do unlabeled points help?
+"""The automatic search: its candidates, their leave-one-out errors, and the choice: do unlabeled points help?
 
 *Leave-one-out.*  A candidate is a kernel, its length scales, and C.  One eigendecomposition gives the leave-one-out
 errors for all C and all classes (`LeaveOneOutScorer`).  Unlabeled points enter through the kernel: distances of
-principal components and of decorrelated features, and the kernels of graphs of all points (`graph_kernels`).  A point
+principal components and of decorrelated features, and the kernels of graphs of all points.  A point
 whose label is left out stays in as an unlabeled point.  The candidate with the smallest error is chosen.  If a class
 has fewer than `FEWEST` labels, leaving one out says little, and with unlabeled points a fixed sum of kernels is chosen
 instead (`assumed_kernel`).
@@ -15,12 +15,23 @@ that of a spatial sample, part of which lies in a few neighborhoods.
 *Landmarks.*  For more labels than an exact fit can afford, the squared errors of held-out rows are compared for 1,000
 and 2,000 landmarks, learned from a part of the rows.  If the errors fall, f has more detail than these can show, and as
 many landmarks are used as a minute affords.
+
+*Graphs.*  With at least three labels of every class, graph kernels are compared with the other candidates by
+leave-one-out errors (`graph_candidates`).  With fewer, too few labels can be left out, and the choice rests on an
+assumption about the points (`assumed_kernel`): the sum of
+
+    a Gaussian kernel of standardized features, and one of their first three principal components,
+    a kernel of the graph of raw features, and one of the graph of standardized features,
+
+each with the mean variance one.  The cutoff of a graph kernel is the largest one with at most as many degrees of
+freedom as there are classes: then its functions are nearly constant on that many clusters.  Where points form no
+clusters this leaves the constants, which are free anyway, and the Gaussian kernels decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
 from importlib.util import find_spec
@@ -30,57 +41,458 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.model_selection import KFold, cross_val_predict
 
-from rkhs._backend.arrays import Matrix, Vector, to_numpy
-from rkhs._backend.memory import map_in_threads
+from rkhs._backend.arrays import Array, Matrix, Vector, placed, take_rows, to_numpy, unique_rows
+from rkhs._backend.memory import map_in_threads, single_blas
+from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.formulation import ModelConfig
-from rkhs._estimators.graph_kernels import ASSUMED_C, CUTOFFS, FEWEST, SMALL, assumed_kernel, graph_candidates
 from rkhs._estimators.length_scales import (
-    FEW,
-    FEWEST_LABELS,
     WIDTHS,
+    EvidenceScorer,
     FeatureTransform,
-    ScaleLearner,
+    NormalizedKernels,
     deviations,
     feature_maps,
 )
-from rkhs._estimators.search import (
-    FEATURES,
-    GRAPH,
-    KINDS,
-    NONE,
-    OF_ALL_POINTS,
-    SCALES,
-    SUM,
-    TREND,
-    Candidate,
-    Discriminant,
-    EvidenceScorer,
-    LeaveOneOutScorer,
-    ScoringTargets,
-    Trial,
-    best_of,
-    leave_one_out,
-    paired_test,
-    row_losses,
-    search,
-    tuning_of,
-)
+from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses, search
+from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped, slowness
 from rkhs._finite.problem import FiniteProblem
 from rkhs._finite.solution import TIME_LIMIT, Record
 from rkhs._finite.sums import KEPT_BYTES
 from rkhs._finite.term import Term
 from rkhs._gram import gram
+from rkhs._graphs.filters import COUNTED
+from rkhs._graphs.neighbor_graph import COMPONENTS, EXACT, MANY, NeighborGraph
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_progress_callback
 from rkhs._spaces import Landmarks
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
-from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Multiple, Standardized, Sum, Tunable, median_scale
+from rkhs.kernels import (
+    Gaussian,
+    GraphKernel,
+    Kernel,
+    Linear,
+    Matern,
+    Multiple,
+    Standardized,
+    Sum,
+    Tunable,
+    median_scale,
+)
+from rkhs.kernels._graph import graph_kernels, kernel_matrices
 from rkhs.kernels._scaled import LEAST
-from rkhs.losses import Squared
+from rkhs.losses import Loss, Squared
 from rkhs.solvers._base import Estimate
+
+_SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
+LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
+NONE, FEATURES, TREND, SCALES, GRAPH, SUM = KINDS = ("none", "features", "trend", "scales", "graph", "sum")
+OF_ALL_POINTS = (FEATURES, GRAPH, SUM)  # kinds of kernels that are computed from the unlabeled points too
+FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
+FEW = 300  # labels by whose evidence kernels with learned scales are compared
+MOST_LEARNED = 400  # labels from which length scales are learned
+
+
+# Graphs.
+POWER, CUTOFFS = 2, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
+NEIGHBORS, MORE_NEIGHBORS = 10, 30  # the second number is tried for at most SMALL points
+MORE_COMPONENTS = 100  # tried besides the usual number for many points of many features
+SMALL = 4000
+LARGEST = 10**8  # entries of the block of columns, labels times points, up to which graphs are tried
+
+# Very few labels.
+FEWEST = 3  # labels of every class with which candidates are compared by leaving labels out
+ASSUMED_C, ASSUMED_POWER = 10.0, 3
+LOWER_CUTOFFS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 5e-4, 2e-4)
+LOWEST_CUTOFFS = (1e-4, 5e-5, 2e-5, 1e-5)  # for small graphs; polynomials of high degree take long
+
+
+@dataclass(frozen=True, eq=False)
+class ScoringTargets:
+    """The labels by which candidates are scored."""
+
+    rows: Vector  # (l,) the indices of the labeled points
+    target: Matrix  # (l, q)
+    weight: Vector  # (l,) with mean one
+    classes: Vector | None  # (l,) class indices; None in regression
+
+    def take(self, index: Vector) -> ScoringTargets:
+        """Return a subset of the labels."""
+        classes = None if self.classes is None else self.classes[index]
+        return ScoringTargets(self.rows[index], self.target[index], self.weight[index], classes)
+
+    def squares(self, values: Matrix) -> Vector:
+        """Return the squared errors (l,) of predictions (l, q), averaged over outputs."""
+        return np.mean((values - self.target) ** 2, axis=1)
+
+    def loss(self, values: Matrix) -> float:
+        """Return the weighted mean squared error of predictions (l, q), or infinity if it overflows."""
+        loss = float(np.average(self.squares(values), weights=self.weight))
+        return loss if np.isfinite(loss) else np.inf
+
+    def error(self, values: Matrix) -> float:
+        """Return the share of wrong classes of predictions (l, q), or their root mean squared error."""
+        if self.classes is None:
+            return self.loss(values) ** 0.5
+        return float(np.average(predicted_codes(values) != self.classes, weights=self.weight))
+
+
+def leave_one_out(
+    K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float], groups: Sequence[Vector] | None = None
+) -> Iterator[Matrix]:
+    """Yield the leave-one-out predictions (l, q) of the squared loss for each C, from the kernel matrix K (l, l).
+
+    With S = K + diag(1 / (2 C w)) and P its inverse on the subspace 1'a = 0, which is that of an intercept, the
+    leave-one-out residual of label i is (P target)_i / P_ii.  For a single label the prediction is 0.  `groups` of
+    labels are left out as a whole, with the residuals (P_gg)^-1 (P target)_g.
+    """
+    if len(target) == 1:
+        yield from (np.zeros_like(target) for _ in Cs)
+        return
+    root = np.sqrt(weight)
+    # With W^1/2 K W^1/2 = V diag(lambda) V' and U = W^1/2 V,  S^-1 = U diag(1 / (lambda + 1 / (2 C))) U'
+    with single_blas():  # threads gain little at this size, and on a busy computer take ten times as long
+        eigenvalues, U = np.linalg.eigh(root[:, None] * K * root)
+    eigenvalues = np.clip(eigenvalues, 0.0, None)
+    U = root[:, None] * U
+    squares, projected, ones = U**2, U.T @ target, U.sum(axis=0)
+    for C in Cs:
+        inverse = 1 / (eigenvalues + 1 / (2 * C))
+        # P = S^-1 - S^-1 1 1'S^-1 / (1'S^-1 1): the residuals are orthogonal to the intercept
+        sums, total = U @ (inverse * ones), float(inverse @ ones**2)
+        a = U @ (inverse[:, None] * projected) - np.outer(sums, sums @ target) / total
+        if groups is None:
+            diagonal = squares @ inverse - sums**2 / total
+            yield target - a / diagonal[:, None]
+            continue
+        predictions = target.copy()
+        for g in groups:
+            P = (U[g] * inverse) @ U[g].T - np.outer(sums[g], sums[g]) / total
+            predictions[g] -= np.linalg.solve(P, a[g])
+        yield predictions
+
+
+def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> float:
+    """Return the C of another loss that corresponds to a C of the squared loss, for the kernel matrix K (l, l).
+
+    If noise r has a density proportional to exp(-loss(r) / b), then b is the mean of r loss'(r), and 1/2 |f|^2 + C sum
+    loss is minus the logarithm of the posterior density, for a process f of variance C b.  This variance is the same
+    for both losses, which determines C from the ratio of the b; it is 2 mean r^2 for the squared loss.  So C has the
+    units of the targets that the loss requires.  The noise is that of leave-one-out residuals, shifted by the constant
+    that minimizes the loss, since there is an intercept.
+    """
+    C, least = min(C, 0.5 / LEAST_NOISE**2), LEAST_NOISE * float(targets.target.std())
+    if least == 0:
+        return C
+    [values] = leave_one_out(K, targets.target, targets.weight, [C])
+    share, r = targets.weight[:, None] / targets.weight.sum(), values - targets.target
+    limits = float(r.min()), float(r.max())
+
+    def b(r: Matrix, share: Any) -> float:
+        return float(np.sum(share * r * loss.gradient(r, np.zeros_like(r))))
+
+    options = {"bounds": limits, "method": "bounded", "options": {"xatol": 1e-6 * (limits[1] - limits[0])}}
+    shift = minimize_scalar(lambda c: np.sum(share * loss.value(r - c, np.zeros_like(r))), **options).x
+    size = max(b(r - shift, share), b(np.array([-least, least]), 0.5))
+    return C * 2 * max(float(np.sum(share * r**2)), least**2) / size if size > 0 else C
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A kernel to try, as the parameters of an estimator, with its matrix (l, l) at the labels if that is known."""
+
+    kernel: Any  # a name, or a Kernel
+    scale: Any
+    kind: str = NONE
+    matrix: Matrix | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOutScorer:
+    """Scores kernels, with each C, by exact leave-one-out errors of the squared loss."""
+
+    X: Matrix  # (t, n)
+    targets: ScoringTargets
+    kernels: Any  # maps a kernel or its name, and a scale, to the kernel
+    Cs: Sequence[float]
+
+    def __call__(self, trial: Trial | Candidate) -> list[Candidate]:
+        if isinstance(trial, Candidate):  # scored otherwise
+            return [trial]
+        K = trial.matrix
+        if K is None:
+            K = self.kernels(trial.kernel, trial.scale)(self.X[self.targets.rows])
+        predictions = leave_one_out(K, self.targets.target, self.targets.weight, self.Cs)
+        return [self.scored(trial, C, values) for C, values in zip(self.Cs, predictions, strict=True)]
+
+    def scored(self, trial: Trial, C: float, values: Matrix) -> Candidate:
+        """Return the candidate with held-out predictions (l, q)."""
+        params = {"C": C, "nu": 0.0, "scale": trial.scale, "kernel": trial.kernel, "invariance": None}
+        error, loss = self.targets.error(values), self.targets.loss(values)
+        score = -loss if self.targets.classes is None else 1 - error
+        return Candidate(params, loss, np.array([score]), kind=trial.kind, error=error, values=values)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaleLearner:
+    """Learns a length scale for each feature by evidence, and accepts it if it predicts unseen labels better.
+
+    The prior shrinks the logarithms of the scales towards their mean (theory, section 9).  Since the scales depend on
+    all labels, leave-one-out errors would be optimistic.  Scales are therefore scored in three folds: the labels of
+    each fold are predicted with scales learned from the other two, and the errors are compared label by label with
+    those of the best candidate without learned scales.  Of several kernels for values only the one with the largest
+    evidence is scored; classes are no values with noise, and the evidence of their labels would not compare kernels.
+    The points X (l, n) are those of the labels.
+    """
+
+    scorer: LeaveOneOutScorer
+    X: Matrix
+
+    def candidate(self, starts: Sequence[Candidate], base: Candidate) -> Candidate | None:
+        """Return the best candidate with scales learned from one of the starts, if it beats `base`; else None."""
+        every, regression = np.arange(len(self.X)), self.scorer.targets.classes is None
+        learned = map_in_threads(lambda first: self.learned(first, every, FEW if regression else MOST_LEARNED), starts)
+        found = list(zip(learned, starts, strict=True))
+        if regression:
+            _, first = best = max(found, key=lambda pair: pair[0][0])
+            found = [best if len(every) <= FEW else (self.learned(first, every), first)]
+        scored = [self._scored(first, scale, base) for (evidence, scale), first in found if evidence > -inf]
+        return min((one for one in scored if one is not None), key=lambda one: one.loss, default=None)
+
+    def _scored(self, first: Candidate, scale: tuple[float, ...], base: Candidate) -> Candidate | None:
+        """Return the candidate with these scales, learned from a start, if it beats `base`; else None."""
+        targets, kernels, name = self.scorer.targets, self.scorer.kernels, first.params["kernel"]
+        seen, folds = self._best(name, scale, np.arange(len(self.X))), list(self.folds())
+
+        def left_out(kernel: Kernel, C: float, groups: list[Vector]) -> Matrix:
+            [values] = leave_one_out(kernel(self.X), targets.target, targets.weight, [C], groups)
+            return values
+
+        usual = kernels(base.params["kernel"], base.params["scale"])
+        baseline = left_out(usual, base.params["C"], [group for group, _ in folds])
+        before = targets.squares(baseline)
+        if not paired_test(before, targets.squares(seen.values), targets.weight):
+            return None  # not even with scales that have seen the labels
+
+        def predicted(fold: tuple[Vector, Vector]) -> Matrix | None:
+            """Return the predictions for the labels of a fold, None if the other labels determine no scales."""
+            evidence, scale = self.learned(first, fold[1])
+            if evidence == -inf:
+                return None
+            C = self._best(name, scale, fold[1]).params["C"]
+            return left_out(kernels(name, scale), C, [fold[0]])[fold[0]]
+
+        predictions = baseline.copy()
+        for (group, _), values_of_fold in zip(folds, map_in_threads(predicted, folds), strict=True):
+            if values_of_fold is None:
+                return None
+            predictions[group] = values_of_fold
+            if targets.loss(predictions) > targets.loss(baseline):  # already worse after these folds
+                return None
+        if not paired_test(before, targets.squares(predictions), targets.weight):
+            return None
+        return self.scorer.scored(Trial(name, scale, SCALES), seen.params["C"], predictions)
+
+    def learned(self, first: Candidate, rows: Vector, most: int = MOST_LEARNED) -> tuple[float, tuple[float, ...]]:
+        """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
+
+        It is minus infinity if the labels determine no scales.  At most `most` labels are used.
+        """
+        subset, X = self.scorer.targets.take(rows), self.X[rows]
+        if len(unique_rows(X)[0]) < 2:
+            return -inf, ()
+        spread = deviations(X)
+        start = float(np.exp(np.mean(np.log(np.asarray(first.params["scale"]) / spread))))
+        kernel = self.scorer.kernels(first.params["kernel"], Tunable(start=start, each=True))
+        weight = Tunable(start=first.params["C"]) * subset.weight
+        problem = Problem(kernel, [Term(Evaluation(X / spread), Squared(), subset.target, weight)], Constant())
+        iterations = 100 if subset.classes is None else 30  # targets without noise need more than classes do
+        most = min(most, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
+        with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
+            tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
+        evidence = float(tuned.tuning.value)
+        return evidence if np.isfinite(evidence) else -inf, tuple((spread * tuned.kernel.scale).tolist())
+
+    def folds(self) -> Iterator[tuple[Vector, Vector]]:
+        """Yield the test and training indices of three folds, which depend neither on the order of rows nor on units.
+
+        The folds are stratified: each has its share of every class.
+        """
+        order, classes = np.lexsort(self.X.T), self.scorer.targets.classes
+        codes = np.zeros(len(order), int) if classes is None else classes[order]
+        shuffled = np.random.default_rng(0).permutation(len(order))
+        shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
+        fold = np.empty(len(order), int)
+        fold[order[shuffled]] = np.arange(len(order)) % 3
+        for k in range(3):
+            yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
+
+    def _best(self, kernel: Any, scale: Any, rows: Vector) -> Candidate:
+        """Return the candidate with the smallest leave-one-out error on these rows, over all C."""
+        scorer = replace(self.scorer, targets=self.scorer.targets.take(rows))
+        return min(scorer(Trial(kernel, scale)), key=lambda one: one.loss)
+
+
+@dataclass(frozen=True, eq=False)
+class Discriminant:
+    """Linear discriminant analysis of one-against-rest scores: g = matrix f + offset.
+
+    A class that lies between two others, such as the middle of low, middle and high, has the largest one-against-rest
+    score nowhere.  But the scores of class k have a mean m_k and, in the model of linear discriminant analysis, a
+    common covariance S, and the most probable class maximizes
+
+        g_k(x) = m_k'S^-1 f(x) - 1/2 m_k'S^-1 m_k + log share_k
+
+    (flexible discriminant analysis: Hastie, Tibshirani and Buja 1994).  The means and the covariance, with the
+    shrinkage of Ledoit and Wolf (2004), are estimated from leave-one-out scores.
+    """
+
+    matrix: Matrix  # (classes, classes)
+    offset: Vector  # (classes,)
+
+    @classmethod
+    def of(cls, scores: Matrix, codes: Vector) -> Discriminant:
+        """Fit the discriminant to leave-one-out scores (l, classes) and class indices (l,)."""
+        fitted = LinearDiscriminantAnalysis(**_SHRUNK).fit(scores, codes)
+        return cls(fitted.coef_, fitted.intercept_)
+
+    def __call__(self, scores: Matrix) -> Matrix:
+        return np.asarray(scores @ self.matrix.T + self.offset)
+
+    @staticmethod
+    def applies(scores: Matrix, codes: Vector) -> bool:
+        """Return whether there are at least three classes and three labels of each of them."""
+        classes = scores.shape[1]
+        enough = classes > 2 and int(np.bincount(codes, minlength=classes).min()) >= 3
+        return enough and bool(np.all(np.isfinite(scores)))
+
+    @staticmethod
+    def cross_validated(scores: Matrix, codes: Vector) -> Vector:
+        """Return the cross-validated class predictions (l,) of the discriminant, with at most 50 folds."""
+        folds = KFold(min(50, len(codes)), shuffle=True, random_state=0)
+        return np.asarray(cross_val_predict(LinearDiscriminantAnalysis(**_SHRUNK), scores, codes, cv=folds))
+
+
+def graph_candidates(
+    X: Matrix, labels: Vector, features: FeatureTransform, device: str | None
+) -> Iterator[tuple[GraphKernel, Matrix]]:
+    """Yield graph kernels of points X (t, n) after a feature map, with their matrices (l, l) of the labeled points."""
+    most, place = len(X) - 1, _place(device)
+    counts = [NEIGHBORS, MORE_NEIGHBORS] if len(X) <= SMALL else [NEIGHBORS]
+    components = [features.components] if features.components is not None else numbers_of_components(X, device)
+    for count, number in product(dict.fromkeys(min(count, most) for count in counts), components):
+        graph = NeighborGraph.of(X, count, features.unit, number, device=device)
+        kernels = graph_kernels(graph, POWER, CUTOFFS, place)
+        yield from zip(kernels, kernel_matrices(kernels, X[labels], place), strict=True)
+
+
+def numbers_of_components(X: Matrix, device: str | None) -> list[int | None]:
+    """Return the numbers of principal components to try in searches of neighbors, None for the default.
+
+    Which of 50 and 100 is better depends on the features: on 60,000 images 50 of pixels, and 100 of edge directions.
+    """
+    if len(X) <= MANY or X.shape[1] <= COMPONENTS or (device is None and len(X) > EXACT):
+        return [None]
+    return [COMPONENTS, min(MORE_COMPONENTS, X.shape[1])]
+
+
+def assumed_kernel(
+    X: Matrix, classes: int, labels: int, rows: Matrix, kernel: Any, kernels: NormalizedKernels, device: str | None
+) -> Kernel:
+    """Return the sum of kernels for very few labels; `rows` is a sample of X, for covariances and medians."""
+    spread = deviations(rows)
+    equal = np.ptp(spread) <= 1e-6 * spread.max()
+    maps = [FeatureTransform(spread)]
+    named: Any = kernels(kernel, 1.0)
+    if named.distance == "euclidean":
+        maps += [f for f in feature_maps(rows) if f.components == 3 and (np.ndim(f.unit) or equal)]
+    summands: list[Kernel] = []
+    for features in maps:
+        median = median_scale(features.points(rows), distance=named.distance)
+        summands.append(kernels(*features.kernel(kernel, median, kernels)))
+    for unit in (1.0,) if equal else (1.0, spread):
+        most = numbers_of_components(X, device)[-1]
+        graph = NeighborGraph.of(X, min(NEIGHBORS, len(X) - 1), unit, most, device=device)
+        summands.append(cluster_kernel(graph, min(classes, labels), _place(device)))
+    total = summands[0]
+    for summand in summands[1:]:
+        total = total + summand
+    return total
+
+
+def cluster_kernel(graph: NeighborGraph, most: int, place: Array) -> GraphKernel:
+    """Return the kernel with the largest cutoff that has at most `most` degrees of freedom.
+
+    Connected components count: there are no fewer degrees of freedom than components.
+    """
+    most = max(most, int(graph.components.max(initial=0)) + 1)
+    cutoffs = LOWER_CUTOFFS + (LOWEST_CUTOFFS if len(graph.nodes) <= COUNTED else ())
+    for cutoff in cutoffs:
+        [kernel] = graph_kernels(graph, ASSUMED_POWER, [cutoff], place)
+        if kernel.degrees_of_freedom <= 1.05 * most:  # the trace is an estimate
+            break
+    return kernel
+
+
+def unreached(graph: NeighborGraph, labels: Vector) -> int:
+    """Return the number of nodes in connected components without a label, given the nodes that have one."""
+    return int(np.sum(~np.isin(graph.components, np.unique(graph.components[labels]))))
+
+
+def warn_of_unreached(graph: NeighborGraph, X: Array, labeled: Vector) -> int:
+    """Warn if no label of the points X (t, n) can reach some nodes, and return the number of these nodes.
+
+    A label of a point that is no node reaches the neighbors of the point.
+    """
+    count = unreached(graph, graph.on_nodes(take_rows(X, np.flatnonzero(labeled))).indices)
+    if count:
+        warn(
+            f"{count} distinct rows are in components of the graph of nearest neighbors that have no label: their "
+            "predictions rest on the other rows alone. Label a row of each component, or join them with a larger "
+            "n_neighbors, as in kernel=GraphKernel(NeighborGraph.of(X, n_neighbors=30))."
+        )
+    return count
+
+
+def graphs_in(kernel: Any) -> list[NeighborGraph]:
+    """Return the graphs of the graph kernels in a sum."""
+    summands: Sequence[tuple[float, Kernel]] = kernel.summands() if isinstance(kernel, Kernel) else ()
+    return [k.graph for _, k in summands if isinstance(k, GraphKernel)]
+
+
+def as_new_points(function: Function, X: Array, rows: Vector) -> tuple[Matrix, Matrix]:
+    """Return the values (r, q) that f would have at some of the points X if these were not nodes, and those it has."""
+    points = take_rows(X, rows)
+    values = np.zeros((len(rows), function.outputs or 1))
+    if function.basis is not None:
+        coefficients = to_numpy(function.basis_coefficients).reshape(-1, values.shape[1])
+        values += to_numpy(Evaluation(points).assemble(function.basis.on)) @ coefficients
+    between = values.copy()
+    for weight, kernel in function.kernel.summands():
+        part = Function(weight * kernel, function.functionals, function.coefficients)
+        if not isinstance(kernel, GraphKernel):
+            own = to_numpy(part(points)).reshape(values.shape)
+            values, between = values + own, between + own
+            continue
+        index = kernel.graph.index_of(X)
+        nodes = np.zeros((len(kernel.graph.nodes), values.shape[1]))
+        nodes[index] = to_numpy(part(X)).reshape(len(index), -1)
+        values = values + nodes[index[rows]]
+        between = between + kernel.graph.as_new_points(index[rows]) @ nodes
+    return between, values
+
+
+def _place(device: str | None) -> Any:
+    """Return an empty array where the products are computed."""
+    empty = placed(np.empty(0), device, None)
+    return np.empty(0) if empty is None else empty
+
 
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
@@ -91,6 +503,8 @@ DIMENSIONS = 3
 COMPARED, TUNED = 600, 1500  # functionals of an evaluation of the evidence, to compare kernels and for the chosen one
 
 # Landmarks.
+MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
+MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 FIRST_COUNT, MOST_COUNT = 1000, 3000
 MOST_ON_DEVICE = 100_000  # labels up to which an accelerator learns without an approximation
 WORK = 4e12  # rows times squared landmarks: about a minute on two cores
@@ -264,21 +678,21 @@ class Choice:
     unlabeled: bool  # whether there are points without labels
     assumed: Candidate | None = None  # what is chosen in any case
 
-    def of(self, kind: str) -> Candidate | None:
-        """Return the best candidate of a kind: of several C with nearly the smallest loss, that with the smallest C."""
-        candidates = [candidate for candidate in self.found if candidate.kind == kind]
-        best = min(candidates, key=lambda candidate: candidate.loss, default=None)
-        if best is None:
-            return None
-        settings = {**best.params, "C": None}
-        near = [c for c in candidates if {**c.params, "C": None} == settings and c.loss <= 1.001 * best.loss]
-        return min(near, key=lambda candidate: candidate.params["C"])
+    def each(self, kinds: Sequence[str] = KINDS) -> list[Candidate]:
+        """Return the best candidate of each kind; of several C with nearly the smallest loss the smallest."""
+        found = []
+        for kind in kinds:
+            candidates = [candidate for candidate in self.found if candidate.kind == kind]
+            if candidates:
+                best = min(candidates, key=lambda candidate: candidate.loss)
+                same = {**best.params, "C": None}
+                near = [c for c in candidates if {**c.params, "C": None} == same and c.loss <= 1.001 * best.loss]
+                found.append(min(near, key=lambda candidate: candidate.params["C"]))
+        return found
 
     def least(self, kinds: Sequence[str]) -> Candidate | None:
         """Return the candidate of some kinds with the smallest loss; of equal ones that of the first kind."""
-        return min(
-            (c for c in map(self.of, kinds) if c is not None), key=lambda candidate: candidate.loss, default=None
-        )
+        return min(self.each(kinds), key=lambda candidate: candidate.loss, default=None)
 
     @cached_property
     def best(self) -> Candidate:
@@ -331,10 +745,9 @@ class Choice:
 
     def report(self) -> dict[str, Any]:
         """Return `selection_report_`: the best candidate of each kind, the chosen one, and a sentence about them."""
-        best = [candidate for candidate in map(self.of, KINDS) if candidate is not None]
         return {
             "sentence": self.sentence,
-            "candidates": [{"prior": c.kind, "error": c.error, "loss": c.loss, **c.params} for c in best],
+            "candidates": [{"prior": c.kind, "error": c.error, "loss": c.loss, **c.params} for c in self.each()],
             "chosen": {"prior": self.best.kind, **self.best.params},
             "score": float(self.best.scores[0]),
         }
@@ -400,10 +813,10 @@ def by_evidence_of_slopes(
 
 def evidence_report(found: Sequence[Candidate], best: Candidate, sample: Sample) -> dict[str, Any]:
     """Return `selection_report_` of a search by evidence."""
-    tunings = [tuning_of(candidate.problem) for candidate in found]
+    tunings = [candidate.problem.tuning for candidate in found]
     used, total = tunings[0].functionals
     what = "targets" if sample.slopes is None else "values and slopes"
-    each = sample.X.shape[1] > 1 and any("scale" in name for name in tuning_of(best.problem).parameters)
+    each = sample.X.shape[1] > 1 and any("scale" in name for name in best.problem.tuning.parameters)
     return {
         "sentence": (
             f"Of {len(found)} kernels, {best.params['kernel']!r} has the largest logarithm of the evidence "
@@ -418,22 +831,29 @@ def evidence_report(found: Sequence[Candidate], best: Candidate, sample: Sample)
     }
 
 
-def landmark_count(problem: Problem, verbose: bool = False) -> int:
-    """Return the number of landmarks for a problem whose first term has the labels.
+def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool) -> Problem:
+    """Return the problem, with landmarks and a warning if there are too many labels or too little time.
 
-    With a time limit it is the number that the remaining time affords, without a comparison.
+    This is where the automatic search decides between an exact fit and landmarks; Fourier grids of maps are chosen
+    before it, by evidence.  The first term has the labels, which are `values` or classes.
     """
-    term = problem.terms[0]
-    most = _affordable(term)
-    if seconds_left() < inf:
-        return min(most, max(50, int((_speed() * max(seconds_left(), 0.0) / (2 * term.size)) ** 0.5)))
-    if most <= 2 * FIRST_COUNT:
-        return most
-    rows = np.random.default_rng(0).permutation(term.size)[: ROWS + HELD_OUT]
-    held_out, learned = _squared(term, rows[:HELD_OUT]), _squared(term, rows[HELD_OUT:])
-    before, after = (_errors(problem, learned, held_out, count, verbose) for count in (FIRST_COUNT, 2 * FIRST_COUNT))
-    falls = paired_test(before, after, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
-    return most if falls else FIRST_COUNT
+    labels = problem.terms[0].size
+    few = labels <= MOST_EXACT_LABELS
+    if not few and all(term.loss.quadratic for term in problem.terms) and iterates_exactly(problem.system):
+        return problem
+    if few and (seconds_left() == inf or labels**3 / (3 * _speed()) < seconds_left()):
+        return problem
+    count = landmark_count(problem, verbose)
+    if count >= labels:
+        return problem
+    plane = values and problem.terms[0].functional.dimension <= DIMENSIONS
+    reason = "the time limit" if few else f"more than {MOST_EXACT_LABELS} labels"
+    warn(
+        f"{name} approximates f by {count} landmarks for {labels} labels, because of {reason}. Pass "
+        "approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
+        + (MAPS_INSTALLED if plane and not can_map(1) else "")
+    )
+    return replace(problem, approximation=Landmarks(count))
 
 
 def iterates_exactly(system: FiniteProblem) -> bool:
@@ -447,17 +867,35 @@ def iterates_exactly(system: FiniteProblem) -> bool:
     return estimate.storing is not None and slowness() * estimate.iterating(estimate.step) < seconds_left()
 
 
-def solves_exactly(labels: int) -> bool:
-    """Return whether an exact fit of some labels takes less than the time that is left."""
-    return labels**3 / (3 * _speed()) < seconds_left()
+def landmark_count(problem: Problem, verbose: bool = False) -> int:
+    """Return the number of landmarks for a problem whose first term has the labels.
 
-
-def _affordable(term: Term) -> int:
-    """Return the number of landmarks that a minute affords, or memory if the rows have to be stored."""
+    It is what a minute affords, or memory if the rows have to be stored.  With a time limit it is the number that the
+    remaining time affords, without a comparison.
+    """
+    term = problem.terms[0]
     most = int((WORK / term.size) ** 0.5)
     if not term.loss.quadratic:
         most = min(most, KEPT_BYTES // (8 * term.size))
-    return min(max(most, 50), MOST_COUNT)
+    most = min(max(most, 50), MOST_COUNT)
+    if seconds_left() < inf:
+        return min(most, max(50, int((_speed() * max(seconds_left(), 0.0) / (2 * term.size)) ** 0.5)))
+    if most <= 2 * FIRST_COUNT:
+        return most
+    rows = np.random.default_rng(0).permutation(term.size)[: ROWS + HELD_OUT]
+    squared = term.changed(loss=Squared())
+    held_out, learned = squared.take(rows[:HELD_OUT]), squared.take(rows[HELD_OUT:])
+
+    def score(count: int) -> list[Candidate]:
+        """Return the candidate with the squared errors (t,) of held-out rows."""
+        small = Problem(problem.kernel, [learned], problem.basis, approximation=Landmarks(count))
+        values = to_numpy(held_out.functional(small.solve(verbose=verbose).function))
+        errors = row_losses(held_out.loss, values, to_numpy(held_out.target)) / (held_out.outputs or 1)
+        return [Candidate({"landmarks": count}, float(errors.mean()), -errors.mean(keepdims=True), values=errors)]
+
+    (before, after), _ = search((FIRST_COUNT, 2 * FIRST_COUNT), score)
+    falls = paired_test(before.values, after.values, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
+    return most if falls else FIRST_COUNT
 
 
 def _speed() -> float:
@@ -470,16 +908,3 @@ def _speed() -> float:
     start = perf_counter()
     A @ A
     return 0.2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)
-
-
-def _squared(term: Term, rows: Vector) -> Term:
-    """Return some rows of a term with squared losses."""
-    weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
-    return Term(term.functional.take(rows), Squared(), to_numpy(term.target)[rows], weight)
-
-
-def _errors(problem: Problem, learned: Term, held_out: Term, count: int, verbose: bool) -> Vector:
-    """Return the squared errors (t,) of held-out rows."""
-    small = Problem(problem.kernel, [learned], problem.basis, approximation=Landmarks(count))
-    values = to_numpy(held_out.functional(small.solve(verbose=verbose).function))
-    return row_losses(held_out.loss, values, to_numpy(held_out.target)) / (held_out.outputs or 1)

@@ -13,7 +13,7 @@ from rkhs._backend.arrays import Matrix, Vector, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
-from rkhs._estimators.options import check_in_span
+from rkhs._estimators.formulation import check_in_span
 from rkhs._estimators.regressor import InvariantRegressor, Regressor
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
@@ -59,8 +59,6 @@ class ThinPlateEstimator(BaseKernelEstimator):
     power: float | None = None
     approximation: Any = None
     solver: Any = "auto"
-    tol: float = 1e-4
-    verbose: bool = False
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Learn f; "auto" drops linear functions if these alone explain the labels."""

@@ -22,12 +22,11 @@ from sklearn.utils.validation import check_is_fitted
 from rkhs._backend.arrays import Array, Vector, apply_matrix, double, import_optional, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import FunctionSpace
+from rkhs._estimators import observations
 from rkhs._estimators.classifier import Classifier
-from rkhs._estimators.comparisons import LOSSES, OrdinalClassifier, PreferenceRegressor, SurvivalRanker
 from rkhs._estimators.force_field import ForceFieldRegressor
+from rkhs._estimators.formulation import as_loss
 from rkhs._estimators.functional_regressor import FunctionalRegressor
-from rkhs._estimators.observations import KernelPoissonRegressor
-from rkhs._estimators.options import as_loss
 from rkhs._estimators.quantile_regressor import QuantileRegressor
 from rkhs._estimators.regressor import Regressor
 from rkhs._export.tracing import Graph, PointPairs, Symbol
@@ -49,7 +48,7 @@ LARGEST = 4000  # functionals up to which the inverse of their matrix is exporte
 FEWER = "use an approximation such as rkhs.Landmarks(500), or leave return_std out"
 VALUED = (  # models whose only prediction is f(x), or its exponential
     *(Function, FeatureFunction, Regressor, FunctionalRegressor),
-    *(PreferenceRegressor, SurvivalRanker, KernelPoissonRegressor),
+    *(observations.PreferenceRegressor, observations.SurvivalRanker, observations.KernelPoissonRegressor),
 )
 OPSET, IR = 18, 8  # versions of operations and of the file format, of ONNX 1.13 (2022), which all later runtimes read
 ATTRIBUTES = {"ReduceSum": {"keepdims": 0}, "ReduceMax": {"keepdims": 0}, "ArgMax": {"keepdims": 0}, "Mod": {"fmod": 1}}
@@ -115,14 +114,14 @@ def _outputs(model: Any, x: Symbol, return_std: bool, coverage: float | None) ->
         refuse(f"An interval of {name}", "the model has none", "leave coverage out")
     if isinstance(model, Classifier):
         return _classifier_outputs(model, _function(model.function_, x))
-    if isinstance(model, OrdinalClassifier):
+    if isinstance(model, observations.OrdinalClassifier):
         return _ordinal_outputs(model, _function(model.function_, x))
     if isinstance(model, QuantileRegressor):
         return {"variable": graph.stack([_function(f, x) for f in model.functions_])}
     if not isinstance(model, VALUED):
         refuse(name, "it is not an estimator of rkhs", "sklearn-onnx exports those of scikit-learn")
     values = _function(getattr(model, "function_", model), x)
-    outputs = {"variable": graph.exp(values) if isinstance(model, KernelPoissonRegressor) else values}
+    outputs = {"variable": graph.exp(values) if isinstance(model, observations.KernelPoissonRegressor) else values}
     if return_std:
         outputs["std"] = _deviation(model, x)
     if isinstance(model, Regressor) and coverage is not None:
@@ -287,11 +286,11 @@ def _label(scores: Array, classes: Vector) -> Array:
     return replace(label, dtype=values.dtype)
 
 
-def _ordinal_outputs(model: OrdinalClassifier, values: Array) -> dict[str, Symbol]:
+def _ordinal_outputs(model: observations.OrdinalClassifier, values: Array) -> dict[str, Symbol]:
     graph = values.graph
     ends = np.concatenate([[-BEYOND], model.thresholds_, [BEYOND]])
     above, below = values - ends[:-1], -values + ends[1:]
-    if not isinstance(as_loss(model.loss, LOSSES, "loss"), Logistic):
+    if not isinstance(as_loss(model.loss, observations.LOSSES, "loss"), Logistic):
         scores = -graph.elementwise("Max", -above, -below)
         return {"label": _label(scores, model.classes_), "scores": scores}
 

@@ -117,14 +117,29 @@ class Term:
         """
         return replace(self, **{"target": self.observed_target, **parts})
 
+    def take(self, rows: Any) -> Term:
+        """Return the term with some of its functionals, their targets and weights.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            The indices of the functionals.
+
+        Returns
+        -------
+        Term
+            The new term.
+        """
+        weight = self.weight if isinstance(self.weight, float) else self.weight[rows]
+        return Term(self.functional.take(rows), self.loss, to_numpy(self.target)[rows], weight)
+
     @property
     def observed_target(self) -> Array:
         """The targets in the shape of the functionals, with NaN for missing observations."""
         target = self.target
         if self.observed is not None:
-            target = like(
-                np.where(self.observed.reshape(-1, *[1] * (target.ndim - 1)), to_numpy(target), np.nan), target
-            )
+            observed = self.observed.reshape(-1, *[1] * (target.ndim - 1))
+            target = like(np.where(observed, to_numpy(target), np.nan), target)
         return namespace(target).reshape(target, (*self.functional.shape, *target.shape[1:]))
 
     def weights(self) -> Array:
@@ -144,10 +159,8 @@ class Term:
 
     def _as_target(self) -> tuple[Array, np.ndarray[Any, Any] | None]:
         """Return the targets (size,) or (size, outputs) in the dtype of the functionals, and the mask `observed`."""
-        L = self.functional
-        target = immutable_copy(as_real(self.target, "target"))
-        xp = namespace(target)
-        shape = tuple(target.shape)
+        L, target = self.functional, immutable_copy(as_real(self.target, "target"))
+        xp, shape = namespace(target), tuple(target.shape)
         if shape == ():
             target = xp.broadcast_to(target, (L.size,))
         elif shape == L.shape:

@@ -47,13 +47,7 @@ from rkhs._finite.representers import RepresenterTerms, block_in_double, outputs
 from rkhs._finite.solution import Solution
 from rkhs._finite.sums import FeatureSums
 from rkhs._finite.term import Term
-from rkhs._learning.observations import (
-    ConvexProblem,
-    Hyperparameter,
-    Observations,
-    check_null_space,
-    check_squared,
-)
+from rkhs._learning.evidence import ConvexProblem, Hyperparameter, Observations, check_null_space, check_squared
 from rkhs._linalg.saddle import Curvature, Saddle, with_ridge_on
 from rkhs._progress import interrupts_raised
 from rkhs._spaces.base import FiniteSpace
@@ -185,10 +179,7 @@ def informative_rows(observations: Observations) -> list[Matrix]:
 
 
 def log_left_out(
-    observations: Observations,
-    kernel: Kernel,
-    weight: Matrix,
-    hyperparameters: Sequence[Hyperparameter] | None,
+    observations: Observations, kernel: Kernel, weight: Matrix, hyperparameters: Sequence[Hyperparameter] | None
 ) -> tuple[float, Matrix]:
     """Return the negative of the criterion in the module's docstring, by leaving out points, and its derivatives.
 
@@ -282,12 +273,7 @@ def _newton_steps(V: Matrix, h: Matrix, slope: Matrix) -> Matrix:
 
 
 def _predictions_in_space(
-    problem: ConvexProblem,
-    space: FiniteSpace,
-    solution: Solution,
-    kept: Matrix,
-    groups: list[Matrix],
-    count: Matrix,
+    problem: ConvexProblem, space: FiniteSpace, solution: Solution, kept: Matrix, groups: list[Matrix], count: Matrix
 ) -> Matrix:
     """Return the same in a space of stored features, where V = E S^-1 E' with the curvature S at the solution."""
     outputs = outputs_of(problem.terms)

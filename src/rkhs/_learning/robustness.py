@@ -109,7 +109,9 @@ def certified_radius(model: Any, X: Any) -> Array:
         )
     distance = _squared_kernel_distance(function.kernel, int(points.shape[1]))
     margins, squared_norms = _margins(function, points, A, offset)
-    return _largest_radius(distance, _ratio(margins, squared_norms).min(axis=1, initial=np.inf))
+    with np.errstate(divide="ignore", invalid="ignore"):  # the squared distance that is needed to use up the margin
+        ratios = np.where(margins > 0, margins**2 / np.maximum(squared_norms, 0.0), 0.0)
+    return _largest_radius(distance, ratios.min(axis=1, initial=np.inf))
 
 
 def _margins(function: Function, points: Array, A: Matrix, offset: Vector) -> tuple[Matrix, Matrix]:
@@ -136,12 +138,6 @@ def _margins(function: Function, points: Array, A: Matrix, offset: Vector) -> tu
     margins = margins - rounding * (abs(difference) @ largest + abs(offset[best][:, None]) + abs(offset[others]))
     squared = np.einsum("tdi,ij,tdj->td", difference, products, difference)
     return margins, squared + rounding * (abs(difference) @ sizes) ** 2
-
-
-def _ratio(margin: Array, squared_norm: Array) -> Array:
-    """Return (margin / norm)^2, the squared distance of kernel functions that is needed to use up the margin."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(margin > 0, margin**2 / np.maximum(squared_norm, 0.0), 0.0)
 
 
 def _squared_kernel_distance(kernel: Kernel, n: int) -> Callable[[Vector], Vector]:

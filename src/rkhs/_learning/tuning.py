@@ -28,9 +28,16 @@ from rkhs._finite.representers import RepresenterTerms
 from rkhs._finite.solution import CONVERGED, INTERRUPTED, Record
 from rkhs._finite.term import Term
 from rkhs._gram.operator import gram
-from rkhs._learning.evidence import log_evidence, space_log_evidence
+from rkhs._learning.evidence import (
+    ConvexProblem,
+    Hyperparameter,
+    Observations,
+    check_squared,
+    log_evidence,
+    space_log_evidence,
+    spatial_sample,
+)
 from rkhs._learning.leave_one_out import informative_rows, log_left_out
-from rkhs._learning.observations import ConvexProblem, Hyperparameter, Observations, check_squared, spatial_sample
 from rkhs._progress import interrupted
 from rkhs._spaces.base import FiniteSpace
 from rkhs.kernels._base import Kernel, Tunable

@@ -17,19 +17,9 @@ from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.representers import joined_iterates
 from rkhs._finite.term import Term
+from rkhs.solvers import _base as solving
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import (
-    FLOP,
-    Estimate,
-    RowSubset,
-    Solver,
-    blocks_in_double,
-    cheapest,
-    fits,
-    from_memory,
-    in_memory,
-    to_memory,
-)
+from rkhs.solvers._base import FLOP, Estimate, RowSubset, Solver, fits, in_memory
 from rkhs.solvers._choose import EXACT, ITERATIVE, TRIAL, Fallback, auto
 from rkhs.solvers._galerkin import Galerkin
 from rkhs.solvers._interior_point import BoxDual
@@ -54,10 +44,7 @@ class WeightGrid:
 
     @classmethod
     def of(
-        cls,
-        terms: Sequence[Term],
-        weights: Mapping[Any, Sequence[float]],
-        held_out: Mapping[Term | int, Sequence[Any]],
+        cls, terms: Sequence[Term], weights: Mapping[Any, Sequence[float]], held_out: Mapping[Term | int, Sequence[Any]]
     ) -> WeightGrid:
         """Validate the arguments of `Problem.grid`, in which terms are given as objects or by index."""
 
@@ -73,9 +60,12 @@ class WeightGrid:
                     f"{name} must map terms, or their indices, to lists, as in {{0: [1, 10]}}, got {value!r}."
                 )
         axes = {
-            tuple(map(index, key if isinstance(key, tuple) else (key,))): [_factor(w) for w in values]
+            tuple(map(index, key if isinstance(key, tuple) else (key,))): [float(w) for w in values]
             for key, values in weights.items()
         }
+        wrong = [factor for values in axes.values() for factor in values if not 0 <= factor < inf]
+        if wrong:
+            raise ValueError(f"Factors on the weights of terms must be finite and nonnegative, got {wrong[0]!r}.")
         named = [term for members in axes for term in members]
         if len(set(named)) < len(named):
             raise ValueError(f"A term can have one axis of weights at most, got the terms {named}.")
@@ -118,36 +108,24 @@ class WeightGrid:
         return self.weightings(columns)
 
 
-def _factor(weight: Any) -> float:
-    factor = float(weight)
-    if not 0 <= factor < inf:
-        raise ValueError(f"Factors on the weights of terms must be finite and nonnegative, got {weight!r}.")
-    return factor
-
-
 def _fold_factors(term: Term, held_out: Any) -> Vector:
     """Return the factors of a fold on the rows of a term, from rows to leave out (indices or a mask) or factors."""
-    array = np.asarray(held_out)
+    array, factors = np.asarray(held_out), np.ones(term.size)
     if array.dtype.kind == "f" and array.size:
         if array.shape != (term.size,) or not np.all((array >= 0) & (array < inf)):
             raise ValueError(
                 f"A fold of {term!r} must be rows to leave out, or {term.size} nonnegative factors, got {held_out!r}."
             )
-        return _of_vectors(term, array.astype(np.float64))
-    factors = np.ones(term.size)
-    try:
-        factors[array if array.size else array.astype(int)] = 0.0
-    except IndexError:
-        raise ValueError(
-            f"A fold of {term!r} leaves out rows that do not exist: {held_out!r} of {term.size} rows."
-        ) from None
-    return _of_vectors(term, factors)
-
-
-def _of_vectors(term: Term, factors: Vector) -> Vector:
-    """Return the factors; raise ValueError if they differ within a vector of functionals with a loss of vectors."""
+        factors = array.astype(np.float64)
+    else:
+        try:
+            factors[array if array.size else array.astype(int)] = 0.0
+        except IndexError:
+            raise ValueError(
+                f"A fold of {term!r} leaves out rows that do not exist: {held_out!r} of {term.size} rows."
+            ) from None
     if not term.loss.separable:
-        term.changed(weight=factors)  # checks its weights
+        term.changed(weight=factors)  # raises an error if they differ within a vector of functionals
     return factors
 
 
@@ -203,9 +181,11 @@ class GridSolver:
         starts: dict[int, Iterate] = {}
         for k in order:
             fold, (cell, start) = k % self.folds, self.cell(k)
-            system = stored.with_rows(blocks_in_double(cell.terms), cell.outputs)
-            first = starts.get(fold) or to_memory(stored, self.system, start)
-            starts[fold] = self._solve_cell(k, system, first, monitor, partial(from_memory, stored, self.system))
+            system = stored.with_rows(solving.blocks_in_double(cell.terms), cell.outputs)
+            first = starts.get(fold) or solving.to_memory(stored, self.system, start)
+            starts[fold] = self._solve_cell(
+                k, system, first, monitor, partial(solving.from_memory, stored, self.system)
+            )
 
     def _split(self, monitor: Monitor) -> None:
         """Solve all cells as the outputs of one problem, by a trial of nonlinear CG and then by ADMM."""
@@ -230,7 +210,7 @@ class GridSolver:
             pass
         finally:
             for k, task in enumerate(tasks):
-                task.iterate = from_memory(stored, self.system, monitor.best.output(k))
+                task.iterate = solving.from_memory(stored, self.system, monitor.best.output(k))
         for task, certificate in zip(tasks, certify(joint, monitor.best, monitor.tol).split(), strict=True):
             task.gap = certificate.relative if certificate.within(monitor.tol) else inf
 
@@ -242,12 +222,7 @@ class GridSolver:
         return self.system.with_rows(blocks, self.outputs), iterate
 
     def _solve_cell(
-        self,
-        k: int,
-        system: FiniteProblem,
-        start: Iterate,
-        monitor: Monitor,
-        back: Callable[[Iterate], Iterate],
+        self, k: int, system: FiniteProblem, start: Iterate, monitor: Monitor, back: Callable[[Iterate], Iterate]
     ) -> Iterate:
         """Solve cell k and store its iterate, the best one so far if the solver is stopped.
 
@@ -294,7 +269,7 @@ class GridSolver:
         estimate, cells = Estimate(hardest, tol), len(self.tasks)
         apart = split = inf
         if self.system.gram.stored or fits(self.system.size):
-            dense = cheapest((*EXACT, NonlinearCG()), hardest, tol).cost(estimate)
+            dense = solving.cheapest((*EXACT, NonlinearCG()), hardest, tol).cost(estimate)
             apart = estimate.matrix + cells * (dense - estimate.matrix)
             mixed = not (self.system.smooth or BoxDual().applies(self.system))
             if mixed and 2 * len(self.system.other_rows) > self.system.size:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
+from math import inf
 from typing import Any, cast
 
 import numpy as np
@@ -14,35 +15,82 @@ from rkhs._backend.precision import check_precision
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.function import Function
-from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
+from rkhs._finite.monitor import CHOICE, SUMMING, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
-from rkhs._finite.representers import RepresenterTerms, outputs_of
-from rkhs._finite.solution import CONVERGED, Record, Solution, with_hidden_functions
+from rkhs._finite.representers import RepresenterTerms, VerifiedIterate, certify_quickly, outputs_of
+from rkhs._finite.solution import ABSOLUTE, CONVERGED, INTERRUPTED, Record, Solution, with_hidden_functions
 from rkhs._finite.sums import grouped
 from rkhs._finite.term import Term
 from rkhs._learning.evidence import Evidence, evidence_of
 from rkhs._learning.leave_one_out import LeaveOneOut, left_out_of
 from rkhs._learning.tuning import Tuning, tuned
+from rkhs._problem import spaces
 from rkhs._problem.grid import GridSolver, WeightGrid
-from rkhs._problem.solving import certificates_of, run_until_stopped, solve_to_tolerance
-from rkhs._problem.spaces import (
-    SpaceSolution,
-    SpaceTerms,
-    chosen_space,
-    full_basis,
-    loss_blocks,
-    solution_of,
-    solve_weightings,
-    sums_cost,
-    terms_in,
-    zero_solution,
-)
+from rkhs._progress import interrupted
 from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal, check_approximation, check_sums
 from rkhs.exceptions import UnattainedError
 from rkhs.kernels._base import Kernel, check_known
 from rkhs.solvers._base import Solver
 from rkhs.solvers._choose import auto
 from rkhs.solvers._conditioned import PosteriorSource
+
+NEAR = 5  # multiple of the tolerance up to which a solver whose gap misses it by rounding is run again
+
+
+def solve_to_tolerance(
+    solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
+) -> tuple[Iterate, str, Certificate]:
+    """Run a solver, several times if that improves the certificate; return the iterate, its status and certificate."""
+    watched = monitor.monitored(system)
+    iterate, previous_gap = start, inf
+    current: Monitor = monitor
+    while True:
+        monitor.best = iterate
+        status, result = run_until_stopped(monitor, partial(solver.run, watched, iterate, current))
+        iterate = result if status == CONVERGED else monitor.best or iterate
+        certificate = certificate_of(system, iterate, monitor.tol, status)
+        gap, tol, margin = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
+        done = status not in (CONVERGED, ABSOLUTE) or certificate.within(tol) or certificate.gap <= 2 * monitor.atol
+        if not done and (system.inexact or solver.inexact) and tol < gap <= previous_gap / 2:
+            current = monitor  # products are inexact, and the last run has halved the true gap: from the true image
+        elif not done and current is monitor and margin > 0 and gap <= NEAR * tol:
+            current = InnerMonitor(margin / 2, outer=monitor)  # rounding leaves the gap just above the tolerance
+        else:
+            return iterate, status, certificate
+        previous_gap = gap
+
+
+def certificate_of(system: FiniteProblem, iterate: Iterate, tol: float, status: str) -> Certificate:
+    """Return the certificate of an iterate: the verified one if there is one, else from scratch.
+
+    If the solver was stopped early, a quick certificate has to do.
+    """
+    if isinstance(iterate, VerifiedIterate):
+        return iterate.certificate
+    return certify(system, iterate, tol, quick=status != CONVERGED)
+
+
+def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, status: str) -> list[Certificate]:
+    """Return the certificates of the cells of a grid, which share a Gram matrix.
+
+    If the grid was stopped early, the quick certificates of all cells together take two products.
+    """
+    quick = {k for k, (_, it) in enumerate(cells) if status != CONVERGED and not isinstance(it, VerifiedIterate)}
+    certificates = iter(certify_quickly([cells[k] for k in sorted(quick)]))
+    return [next(certificates) if k in quick else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
+
+
+def run_until_stopped(monitor: Monitor, work: Callable[[], Any]) -> tuple[str, Any]:
+    """Run `work`; return its status, "converged" or what stopped it, such as a time limit or Ctrl-C, and its result."""
+    try:
+        return CONVERGED, work()
+    except Stopped as stop:
+        return str(stop), None
+    except KeyboardInterrupt:
+        interrupted()
+        return INTERRUPTED, None
+    finally:
+        monitor.close()
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +379,7 @@ class Problem:
         system = self.system
         weightings = cells.system_weightings(self.terms, system)
         tasks = GridSolver(system, weightings, cells.count or 1)
-        status = run_until_stopped(monitor, lambda: tasks.solve(monitor))
+        status, _ = run_until_stopped(monitor, lambda: tasks.solve(monitor))
         solutions = np.empty(len(weightings), dtype=object)
         solved = [tasks.cell(k) for k in range(len(weightings))]
         for k, certificate in enumerate(certificates_of(solved, monitor.tol, status)):
@@ -463,7 +511,7 @@ class Problem:
     @cached_property
     def full_basis(self) -> FunctionSpace | None:
         """The basis, and the kernel's null space if it is kept, in coordinates centered on the points."""
-        return full_basis(self.kernel, self.terms, self.basis, self.null_space == "dropped")
+        return spaces.full_basis(self.kernel, self.terms, self.basis, self.null_space == "dropped")
 
     @property
     def space(self) -> FiniteSpace | None:
@@ -476,7 +524,7 @@ class Problem:
         for term in self.terms:
             term.weights()
         assert self.approximation is not None
-        return chosen_space(self.kernel, self.terms, self.full_basis, self.approximation, self.device)
+        return spaces.chosen_space(self.kernel, self.terms, self.full_basis, self.approximation, self.device)
 
     @property
     def _is_exact(self) -> bool:
@@ -491,10 +539,10 @@ class Problem:
         rows, or two if the sums of the first are not accurate enough.
         """
         assert self.approximation is not None
-        solved: dict[int, SpaceSolution] = {}
+        solved: dict[int, spaces.SpaceSolution] = {}
 
         def work() -> None:
-            check_range(loss_blocks(self.terms))
+            check_range(spaces.loss_blocks(self.terms))
             with monitor.showing(CHOICE):
                 space = self._chosen_space
             outputs, rows = outputs_of(self.terms), sum(term.size for term in self.terms)
@@ -503,26 +551,26 @@ class Problem:
                 for term, parts in cells.folds.items():
                     shares[term], factors[term] = grouped(parts)
 
-            def terms_of(functions: Orthonormal | None) -> SpaceTerms:
+            def terms_of(functions: Orthonormal | None) -> spaces.SpaceTerms:
                 with monitor.showing(SUMMING):
-                    found = terms_in(space, self.full_basis, self.terms, outputs, functions, shares)
-                monitor.check(sums_cost(space, self.terms))
+                    found = spaces.terms_in(space, self.full_basis, self.terms, outputs, functions, shares)
+                monitor.check(spaces.sums_cost(space, self.terms))
                 return found
 
             # item by item: an interruption keeps the cells before it
-            solved.update(solve_weightings(terms_of, cells.weightings(factors), monitor, rows, cells.count or 1))
+            solved.update(spaces.solve_weightings(terms_of, cells.weightings(factors), monitor, rows, cells.count or 1))
 
-        status = run_until_stopped(monitor, work)
+        status, _ = run_until_stopped(monitor, work)
         # With the weights of the problem, and with its null space, there is a posterior.
         single = not (cells.axes or cells.folds or self.null_space == "dropped")
         weightings = cells.weightings()
         solutions = np.empty(len(weightings), dtype=object)
         for k, factors in enumerate(weightings):
             if k in solved:
-                solutions[k] = solution_of(solved[k], self.approximation, monitor, status, posterior=single)
+                solutions[k] = spaces.solution_of(solved[k], self.approximation, monitor, status, posterior=single)
             else:
                 space, seconds = vars(self).get("_chosen_space"), monitor.seconds
-                solutions[k] = zero_solution(
+                solutions[k] = spaces.zero_solution(
                     self.kernel, self.terms, self.full_basis, space, factors, self.approximation, seconds, status
                 )
         return solutions.reshape(cells.shape)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import EPS, Matrix, placed, to_numpy
+from rkhs._backend.arrays import EPS, Matrix, placed
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import joined
 from rkhs._finite.certificate import NOTHING, Certificate, certify
@@ -75,8 +75,8 @@ def _sampled(term: Term, most: int, random: np.random.Generator) -> Term:
     m = (loss.size if isinstance(loss, BlockLoss) else None) or 1  # whole vectors of losses of vectors
     vectors = np.sort(random.choice(term.size // m, max(most // m, 1), replace=False))
     rows = (m * vectors[:, None] + np.arange(m)).reshape(-1)
-    weight = term.weight if isinstance(term.weight, float) else term.weight[rows]
-    return Term(term.functional.take(rows), loss, to_numpy(term.target)[rows], weight * (term.size / len(rows)))
+    taken = term.take(rows)
+    return replace(taken, loss=loss, weight=taken.weight * (term.size / len(rows)))
 
 
 def terms_in(

@@ -1,7 +1,7 @@
 """Solve a problem that shares most of its functionals with a solved one, whose coefficients or factor are reused.
 
 The functionals of both problems have keys, which are equal for equal functionals.  For squared losses and a positive
-definite kernel, the Cholesky factor of the earlier problem is updated (`_linalg.updates`); other problems are solved
+definite kernel, the Cholesky factor of the earlier problem is updated (`_linalg.saddle`); other problems are solved
 from the earlier coefficients.  In both cases the certificate is computed from scratch, with the kernel, so that it does
 not depend on what is reused: if it fails, the problem is solved anew.
 """

@@ -16,7 +16,7 @@ from rkhs._finite.monitor import Monitor
 from rkhs._finite.solution import CONVERGED, Record, Solution
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
-from rkhs._problem.solving import solve_to_tolerance
+from rkhs._problem.problem import solve_to_tolerance
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Gaussian, Kernel, Polyharmonic
