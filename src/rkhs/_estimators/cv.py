@@ -44,6 +44,7 @@ CLASS_KERNELS, VALUE_KERNELS = ("gaussian", "laplace"), ("gaussian", "laplace", 
 KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measured slopes
 
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
+MOST_INVERTED = 4000  # labels up to which all are left out to determine the size of error bars, otherwise a sample
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
@@ -665,7 +666,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         tau: Any = getattr(self, "_tau", None)
         if tau is None:
             count = self._held_out.count
-            if problem.terms[0].size <= 4000:  # the matrix of more functionals takes long to invert
+            if problem.terms[0].size <= MOST_INVERTED:
                 tau = left_out_amplitude(problem, count)
             else:
                 _, residuals, variance = sampled_residuals(self.solution_, count)

@@ -1,0 +1,176 @@
+"""Problems that are too large for a factorization: float32 tiles, absolute tolerances, error bars, choices by errors."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import rkhs
+from rkhs._estimators import many_labels
+from rkhs._estimators.length_scales import NormalizedKernels
+from rkhs._finite.solution import ABSOLUTE
+from rkhs._gram import matrix
+from rkhs._linalg.saddle import Saddle
+from rkhs.solvers import ConjugateGradients, Direct, NonlinearCG, _base, _conditioned
+from rkhs.solvers._choose import StoredInSingle, auto
+from rkhs.solvers._conditioned import ConditionedGram, variance_given_nearest
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((240, 5))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(240)
+
+
+def problem(weight=50.0, loss=None, basis=None, y=Y, gradients=False):
+    terms = [rkhs.Term(rkhs.Evaluation(X), loss or rkhs.Squared(), y, weight)]
+    if gradients:
+        terms.append(rkhs.Term(rkhs.Gradient(X[:30]), rkhs.Squared(), weight=1e-3))
+    return rkhs.Problem(rkhs.Matern(2.5, scale=2.0), terms, rkhs.Constant() if basis is None else basis)
+
+
+@pytest.fixture
+def small_tiles(monkeypatch):
+    monkeypatch.setattr(matrix, "SIDE", 64)
+
+
+@pytest.mark.parametrize("columns", [(), (1,), (3,)])
+@pytest.mark.parametrize("size", [1.0, 1e-60, 1e60])
+def test_products_of_stored_tiles(small_tiles, columns, size):
+    exact = problem(gradients=True).system.exact
+    stored, v = matrix.SingleGram(exact), size * RNG.standard_normal((exact.shape[0], *columns))
+    G = exact.dense()
+    error = np.abs(stored @ v - G @ v)
+    assert np.all(error <= 4 * np.finfo(np.float32).eps * (np.abs(G) @ np.abs(v)))
+    np.testing.assert_array_equal(stored.diagonal(), exact.diagonal())
+    np.testing.assert_allclose(stored.block([3, 70], [0, 130]), G[np.ix_([3, 70], [0, 130])], rtol=1e-14)
+
+
+@pytest.mark.parametrize("solver", [ConjugateGradients(), ConjugateGradients(landmarks=40), NonlinearCG()])
+@pytest.mark.parametrize("weight", [1e-3, 50.0, 1e6])
+def test_stored_tiles_reach_any_tolerance(small_tiles, solver, weight):
+    """Iterative refinement: restarts from exact images correct the rounding of float32."""
+    given = problem(weight)
+    found, exact = given.solve(StoredInSingle(solver), tol=1e-9), given.solve(Direct(), tol=1e-9)
+    assert found.status == "converged"
+    assert found.relative_gap <= 1e-9
+    np.testing.assert_allclose(found.function(X), exact.function(X), atol=1e-4)
+
+
+def test_large_problems_are_stored_in_single_precision(small_tiles, monkeypatch):
+    monkeypatch.setattr(_base, "fits", lambda rows: False)
+    monkeypatch.setattr(_base, "free_memory", lambda array: 8 * 240**2)  # no float64 matrix in half of it
+    system = problem().system
+    chosen = auto(system, 1e-4)
+    assert isinstance(chosen, StoredInSingle)
+    assert chosen.name == "ConjugateGradients"
+    monkeypatch.setattr(_base, "free_memory", lambda array: 2 * 240**2)
+    assert auto(system, 1e-4) == ConjugateGradients()
+
+
+def test_an_absolute_gap_is_that_of_other_targets():
+    """An f that CG returns early minimizes J for targets b - s, with the residuals s of its equations."""
+    given = problem()
+    atol = 50.0 * len(X) * 0.02**2
+    early = given.solve(ConjugateGradients(), tol=1e-12, atol=atol)
+    assert early.status == ABSOLUTE
+    assert 0 < early.gap <= 2 * atol
+    a, system = early.function.coefficients[:, None], given.system
+    f = early.function(X)[:, None]
+    s = Y[:, None] - f - a / (2 * 50.0)  # b - (G + D) a - Qc
+    assert np.sqrt(np.mean(s**2)) <= 2 * 0.02
+    moved = problem(y=Y - s[:, 0]).solve(Direct(), tol=1e-12)
+    np.testing.assert_allclose(moved.function(X), f[:, 0], atol=1e-7)
+    assert system.size == 240
+    with pytest.raises(ValueError, match="atol must be finite and not negative"):
+        given.solve(atol=-1.0)
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_quadratic_forms_are_those_of_solutions(rank):
+    A = RNG.standard_normal((30, 30))
+    saddle = Saddle(A @ A.T, RNG.uniform(0.1, 1.0, 30), RNG.standard_normal((30, rank)))
+    b, e = RNG.standard_normal((30, 4)), RNG.standard_normal((rank, 4))
+    a, c = saddle.solve(b, e)
+    np.testing.assert_allclose(saddle.quadratic_forms(b, e), np.sum(b * a, axis=0) + np.sum(e * c, axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("basis", [rkhs.Constant(), rkhs.Polynomials(1)])
+def test_variances_given_the_nearest(monkeypatch, basis):
+    given, points = problem(basis=basis, gradients=True), rkhs.Evaluation(RNG.standard_normal((9, 5)))
+    exact = ConditionedGram.of(given).variance(points)
+    bounds = []
+    for count in (20, 60, 150, given.system.size):
+        monkeypatch.setattr(_conditioned, "NEAREST", count)
+        bounds.append(variance_given_nearest(given.represented, points))
+    assert all(np.all(more <= less * (1 + 1e-9)) for less, more in pairwise(bounds))
+    assert np.all(bounds[-1] >= exact * (1 - 1e-9))
+    np.testing.assert_allclose(bounds[-1], exact, rtol=0.02)  # all functionals but the farthest
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_left_out_variances(monkeypatch, large):
+    given, rows = problem(), np.array([0, 17, 239])
+    if large:
+        monkeypatch.setattr(_conditioned, "fits", lambda rows: rows <= 150)
+        monkeypatch.setattr(_conditioned, "SAMPLE", 150)
+        monkeypatch.setattr(_conditioned, "NEAREST", 120)
+    variance = ConditionedGram.of(given).left_out_variance(rows)
+    residuals = given.solve(tol=1e-12).function.coefficients[rows] * variance
+    np.testing.assert_allclose(residuals, given.leave_out().residuals[0][rows], rtol=0.1 if large else 1e-6)
+
+
+def test_a_start_for_each_feature():
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, rkhs.Tunable(start=50.0))
+    scales = (1.0, 3.0, 30.0, 30.0, 30.0)
+    kernel = rkhs.Gaussian(scale=rkhs.Tunable(start=scales, each=True))
+    tuned = rkhs.Problem(kernel, [term], rkhs.Constant()).tune(starts=1, iterations=1)
+    np.testing.assert_allclose(np.log(tuned.kernel.scale), np.log(scales), atol=1.5)
+    with pytest.raises(ValueError, match="needs each=True"):
+        rkhs.Tunable(start=scales)
+    with pytest.raises(ValueError, match="has 2 starts, and the points have 5 features"):
+        rkhs.Problem(rkhs.Gaussian(scale=rkhs.Tunable(start=(1.0, 2.0), each=True)), [term]).tune()
+
+
+@pytest.fixture
+def few_are_many(monkeypatch):
+    for name, value in {"FEWEST": 300, "SAMPLE": 120, "FIRST": 150, "SECOND": 250, "HELD_OUT": 150}.items():
+        monkeypatch.setattr(many_labels, name, value)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_candidates_are_compared_at_held_out_rows(few_are_many, monkeypatch, classes):
+    """Errors are those of models that have not seen the rows; the evidence of all rows would not choose otherwise."""
+    points = RNG.standard_normal((400, 4))
+    f = np.sin(2 * points[:, 0]) + np.sign(points[:, 1]) + points[:, 2]
+    y = (f > 0).astype(int) if classes else f + 0.1 * RNG.standard_normal(400)
+    seen = []
+    scored = many_labels.HeldOutScorer._scored
+    monkeypatch.setattr(many_labels.HeldOutScorer, "_scored", lambda *args: seen.append(args) or scored(*args))
+    model = (rkhs.InvariantClassifierCV() if classes else rkhs.InvariantRegressorCV()).fit(points, y)
+    scorer, proposal, C, values, rows = seen[0]
+    learned, held_out = scorer.rows(150)
+    assert not set(learned) & set(held_out)
+    np.testing.assert_array_equal(rows, held_out)
+    kernel = NormalizedKernels("", scorer.kernels.sample)(proposal.kernel, proposal.scale)
+    targets = scorer.targets.take(learned)
+    term = rkhs.Term(rkhs.Evaluation(scorer.X[learned]), rkhs.Squared(), targets.target, C * targets.weight)
+    refit = rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-12).function
+    np.testing.assert_allclose(values, refit(scorer.X[held_out]), rtol=1e-6, atol=1e-6)
+    assert {one[1].kind for one in seen} >= {"none", "scales"}
+    new = RNG.standard_normal((300, 4))
+    truth = np.sin(2 * new[:, 0]) + np.sign(new[:, 1]) + new[:, 2]
+    assert model.score(new, (truth > 0).astype(int) if classes else truth) > (0.85 if classes else 0.9)
+
+
+def test_large_models_have_error_bars(few_are_many, monkeypatch):
+    """Standard deviations and intervals beyond what is factorized cover as they should."""
+    monkeypatch.setattr(_conditioned, "fits", lambda rows: rows <= 200)
+    monkeypatch.setattr(_conditioned, "SAMPLE", 200)
+    monkeypatch.setattr("rkhs._estimators.folds.DENSE", 100)
+    monkeypatch.setattr("rkhs._estimators.cv.MOST_INVERTED", 100)
+    points, new = RNG.standard_normal((500, 4)), RNG.standard_normal((400, 4))
+    y, truth = (np.sin(p[:, 0]) + p[:, 1] + 0.2 * RNG.standard_normal(len(p)) for p in (points, new))
+    model = rkhs.InvariantRegressorCV().fit(points, y)
+    values, deviations = model.predict(new, return_std=True)
+    assert 0.9 <= np.mean(np.abs(values - truth) <= 1.96 * deviations) <= 0.99
+    low, high = model.predict_interval(new, coverage=0.9).T
+    assert 0.84 <= np.mean((low <= truth) & (truth <= high)) <= 0.96
