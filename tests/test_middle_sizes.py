@@ -1,4 +1,4 @@
-"""Problems that are too large for a factorization: float32 tiles, absolute tolerances, error bars, choices by errors."""
+"""Problems too large for a factorization: float32 tiles, absolute tolerances, error bars, choices by errors."""
 
 from itertools import pairwise
 

@@ -102,7 +102,7 @@ def test_small_problems_go_to_dense_solvers(loss, expected):
 
 
 def test_what_does_not_fit_in_memory_does_not_go_to_dense_solvers(monkeypatch):
-    for place in ("_base", "_choose", "_conditioned"):
+    for place in ("_base", "_conditioned"):
         monkeypatch.setattr(f"rkhs.solvers.{place}.fits", lambda rows: False)
     monkeypatch.setattr("rkhs.solvers._direct.fits_once", lambda rows: False)
     assert auto(problem().system, 1e-6).name == "ConjugateGradients"

@@ -186,7 +186,7 @@ class Monitor:
         self._show(record.seconds, self.line(record))
         if self.callback is not None and self.callback(record):
             raise Stopped("stopped by the callback")
-        if self.tol < gap < inf and gap * abs(primal) <= self.atol:
+        if 0 < gap * abs(primal) <= self.atol and gap > self.tol:
             raise Stopped(ABSOLUTE)
         self.check()
 

@@ -199,9 +199,9 @@ class ConditionedGram:
     def variance(self, M: Functional) -> Array:
         """Return the diagonal of G~_MM, (m,); infinite if M depends on an undetermined basis function."""
         prototype, M = M.prototype, self._converted(M)
-        if not factorable(self.quadratic.system) and not self.represented.kernel.order:
+        if self._by_nearest:
             with _in_time(self.monitor, M):
-                return like(self.share_left * variance_given_nearest(self.represented, M), prototype)
+                return like(self.share_left * variance_given_nearest(self._squared, M), prototype)
         B = self._on_basis(M) @ self.quadratic.split[1]
         xp = namespace(B)
         variances = [zeros((0,), B)]
@@ -216,13 +216,26 @@ class ConditionedGram:
 
         With the coefficients a of the minimizer, a_i / P_ii is the leave-one-out residual of row i.
         """
-        represented = self.represented
-        if factorable(self.quadratic.system):
-            columns = np.zeros((self.quadratic.system.size, len(rows)))
-            columns[rows, np.arange(len(rows))] = 1.0
-            return 1 / self.quadratic.quadratic_forms(columns, np.zeros((self.quadratic.split[0].shape[1], len(rows))))
-        noise = 1 / (2 * np.concatenate([double(t.weight)[:, 0] for t in represented.rows])[rows])
-        return self.share_left * variance_given_nearest(represented, represented.functionals.take(rows), rows) + noise
+        given = self._squared
+        if self._by_nearest:
+            noise = 1 / (2 * np.concatenate([double(t.weight)[:, 0] for t in given.rows])[rows])
+            return self.share_left * variance_given_nearest(given, given.functionals.take(rows), rows) + noise
+        columns = np.zeros((given.functionals.size, len(rows)))
+        columns[rows, np.arange(len(rows))] = 1.0
+        none = np.zeros((self.quadratic.split[0].shape[1], len(rows)))
+        return 1 / to_numpy(self.quadratic.quadratic_forms(*map(self._like_equations, (columns, none))))
+
+    @property
+    def _by_nearest(self) -> bool:
+        """Whether variances are given the nearest functionals: S is too large, and correlations are defined."""
+        large = self.quadratic.system.size > SAMPLE and not factorable(self.quadratic.system)
+        return large and not self.represented.kernel.order
+
+    @cached_property
+    def _squared(self) -> RepresenterTerms:
+        """The problem of the functionals with squared losses."""
+        rows = self.represented.system.quadratic_rows
+        return self.represented if len(rows) == self.represented.functionals.size else self.represented.part(rows)
 
     @cached_property
     def share_left(self) -> float:
@@ -230,9 +243,9 @@ class ConditionedGram:
 
         It is that of a problem of `SAMPLE` of the functionals, which can be factorized.
         """
-        order = np.random.default_rng(0).permutation(self.represented.functionals.size)
-        rows, targets = np.sort(order[:SAMPLE]), self.represented.functionals.take(order[SAMPLE:][:TARGETS])
-        part = self.represented.part(rows)
+        given = self._squared
+        order = np.random.default_rng(0).permutation(given.functionals.size)
+        part, targets = given.part(np.sort(order[:SAMPLE])), given.functionals.take(order[SAMPLE:][:TARGETS])
         exact = double(ConditionedGram.of(part).variance(targets))
         return float(np.sum(exact) / np.sum(variance_given_nearest(part, targets)))
 
