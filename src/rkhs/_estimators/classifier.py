@@ -221,20 +221,22 @@ class InvariantClassifier(Classifier, InvariantEstimator):
     kernel : str or Kernel, default="gaussian"
         "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or a kernel object.  With
         "precomputed", X is a kernel matrix: (t, t) in `fit`, and (s, t) of new and training objects in `predict`.
-    scale : float, array-like of shape (n,) or str, default="median"
+    scale : float, array-like of shape (n,) or str, default="auto"
         The length scale of a kernel given by name: a number, or one per feature; "median", the median distance between
-        training points; "evidence" or "loo", one per feature, learned from the labels as by `Problem.tune`; "cv", the
+        training points; "auto", the median distance in units of each feature (the geometric mean of its standard
+        deviation and its range), or "median" if an invariance of images or signals is stated; "evidence" or "loo", one per feature, learned from the labels as by `Problem.tune`; "cv", the
         best of some multiples of the median, of raw or standardized features, by the loss of held-out labels; "agop" or
         "agop-diagonal", directions or features weighted by how much f changes along them (the average gradient outer
         product), learned in a few rounds of fits; see `metric_`.  With an approximation, and with blocks, scales are
         learned from a sample of the rows.
     loss : str or Loss, default="hinge"
         "hinge", "squared_hinge", "logistic", "squared", or a loss object.
-    C : float, default=1.0
+    C : float, default=10.0
         Weight of the loss of each labeled point: twice the labels are twice the evidence.
-    invariance : str, callable, Invariance, list of these, or None, default="gradient"
+    invariance : str, callable, Invariance, list of these, or None, default="auto"
         The functionals that should be small: "gradient", "local_average", "graph" (of nearest neighbors), a callable
-        X -> functionals, or an `rkhs.Invariance`, which adds a weight, a loss and a target.
+        X -> functionals, or an `rkhs.Invariance`, which adds a weight, a loss and a target.  "auto" is "gradient" if
+        there are unlabeled points, and None otherwise.
     nu : float, default=0.03
         Weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild and C is strong; for graphs
         with C = 10, 100 is mild.

@@ -27,6 +27,7 @@ import numpy as np
 
 from rkhs import losses
 from rkhs._backend.arrays import Array, Matrix, Vector, double, take_rows, to_numpy
+from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, one_vs_rest
 from rkhs._finite.basis import on_basis, orthonormal
@@ -269,6 +270,12 @@ class ModelConfig:
         return SolverOptions.of(self.solver)
 
     @property
+    def length_scale(self) -> Any:
+        """The scale; "median" instead of "auto" if the features are pixels or samples of one quantity."""
+        common = any(getattr(item.maker, "common_unit", False) for item in as_invariances(self.invariance))
+        return "median" if common and isinstance(self.scale, str) and self.scale == "auto" else self.scale
+
+    @property
     def basis(self) -> FunctionSpace | None:
         return Constant() if self.fit_intercept else None
 
@@ -339,6 +346,10 @@ class Formulation:
         """Determine the settings for a kernel at training points, or at a sample of the rows of many blocks."""
         norms = WeightNormalization.at(kernel, sample.X, sample.weight)
         nu, prior = check_number(config.nu, "nu", or_zero=True), config.invariance
+        if isinstance(prior, str) and prior == "auto":
+            unlabeled = not np.all(sample.labeled) if totals is None else totals[1] > 0
+            dense = not isinstance(sample.X, SparseVectors)
+            prior = "gradient" if unlabeled and dense and kernel.smoothness(int(sample.X.shape[1])) > 1 else None
         if sample.slopes is not None and isinstance(prior, str) and prior == "gradient":
             prior = None  # slopes that were measured are not assumed to be small
         given = [invariance for invariance in as_invariances(prior) if invariance.shape_constraint is None]

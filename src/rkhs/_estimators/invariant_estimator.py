@@ -120,10 +120,10 @@ class InvariantEstimator(BaseKernelEstimator):
 
     kernel: Any = "gaussian"
     _: KW_ONLY
-    scale: Any = "median"
+    scale: Any = "auto"
     loss: Any = "squared"
-    C: float | None = 1.0
-    invariance: Any = "gradient"
+    C: float | None = 10.0
+    invariance: Any = "auto"
     nu: float = 0.03
     shape: Any = None
     fit_intercept: bool = True
@@ -416,7 +416,7 @@ def _plan(model: Any, config: ModelConfig, look: Blocks, classes: Any) -> tuple[
         if learned.metric is not None:
             model.metric_ = learned.metric
     else:
-        kernel = as_kernel(config.kernel, config.scale, block.X)
+        kernel = as_kernel(config.kernel, config.length_scale, block.X)
     terms = replace(terms, formulation=Formulation.at(config, terms.rows(block), kernel, totals=seen.totals))
     plan = planned(kernel, terms, terms(block), config.basis, config.approximation, config.options.device)
     return plan, replace(seen, facts=None)

@@ -1,6 +1,7 @@
 """Length scales and metrics of the kernels of the estimators.
 
-A scale can be a number, one number for each feature, or "median", the median distance of the points (`as_kernel`).
+A scale can be a number, one number for each feature, "median", the median distance of the points, or "auto", the median
+distance after each feature was divided by its own unit (`as_kernel`).
 These names select a rule that learns it from the labels:
 
 "evidence", "loo"         one scale for each feature by `Problem.tune`, with all losses replaced by squared ones
@@ -65,7 +66,8 @@ COMPONENTS = (3, 10, 30)  # numbers of principal components to try
 def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
     """Return the named kernel with the given scale; a kernel object is returned with its open scales resolved.
 
-    The scale "median" is the median distance of the distinct rows of X.
+    The scale "median" is the median distance of the distinct rows of X.  "auto" is one for each feature, in units of
+    `feature_units`: the median distance in these units.
     """
     if not isinstance(kernel, Kernel):
         if kernel not in KERNELS:
@@ -75,10 +77,11 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
                 f"scale={scale!r} is learned from labels, which only InvariantRegressor and InvariantClassifier do: "
                 'pass a number, or "median".'
             )
-        if isinstance(scale, str) and scale != "median":
-            raise ValueError(
-                f"scale must be positive, one per feature, or one of {quoted(('median', *LEARNED))}, got {scale!r}."
-            )
+        if isinstance(scale, str) and scale not in ("auto", "median"):
+            names = quoted(("auto", "median", *LEARNED))
+            raise ValueError(f"scale must be positive, one per feature, or one of {names}, got {scale!r}.")
+        if isinstance(scale, str) and scale == "auto":
+            scale = _scale_in_units(kernel, X)
         index = getattr(scale, "index", ())  # a pandas series has one; strings, lists and tuples have a method
         if not callable(index) and any(isinstance(name, str) for name in index):
             raise ValueError(
@@ -91,6 +94,25 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
     if isinstance(X, SparseVectors):
         return kernel.resolved(X[np.sort(np.unique(row_keys(X), return_index=True)[1])])
     return kernel.resolved(unique_rows(to_numpy(X))[0])
+
+
+def _scale_in_units(kernel: str, X: Array) -> Any:
+    """Return the scale "auto"; it is "median" for sparse points, whose features have a common unit."""
+    if isinstance(X, SparseVectors) or kernel not in SCALED or X.shape[1] == 1:
+        return "median"
+    points = unique_rows(double(X))[0]
+    units = feature_units(points)
+    return tuple((units * median_scale(points / units, distance=KERNELS[kernel](1.0).distance)).tolist())
+
+
+def feature_units(X: Matrix) -> Vector:
+    """Return the geometric means (n,) of standard deviation and range of the features, with 1 for constant features.
+
+    By the standard deviation alone, a feature that is nearly always zero, such as a pixel at the margin of an image,
+    would count as much as all others; by the range alone, one outlier would hide a feature.
+    """
+    units = np.sqrt(X.std(axis=0) * np.ptp(X, axis=0))
+    return np.where(units > 0, units, 1.0)
 
 
 def is_learned(config: ModelConfig) -> bool:
@@ -128,7 +150,7 @@ def formulate(config: ModelConfig, sample: Sample) -> Formulation:
     if config.learns_noise and sample.slopes is not None:
         config = with_learned_noise(config, sample)
     if not is_learned(config):
-        return Formulation.at(config, sample, as_kernel(config.kernel, config.scale, sample.X))
+        return Formulation.at(config, sample, as_kernel(config.kernel, config.length_scale, sample.X))
     if config.scale in AGOP:
         T = learn_metric(config, sample)
         return Formulation.at(config, sample, _kernel_in_metric(config, sample.unmerged(), T), T.T @ T)
@@ -202,7 +224,7 @@ def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
     """
     if is_learned(config) and config.scale != "evidence":  # another rule, which needs C
         return config
-    is_open = isinstance(config.scale, str) and config.scale in ("median", "evidence")
+    is_open = isinstance(config.scale, str) and config.scale in ("auto", "median", "evidence")
     kernel = as_kernel(config.kernel, Tunable(each=True) if is_open else config.scale, sample.X)
     tuned = tuned_problem(replace(config, approximation=None), sample, kernel)
     return replace(config, learns_noise=False, **settings_of(config, sample, tuned))

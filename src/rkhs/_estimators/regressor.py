@@ -267,7 +267,7 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
         "squared", "huber", "epsilon_insensitive", "squared_epsilon_insensitive", "absolute", "quantile" (the median),
         or a loss object such as `rkhs.Huber(0.5)`.  Losses by name have the width 0.1, in units of f.
     C : float, optional
-        Weight of the loss of each point with a target: twice the targets are twice the evidence.  By default it is 1;
+        Weight of the loss of each point with a target: twice the targets are twice the evidence.  By default it is 10;
         with measured slopes, C, `gradient_weight` and the length scales of a kernel given by name are learned by
         maximum evidence, except for those that are given as numbers.
     invariance, nu : object

@@ -119,7 +119,7 @@ def as_invariances(invariance: Any) -> tuple[Invariance, ...]:
     Parameters
     ----------
     invariance : None, str, callable, Invariance, or a sequence of these
-        The argument; None gives an empty tuple.
+        The argument; None gives an empty tuple, and so does "auto", by which nothing is stated.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def as_invariances(invariance: Any) -> tuple[Invariance, ...]:
     >>> len(as_invariances(["gradient", rkhs.Laplacian]))
     2
     """
-    if invariance is None:
+    if invariance is None or (isinstance(invariance, str) and invariance == "auto"):
         return ()
     if isinstance(invariance, Sequence) and not isinstance(invariance, str):
         return tuple(prior for item in invariance for prior in as_invariances(item))

@@ -181,6 +181,7 @@ class ImageTangents(TangentFamily):
     DirectionalDerivative(1 point in R^25)
     """
 
+    common_unit = True  # of all features
     shape: tuple[int, int]
     kinds: Sequence[str] = ("translation", "rotation", "scaling", "shear", "thickness")
     method: str = "analytic"
@@ -288,6 +289,7 @@ class RandomImageTransform:
     >>> model = rkhs.VirtualSampleSVC([RandomImageTransform((8, 8), random_state=k) for k in range(7)])
     """
 
+    common_unit = True  # of all features
     shape: tuple[int, int]
     rotation: float = 0.1
     scaling: float = 0.1

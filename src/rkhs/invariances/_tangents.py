@@ -181,6 +181,7 @@ class SignalTangents(TangentFamily):
             [-1. , -0.5,  0. ,  0.5,  1. ]]])
     """
 
+    common_unit = True  # of all features
     kinds: Sequence[str] = ("shift", "stretch", "amplitude")
     smoothing: float = 1.0
 
