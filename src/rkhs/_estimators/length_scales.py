@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.linalg
@@ -45,6 +45,7 @@ from rkhs._learning.tuning import CRITERIA
 from rkhs._problem import Problem
 from rkhs.functionals import Gradient
 from rkhs.kernels import Kernel, Tunable, median_scale
+from rkhs.kernels._scaled import HasLengthScale
 from rkhs.losses import Squared
 
 KERNELS: dict[str, Callable[[Any], Kernel]] = {
@@ -101,8 +102,8 @@ def _scale_in_units(kernel: str, X: Array) -> Any:
     if isinstance(X, SparseVectors) or kernel not in SCALED or X.shape[1] == 1:
         return "median"
     points = unique_rows(double(X))[0]
-    units = feature_units(points)
-    return tuple((units * median_scale(points / units, distance=KERNELS[kernel](1.0).distance)).tolist())
+    units, made = feature_units(points), cast(HasLengthScale, KERNELS[kernel](1.0))
+    return tuple((units * median_scale(points / units, distance=made.distance)).tolist())
 
 
 def feature_units(X: Matrix) -> Vector:
