@@ -61,7 +61,12 @@ def test_it_is_the_problem_written_by_hand(blobs, classes):
     flat = rkhs.Term(kernel.scale * rkhs.Gradient(X), rkhs.Huber(0.2), weight=3.0 / len(X))
     by_hand = rkhs.Problem(kernel, [labels, flat], rkhs.Constant()).solve(tol=1e-10).function
     model = rkhs.InvariantClassifier(
-        loss="squared_hinge", C=2.0, nu=3.0, invariance=rkhs.Invariance("gradient", loss=rkhs.Huber(0.2)), tol=1e-10
+        scale="median",
+        loss="squared_hinge",
+        C=2.0,
+        nu=3.0,
+        invariance=rkhs.Invariance("gradient", loss=rkhs.Huber(0.2)),
+        tol=1e-10,
     ).fit(X, np.where(known, y, -1))
     np.testing.assert_allclose(model.decision_function(X), by_hand(X), atol=1e-6)
     expected = by_hand(X).argmax(axis=1) if classes == 3 else (by_hand(X) > 0).astype(int)
@@ -82,7 +87,7 @@ def test_digits_with_a_hundred_labels_are_no_worse_than_with_svc():
 def test_minus_one_is_no_label(blobs):
     X, y = blobs
     half = np.where(np.arange(len(y)) % 2, y, -1)
-    model = rkhs.InvariantClassifier(nu=0.0).fit(X, half)
+    model = rkhs.InvariantClassifier(scale="median", nu=0.0).fit(X, half)
     alone = rkhs.InvariantClassifier(nu=0.0, scale=rkhs.kernels.median_scale(X)).fit(X[1::2], y[1::2])
     np.testing.assert_allclose(model.decision_function(X), alone.decision_function(X), atol=1e-3)
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
@@ -120,8 +125,8 @@ class TestInvariances:
     @pytest.mark.parametrize("name", ["local_average", "graph"])
     def test_other_names(self, name):
         X, _, few = moons_with_two_labels(0, points=40)
-        strong = rkhs.InvariantClassifier(scale=0.5, invariance=name, nu=1e4).fit(X, few)
-        weak = rkhs.InvariantClassifier(scale=0.5, invariance=name, nu=1e-4).fit(X, few)
+        strong = rkhs.InvariantClassifier(scale=0.5, C=1.0, invariance=name, nu=1e4).fit(X, few)
+        weak = rkhs.InvariantClassifier(scale=0.5, C=1.0, invariance=name, nu=1e-4).fit(X, few)
         knowledge = rkhs.Invariance(name)(X)
         size = {model: np.linalg.norm(knowledge(model.function_)) for model in (strong, weak)}
         assert size[strong] < 0.1 * size[weak]

@@ -159,7 +159,7 @@ def test_observed_functionals():
 
 def test_no_second_copy_of_the_points():
     """The functionals of all terms share the one copy that validation has made."""
-    model = rkhs.InvariantRegressor(scale=1.0).fit(X, TARGET)
+    model = rkhs.InvariantRegressor(scale=1.0, invariance="gradient").fit(X, TARGET)
     points = {id(part.atoms.points) for term in model.problem_.terms for part in term.functional.parts}
     assert len(model.problem_.terms) == 2
     assert len(points) == 1

@@ -353,3 +353,15 @@ def test_equal_targets_have_the_size_of_the_targets(name, constant):
     np.testing.assert_allclose(model.predict(X), constant, rtol=np.finfo(float).eps ** 0.5, atol=0)
     for certificate in ("shape_certificate_", "crossing_certificate_"):
         assert getattr(model, certificate, None) is None or getattr(model, certificate).proved
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace", "matern", "rational_quadratic"])
+@pytest.mark.parametrize("model", [rkhs.InvariantClassifier, rkhs.InvariantRegressor])
+def test_units_of_single_features(kernel, model):
+    """The default models divide each feature by its own unit, unless it is stated that all have a common one."""
+    y = (X[:, 0] > 0).astype(int) if model is rkhs.InvariantClassifier else np.sin(X[:, 0])
+    units = np.array([1e-6, 1.0, 1e6])[: X.shape[1]]
+    f, g = (model(kernel, tol=1e-9).fit(points, y).function_(points) for points in (X, units * X))
+    assert_allclose(f, g, atol=1e-6)
+    image = rkhs.Invariance(rkhs.invariances.SignalTangents())
+    assert model(kernel, invariance=image)._config().length_scale == "median"

@@ -236,7 +236,10 @@ def test_a_million_features_take_little_memory(kernel):
 
 
 REFUSED = [
-    (rkhs.InvariantClassifier(), "invariance='gradient' needs dense points.*invariance=None, or .*WordSubstitution"),
+    (
+        rkhs.InvariantClassifier(invariance="gradient"),
+        "invariance='gradient' needs dense points.*invariance=None, or .*WordSubstitution",
+    ),
     (rkhs.InvariantClassifier(invariance=rkhs.Laplacian), "invariance='Laplacian' needs dense points"),
     (rkhs.InvariantRegressor("laplace", invariance=None), "kernel='laplace' needs dense points.*\"gaussian\""),
     (rkhs.InvariantRegressor(rkhs.Laplace(), invariance=None), r"Laplace\(scale=1.0\) needs dense points"),

@@ -192,7 +192,7 @@ def test_the_metric_of_scales_and_what_has_none():
     shown = MetricDisplay.from_estimator(scaled, X)
     weights = X.var(axis=0) / [1.0, 9.0]
     assert_allclose(shown.shares, np.diag(weights / weights.sum()))
-    plain = rkhs.InvariantRegressor().fit(X, X[:, 0])
+    plain = rkhs.InvariantRegressor(scale="median").fit(X, X[:, 0])
     with pytest.raises(ValueError, match=r"neither a learned metric.*agop"):
         MetricDisplay.from_estimator(plain, X)
     with pytest.raises(ValueError, match="has 2 features, but X has 1"):

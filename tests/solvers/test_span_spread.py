@@ -115,7 +115,7 @@ def test_a_search_has_the_spread_of_its_best_machine():
     search = rkhs.InvariantRegressorCV(invariance="gradient", Cs=[1.0, 10.0], nus=[0.1], scales=1.2, cv=3, **own).fit(
         X, Y
     )
-    best = rkhs.InvariantRegressor(**search.best_params_, scale=1.2, **own).fit(X, Y)
+    best = rkhs.InvariantRegressor(**search.best_params_, invariance="gradient", scale=1.2, **own).fit(X, Y)
     for found, right in zip(search.predict(Z, return_std=True), best.predict(Z, return_std=True), strict=True):
         np.testing.assert_array_equal(found, right)
 

@@ -107,13 +107,15 @@ def _scale_in_units(kernel: str, X: Array) -> Any:
 
 
 def feature_units(X: Matrix) -> Vector:
-    """Return the geometric means (n,) of standard deviation and range of the features, with 1 for constant features.
+    """Return the geometric means (n,) of standard deviation and range of the features.
 
     By the standard deviation alone, a feature that is nearly always zero, such as a pixel at the margin of an image,
-    would count as much as all others; by the range alone, one outlier would hide a feature.
+    would count as much as all others; by the range alone, one outlier would hide a feature.  Constant features get a
+    mean unit, 1 if all are constant: slopes in them do not change the mean size of slopes.
     """
     units = np.sqrt(X.std(axis=0) * np.ptp(X, axis=0))
-    return np.where(units > 0, units, 1.0)
+    varies = units > 0
+    return np.where(varies, units, np.mean(units[varies] ** -2.0) ** -0.5 if np.any(varies) else 1.0)
 
 
 def is_learned(config: ModelConfig) -> bool:
