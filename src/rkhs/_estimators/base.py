@@ -151,7 +151,7 @@ class BaseKernelEstimator(BaseEstimator):
         names = {field.name for field in fields(ModelConfig)}
         values = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         if values.get("C", 1.0) is None:
-            values |= {"C": 1.0, "learns_noise": True}
+            values |= {"C": 10.0, "learns_noise": True}
         if self._is_precomputed:
             changes["kernel"] = getattr(self, "_matrix", self.kernel)
         classes, names_of_columns = getattr(self, "classes_", None), getattr(self, "feature_names_in_", None)

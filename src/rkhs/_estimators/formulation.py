@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from numbers import Integral, Real
 from typing import Any
 
@@ -74,6 +75,8 @@ class SolverOptions:
         "auto", which chooses by estimated cost, or one of `rkhs.solvers`.
     device : str, optional
         A device of PyTorch such as "cuda", to learn there; predictions come back as the kind of array that X is.
+        "auto" is "cuda" if PyTorch is installed and sees a GPU, and otherwise the CPU.  The final problem is solved
+        there (its points, targets and Gram products); settings are chosen on the CPU.
     precision : str, optional
         The arithmetic of Gram products: "float64", "float32", "tf32x3" or "tf32"; see `rkhs.Problem`.  An approximation
         sums in float64 instead.
@@ -102,7 +105,17 @@ class SolverOptions:
         SolverOptions
             The options.
         """
-        return solver if isinstance(solver, SolverOptions) else cls(solver)
+        options = solver if isinstance(solver, SolverOptions) else cls(solver)
+        return replace(options, device="cuda" if sees_gpu() else None) if options.device == "auto" else options
+
+
+def sees_gpu() -> bool:
+    """Return whether PyTorch is installed and sees a GPU."""
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return bool(torch.cuda.is_available())
 
 
 def as_loss(loss: Any, names: tuple[str, ...], parameter: str) -> Loss:
