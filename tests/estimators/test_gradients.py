@@ -172,7 +172,7 @@ def test_numbers_that_are_given_are_kept():
     assert model.problem_.kernel == rkhs.Gaussian(0.7)
     assert np.all(model.problem_.terms[1].weight == 3.0)
     assert model.C_ > 1
-    assert rkhs.InvariantRegressor().fit(x, f(x)).C_ == 1.0
+    assert rkhs.InvariantRegressor().fit(x, f(x)).C_ == 10.0
     with pytest.raises(ValueError, match="gradients chooses its settings by evidence"):
         rkhs.InvariantRegressorCV(invariance="gradient").fit(x, f(x), gradients=slopes(x))
 

@@ -79,7 +79,7 @@ def test_points_without_a_target_take_part_in_the_invariances(sine):
     by_hand = rkhs.Problem(rkhs.Gaussian(scale=1.0), [known, flat], rkhs.Constant()).solve().function
     for marker in (np.nan, -99.0):
         partly = np.concatenate([y, np.full(15, marker)])
-        model = rkhs.InvariantRegressor(scale=1.0, nu=0.5 * 55, unlabeled=marker).fit(both, partly)
+        model = rkhs.InvariantRegressor(scale=1.0, C=1.0, nu=0.5 * 55, unlabeled=marker).fit(both, partly)
         np.testing.assert_allclose(model.predict(both), by_hand(both), atol=1e-6)
         assert model.labeled_.sum() == 40
     with pytest.raises(ValueError, match="NaN"):
