@@ -132,7 +132,7 @@ def test_a_start_for_each_feature():
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    for name, value in {"FEWEST": 300, "SAMPLE": 120, "FIRST": 150, "SECOND": 250, "HELD_OUT": 150}.items():
+    for name, value in {"FEWEST": 300, "SAMPLE": (80, 120), "FIRST": 150, "SECOND": 250, "HELD_OUT": 150}.items():
         monkeypatch.setattr(many_labels, name, value)
 
 

@@ -258,7 +258,8 @@ class CrossValidated(BaseKernelEstimator):
             warn(f"{type(self).__name__} tries no graph: graphs of more than {EXACT} rows need {INDEX}")
             graphs = False
         many = scales is None and named and self.kernel == "auto" and self.approximation is None and not graphs
-        many = many and int(sample.count[sample.labeled].sum()) >= many_labels.FEWEST
+        varied = bool(np.any(np.ptp(targets.target, axis=0) > 0))
+        many = many and varied and int(sample.count[sample.labeled].sum()) >= many_labels.FEWEST
         points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
         candidates = selection.AutomaticCandidates(
             selection.LeaveOneOutScorer(points, targets, normalized, Cs),
@@ -274,16 +275,19 @@ class CrossValidated(BaseKernelEstimator):
             monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),
         )
         found, status = search(candidates, candidates.scorer, candidates.monitor)
+        scored, errors = targets, "Leave-one-out"  # by which candidates were compared last
+        if many and status == CONVERGED:
+            every = self._scored_by(sample, None)[0]
+            args = points[every.rows], every, normalized, found, candidates.monitor
+            compared, held_out, status = many_labels.chosen(*args)
+            if compared:  # none are if no time was left
+                found, scored, errors = compared, held_out, "Held-out rows"
         if status != CONVERGED:
             warn(
                 f"{type(self).__name__} stopped its search after {len(found)} candidates ({status}).",
                 ConvergenceWarning,
             )
-        scored = targets  # by which candidates were compared last
-        if many and status == CONVERGED:
-            every = self._scored_by(sample, None)[0]
-            found, scored, status = many_labels.chosen(points[every.rows], every, normalized, found, candidates.monitor)
-        choice = selection.Choice(found, scored, unlabeled, candidates.assumed)
+        choice = selection.Choice(found, scored, unlabeled, candidates.assumed, errors)
         best = choice.best
         if not np.isfinite(best.loss):
             raise RuntimeError(

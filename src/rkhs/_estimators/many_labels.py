@@ -27,6 +27,7 @@ import scipy.linalg
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
 from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._calculus.function_spaces import Constant
+from rkhs._estimators.formulation import WIDE_C_RANGE
 from rkhs._estimators.length_scales import NormalizedKernels, deviations
 from rkhs._estimators.search import Candidate, search
 from rkhs._estimators.selection import SCALES, ScoringTargets
@@ -40,7 +41,7 @@ from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Multiple, Standardize
 from rkhs.losses import Squared
 
 FEWEST = 2000  # labels from which kernels are compared in this way
-SAMPLE = 1000  # labels whose evidence is maximized
+SAMPLE = (400, 1000)  # labels whose evidence is maximized: a fifth of all, within these limits
 MOST_FEATURES = 60  # with more features the evidence of one length scale for each takes too long
 FIRST, SECOND, HELD_OUT = 3000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
 FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
@@ -149,14 +150,15 @@ class EvidenceLearner:
         kernel, C = start
         weight = Tunable(start=C) * self.targets.weight
         term = Term(Evaluation(self.X), Squared(), self.targets.target, weight)
+        # Targets without noise need more iterations than classes do, and a sum starts from what is known of its parts.
+        iterations = 30 if self.targets.classes is not None else 100 if C is None else 40
         with single_blas():
-            tuned = Problem(kernel, [term], Constant()).tune(
-                starts=1, functionals=SAMPLE, iterations=100 if C is None else 40
-            )
+            tuned = Problem(kernel, [term], Constant()).tune(starts=1, functionals=len(self.X), iterations=iterations)
         assert tuned.tuning is not None
         C = tuned.tuning.parameters["terms[0].weight"]
-        variance = self.kernels.variance(tuned.kernel)
-        return Proposal(self.kernels(tuned.kernel, 1.0), 1.0, C * variance, SCALES), tuned.kernel, C
+        most = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
+        normalized = min(C * self.kernels.variance(tuned.kernel), most)
+        return Proposal(self.kernels(tuned.kernel, 1.0), 1.0, normalized, SCALES), tuned.kernel, C
 
     def proposals(self) -> Iterator[list[Proposal]]:
         """Yield smooth kernels, then sums of these with a rough and with a linear kernel."""
@@ -193,7 +195,7 @@ def chosen(
     def batches(_: list[Candidate]) -> Iterator[Sequence[Proposal]]:
         yield [Proposal(c.params["kernel"], c.params["scale"], c.params["C"], c.kind) for c in proposed]
         if 1 < X.shape[1] <= MOST_FEATURES:
-            sample = order[:SAMPLE]
+            sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
             yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
 
     first, status = search(batches, scorer, monitor)

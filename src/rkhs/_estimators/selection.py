@@ -690,6 +690,7 @@ class Choice:
     targets: ScoringTargets
     unlabeled: bool  # whether there are points without labels
     assumed: Candidate | None = None  # what is chosen in any case
+    errors: str = "Leave-one-out"  # of what the errors of candidates are
 
     def each(self, kinds: Sequence[str] = KINDS) -> list[Candidate]:
         """Return the best candidate of each kind; of several C with nearly the smallest loss the smallest."""
@@ -743,7 +744,7 @@ class Choice:
             )
         if not self.unlabeled or using is None or without is None:
             why = "Unlabeled rows were not tried" if self.unlabeled else "There are no unlabeled rows"
-            text = f"Leave-one-out: {shown(best)} {what}. {why}."
+            text = f"{self.errors}: {shown(best)} {what}. {why}."
         elif best.kind not in OF_ALL_POINTS:
             verdict = "did not help" if using.error >= best.error else "did not lower the squared error"
             text = f"Unlabeled rows {verdict}: {shown(best)} {what} without them, {shown(using)} with them."
