@@ -73,13 +73,12 @@ def test_an_absolute_gap_is_that_of_other_targets():
     early = given.solve(ConjugateGradients(), tol=1e-12, atol=atol)
     assert early.status == ABSOLUTE
     assert 0 < early.gap <= 2 * atol
-    a, system = early.function.coefficients[:, None], given.system
+    a = early.function.coefficients[:, None]
     f = early.function(X)[:, None]
     s = Y[:, None] - f - a / (2 * 50.0)  # b - (G + D) a - Qc
     assert np.sqrt(np.mean(s**2)) <= 2 * 0.02
     moved = problem(y=Y - s[:, 0]).solve(Direct(), tol=1e-12)
     np.testing.assert_allclose(moved.function(X), f[:, 0], atol=1e-7)
-    assert system.size == 240
     with pytest.raises(ValueError, match="atol must be finite and not negative"):
         given.solve(atol=-1.0)
 
@@ -143,18 +142,24 @@ def test_candidates_are_compared_at_held_out_rows(few_are_many, monkeypatch, cla
     f = np.sin(2 * points[:, 0]) + np.sign(points[:, 1]) + points[:, 2]
     y = (f > 0).astype(int) if classes else f + 0.1 * RNG.standard_normal(400)
     seen = []
-    scored = many_labels.HeldOutScorer._scored
-    monkeypatch.setattr(many_labels.HeldOutScorer, "_scored", lambda *args: seen.append(args) or scored(*args))
+    call = many_labels.HeldOutScorer.__call__
+
+    def watched(scorer, proposal):
+        [found] = call(scorer, proposal)
+        seen.append((scorer, *proposal, found))
+        return [found]
+
+    monkeypatch.setattr(many_labels.HeldOutScorer, "__call__", watched)
     model = (rkhs.InvariantClassifierCV() if classes else rkhs.InvariantRegressorCV()).fit(points, y)
-    scorer, proposal, C, values, rows = seen[0]
+    scorer, proposal, _, found = seen[0]
+    C = found.params["C"]
     learned, held_out = scorer.rows(150)
     assert not set(learned) & set(held_out)
-    np.testing.assert_array_equal(rows, held_out)
     kernel = NormalizedKernels("", scorer.kernels.sample)(proposal.kernel, proposal.scale)
     targets = scorer.targets.take(learned)
     term = rkhs.Term(rkhs.Evaluation(scorer.X[learned]), rkhs.Squared(), targets.target, C * targets.weight)
     refit = rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-12).function
-    np.testing.assert_allclose(values, refit(scorer.X[held_out]), rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(found.values, refit(scorer.X[held_out]), rtol=1e-6, atol=1e-6)
     assert {one[1].kind for one in seen} >= {"none", "scales"}
     new = RNG.standard_normal((300, 4))
     truth = np.sin(2 * new[:, 0]) + np.sign(new[:, 1]) + new[:, 2]
@@ -174,3 +179,47 @@ def test_large_models_have_error_bars(few_are_many, monkeypatch):
     assert 0.9 <= np.mean(np.abs(values - truth) <= 1.96 * deviations) <= 0.99
     low, high = model.predict_interval(new, coverage=0.9).T
     assert 0.84 <= np.mean((low <= truth) & (truth <= high)) <= 0.96
+
+
+@pytest.mark.parametrize("given", [{"Cs": [1.0, 2.0]}, {"scales": "median"}, {"scales": [0.7]}, {"kernel": "laplace"}])
+def test_what_is_given_is_not_replaced(few_are_many, given):
+    points = RNG.standard_normal((320, 4))
+    model = rkhs.InvariantRegressorCV(**given).fit(points, points[:, 0])
+    assert model.selection_report_["sentence"].startswith("Leave-one-out")
+    assert "Cs" not in given or min(abs(model.C_ - C) for C in given["Cs"]) < 1e-12
+
+
+def test_only_a_search_by_errors_stops_early(few_are_many, monkeypatch):
+    """Neither a later fit with a stated invariance nor a loss that is not squared inherits an absolute tolerance."""
+    points, tolerances = RNG.standard_normal((320, 4)), []
+    solve = rkhs.Problem.solve
+
+    def watched(problem, *args, **options):
+        tolerances.append(options.get("atol", 0.0))
+        return solve(problem, *args, **options)
+
+    monkeypatch.setattr(rkhs.Problem, "solve", watched)
+    model = rkhs.InvariantRegressorCV().fit(points, points[:, 0] + np.sin(points[:, 1]))
+    assert tolerances[-1] > 0
+    model.set_params(invariance="gradient", Cs=[1.0], nus=[0.1]).fit(points, points[:, 0])
+    assert tolerances[-1] == 0
+    rkhs.InvariantRegressorCV(loss="huber").fit(points, points[:, 0])
+    assert tolerances[-1] == 0
+
+
+def test_rows_of_weight_zero_and_probabilities_of_large_models(monkeypatch):
+    """A sample of the labels is left out; rows of weight zero are no part of it."""
+    monkeypatch.setattr("rkhs._estimators.folds.DENSE", 100)
+    monkeypatch.setattr("rkhs._estimators.cv.MOST_INVERTED", 100)
+    points = RNG.standard_normal((300, 4))
+    classes, weight = (points[:, 0] + 0.3 * RNG.standard_normal(300) > 0).astype(int), np.ones(300)
+    weight[::3] = 0.0
+    model = rkhs.InvariantClassifierCV().fit(points, classes, sample_weight=weight)
+    fewer = rkhs.InvariantClassifierCV().fit(points[weight > 0], classes[weight > 0])
+    new = RNG.standard_normal((50, 4))
+    np.testing.assert_allclose(model.predict_proba(new), fewer.predict_proba(new), atol=0.02)
+    assert np.mean(model.predict_set(points, 0.9)[np.arange(300), classes]) > 0.8
+    rows, predicted = model._held_out.sample
+    assert np.all(model.problem_.terms[0].weights()[rows, 0] > 0)
+    left = model.problem_.leave_out().predictions[0]
+    np.testing.assert_allclose(predicted, left[rows], rtol=1e-5, atol=1e-7)

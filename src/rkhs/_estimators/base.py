@@ -169,7 +169,7 @@ class BaseKernelEstimator(BaseEstimator):
         """Merge equal rows, unless an invariance refers to rows by index."""
         return rows.merged(merge=not depends_on_row_order(getattr(self, "invariance", None)))
 
-    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, solution: Solution | None = None) -> None:
+    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, **options: Any) -> None:
         """Solve the problem of a sample, whose first term holds the labels, and prepare held-out predictions."""
         raise NotImplementedError
 
@@ -266,10 +266,13 @@ class BaseKernelEstimator(BaseEstimator):
         weight = None if sample_weight is None else _safe_indexing(sample_weight, rows)
         return _safe_indexing(X, rows), filled[rows], weight
 
-    def _solve(self, problem: Problem, variance: float = 1.0, solution: Solution | None = None) -> None:
+    def _solve(
+        self, problem: Problem, variance: float = 1.0, solution: Solution | None = None, atol: float = 0.0
+    ) -> None:
         """Solve the problem, subject to the `shape` if there is one, and keep the solution, or the given one.
 
-        The weights of the problem have been divided by `variance`, the mean of k(x, x).
+        The weights of the problem have been divided by `variance`, the mean of k(x, x).  `atol` is that of
+        `Problem.solve`.
         """
         if solution is not None:
             self._keep(problem, solution, variance)
@@ -278,7 +281,6 @@ class BaseKernelEstimator(BaseEstimator):
 
         def solve(instance: Problem, start: Function | None = None) -> Solution:
             method = SolverOptions.of(getattr(self, "solver", "auto")).method
-            atol = getattr(self, "_atol", 0.0)
             return instance.solve(method, tol=self.tol, start=start, verbose=verbose, atol=atol)
 
         if shape is None:

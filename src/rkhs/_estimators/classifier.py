@@ -19,7 +19,6 @@ from rkhs._estimators.formulation import Formulation
 from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, updatable
 from rkhs._estimators.length_scales import as_kernel
 from rkhs._estimators.selection import Discriminant
-from rkhs._finite.solution import Solution
 from rkhs._learning.robustness import scores_of_outputs
 from rkhs._problem import Problem
 from rkhs.functionals import Evaluation, Functional
@@ -76,11 +75,9 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
             check_classes(self.classes_[present], weights[present], unlabeled, marker, name)
         return rows
 
-    def _learn(
-        self, problem: Problem, sample: Sample, variance: float = 1.0, solution: Solution | None = None, copies: int = 1
-    ) -> None:
+    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, copies: int = 1, **options: Any) -> None:
         """Solve the problem, whose first term holds the labels, and prepare probabilities and prediction sets."""
-        self._solve(problem, variance, solution)
+        self._solve(problem, variance, **options)
         labeled = sample.take(sample.labeled)
         self._held_out = HeldOutLabels(type(self).__name__, self.problem_, labeled.count, copies, self.solution_)
         points = self.problem_.terms[0].functional

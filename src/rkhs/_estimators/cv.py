@@ -30,6 +30,7 @@ from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
+from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
 from rkhs._spaces import FourierFeatures, FourierGrid
@@ -198,17 +199,24 @@ class CrossValidated(BaseKernelEstimator):
             if by_errors and self.approximation is None and SolverOptions.of(self.solver).method == "auto":
                 values = not is_classifier(self)
                 problem = selection.affordable_problem(problem, type(self).__name__, values, self.verbose)
-                self._atol = many_labels.settled(problem.terms[0], self._expected)
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
             if streamed:
                 fit_stream(self, config, X, y, sample_weight)
                 return
-            self._learn(problem, sample, formulated.norms.variance)
+            self._learn(problem, sample, formulated.norms.variance, atol=self._settled(problem) if by_errors else 0.0)
             if formulated.metric is not None:
                 self.metric_ = formulated.metric
             if by_errors:
                 self._report_graphs(sample)
+
+    def _settled(self, problem: Problem) -> float:
+        """Return the duality gap at which predictions no longer change; 0 for few labels and losses not squared."""
+        labels = problem.terms[0]
+        if labels.size < many_labels.FEWEST or not all(term.loss.quadratic for term in problem.terms):
+            return 0.0
+        loss = float(self.cv_results_["mean_test_loss"][self.best_index_])
+        return many_labels.settled(labels, loss * (labels.outputs or 1))
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
@@ -257,9 +265,11 @@ class CrossValidated(BaseKernelEstimator):
         if graphs and not can_search(sample.size, device):
             warn(f"{type(self).__name__} tries no graph: graphs of more than {EXACT} rows need {INDEX}")
             graphs = False
-        many = scales is None and named and self.kernel == "auto" and self.approximation is None and not graphs
+        # Values of C or scales that are given are those to choose among, and f of sums is too rough for proofs.
+        free = named and self.kernel == "auto" and scales is None and self.scales == "auto" and self.Cs is None
         varied = bool(np.any(np.ptp(targets.target, axis=0) > 0))
-        many = many and varied and int(sample.count[sample.labeled].sum()) >= many_labels.FEWEST
+        many = free and varied and self.approximation is None and not graphs and not shaped
+        many = many and int(sample.count[sample.labeled].sum()) >= many_labels.FEWEST
         points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
         candidates = selection.AutomaticCandidates(
             selection.LeaveOneOutScorer(points, targets, normalized, Cs),
@@ -303,7 +313,6 @@ class CrossValidated(BaseKernelEstimator):
         self._keep_choice(found, best, {**best.params, "C": C / mean}, status, start, choice.report())
         self.cv_results_["mean_test_loss"] = np.array([candidate.loss for candidate in found])
         self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == selection.SCALES else 1)
-        self._expected = best.loss * scored.target.shape[1] if many else 0.0
         return self._config(**self.best_params_)
 
     def _is_map(self, sample: Sample) -> bool:
@@ -673,7 +682,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
             if problem.terms[0].size <= MOST_INVERTED:
                 tau = left_out_amplitude(problem, count)
             else:
-                _, residuals, variance = sampled_residuals(self.solution_, count)
+                _, residuals, variance = sampled_residuals(self.solution_, problem.terms[0], count)
                 tau = np.sqrt(np.mean(residuals**2 / variance[:, None], axis=0))
                 tau = float(tau[0]) if posterior.spread.outputs is None else tau
             tau = self._tau = self._widened(int(count.sum())) * tau

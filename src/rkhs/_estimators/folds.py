@@ -288,6 +288,20 @@ class HeldOutLabels:
     solution: Solution | None = None  # of the problem
 
     @cached_property
+    def sample(self) -> tuple[Vector, Vector] | None:
+        """The rows of a sample of the labels, and their left-out predictions; None if the problem is not a large one.
+
+        It is large if it has more than `DENSE` labels, with squared losses, and nothing else.
+        """
+        problem, source = self.problem, None if self.solution is None else self.solution.source
+        exact = self.copies == 1 and problem.approximation is None and len(problem.terms) == 1
+        if not exact or source is None or problem.terms[0].size <= DENSE:
+            return None
+        rows, residuals, _ = sampled_residuals(self.solution, problem.terms[0], self.count)
+        target = to_numpy(problem.terms[0].target)[rows]
+        return rows, target - residuals.reshape(target.shape)
+
+    @cached_property
     def labels(self) -> HeldOutPredictions:
         term, size = self.problem.terms[0], self.problem.terms[0].size // self.copies
         if not isinstance(term.functional, Evaluation):
@@ -300,10 +314,9 @@ class HeldOutLabels:
         if exact and smooth and sum(t.size for t in problem.terms) <= DENSE:
             predicted = to_numpy(left_out_of(problem, None, self.count).predictions[0])
             return HeldOutPredictions(predicted, to_numpy(term.target), self.count)
-        if exact and len(problem.terms) == 1 and self.solution is not None and self.solution.source is not None:
-            rows, residuals, _ = sampled_residuals(self.solution, self.count)
-            target = to_numpy(term.target)[rows]
-            return HeldOutPredictions(target - residuals.reshape(target.shape), target, np.ones(len(rows)))
+        if self.sample is not None:
+            rows, predicted = self.sample
+            return HeldOutPredictions(predicted, to_numpy(term.target)[rows], np.ones(len(rows)))
         total = int(self.count[:size].sum())
         if total < 2:
             raise ValueError(
@@ -318,17 +331,19 @@ class HeldOutLabels:
         return HeldOutPredictions(values[original], to_numpy(term.target)[rows[original]], times[original])
 
 
-def sampled_residuals(solution: Any, count: Vector) -> tuple[Vector, Matrix, Vector]:
+def sampled_residuals(solution: Any, term: Term, count: Vector) -> tuple[Vector, Matrix, Vector]:
     """Return a sample of the rows, their leave-one-out residuals (m, c), and the variances (m,) of their targets.
 
-    The variances are in units of tau^2.  Rows that stand for several equal ones are not drawn, if there are others.
+    The variances are in units of tau^2.  The only term of the problem has squared losses.  Rows that stand for several
+    equal ones are not drawn, if there are others, and rows of weight zero are no part of the solution.
     """
-    single = np.flatnonzero(count == 1)
-    among = single if len(single) >= SAMPLED else np.arange(len(count))
-    rows = np.sort(np.random.default_rng(0).permutation(among)[:SAMPLED])
-    variance = solution.source.spread.left_out_variance(rows)
-    coefficients = double(solution.function.coefficients).reshape(len(count), -1)
-    return rows, coefficients[rows] * variance[:, None], variance
+    used = np.flatnonzero(to_numpy(term.weights())[:, 0] > 0)
+    single = np.flatnonzero(count[used] == 1)
+    among = single if len(single) >= SAMPLED else np.arange(len(used))
+    drawn = np.sort(np.random.default_rng(0).permutation(among)[:SAMPLED])
+    variance = solution.source.spread.left_out_variance(drawn)
+    coefficients = double(solution.function.coefficients).reshape(len(used), -1)
+    return used[drawn], coefficients[drawn] * variance[:, None], variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -365,6 +380,9 @@ class Calibration:
         The values come from stratified folds, unless a class has a single row or nothing can be held out.
         """
         held_out = self.held_out
+        if held_out is not None and held_out.sample is not None:
+            rows, values = held_out.sample
+            return values, rows, np.ones(len(rows))
         if held_out is not None:
             size = len(self.codes) // held_out.copies
             codes, count = self.codes[:size], held_out.count[:size]

@@ -18,26 +18,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from math import inf
-from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
 from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.formulation import WIDE_C_RANGE
-from rkhs._estimators.length_scales import NormalizedKernels, deviations
+from rkhs._estimators.length_scales import NormalizedKernels
 from rkhs._estimators.search import Candidate, search
-from rkhs._estimators.selection import SCALES, ScoringTargets
-from rkhs._finite.monitor import Monitor
+from rkhs._estimators.selection import SCALES, ScoringTargets, SelectionMonitor, Trial, linear_kernel
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
 from rkhs._gram import gram
+from rkhs._linalg.saddle import Saddle
 from rkhs._problem import Problem
 from rkhs.functionals import Evaluation
-from rkhs.kernels import Gaussian, Kernel, Linear, Matern, Multiple, Standardized, Sum, Tunable
+from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Sum, Tunable
 from rkhs.losses import Squared
 
 FEWEST = 2000  # labels from which kernels are compared in this way
@@ -49,14 +46,7 @@ SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum st
 FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
 
 
-@dataclass(frozen=True, eq=False)
-class Proposal:
-    """A kernel with the mean k(x, x) = 1, the C for which it was proposed, and its parameters in an estimator."""
-
-    kernel: Any
-    scale: Any
-    C: float
-    kind: str
+Proposal = tuple[Trial, float]  # a kernel, and the C for which it was proposed
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,51 +65,37 @@ class HeldOutScorer:
 
     def __call__(self, proposal: Proposal) -> list[Candidate]:
         """Return the best candidate of several C, after learning from `FIRST` rows."""
-        learned, held_out = self.rows(FIRST)
-        kernel, subset = self.kernels(proposal.kernel, proposal.scale), self.targets.take(learned)
+        (trial, C), (learned, held_out) = proposal, self.rows(FIRST)
+        kernel, subset, targets = self.kernels(trial.kernel, trial.scale), self.targets.take(learned), self.targets
         K, cross = kernel(self.X[learned]), gram(kernel, Evaluation(self.X[held_out]), Evaluation(self.X[learned]))
         found: list[Candidate] = []
         for factors in FACTORS:
-            Cs = [proposal.C * factor for factor in factors]
-            solved = [_fit(K, subset, C) for C in Cs]
-            values = to_numpy(cross @ np.hstack([a for a, _ in solved])).reshape(len(held_out), len(Cs), -1)
-            found += [self._scored(proposal, C, values[:, k] + solved[k][1], held_out) for k, C in enumerate(Cs)]
+            # (K + diag(1 / (2 C w))) a + c = y, 1'a = 0
+            noises = [1 / (2 * C * factor * subset.weight) for factor in factors]
+            solved = [Saddle(K, noise, np.ones((len(K), 1))).solve(subset.target) for noise in noises]
+            values = to_numpy(cross @ np.hstack([a for a, _ in solved])).reshape(len(held_out), len(factors), -1)
+            found += [
+                targets.take(held_out).scored(trial, C * factor, values[:, k] + solved[k][1])
+                for k, factor in enumerate(factors)
+            ]
             if found[-1].loss > found[-2].loss:
                 break
         return [min(found, key=lambda candidate: candidate.loss)]
 
-    def _scored(self, proposal: Proposal, C: float, values: Matrix, rows: Vector) -> Candidate:
-        targets = self.targets.take(rows)
-        error, loss = targets.error(values), targets.loss(values)
-        loss = loss if np.isfinite(loss) else inf
-        params = {"C": C, "nu": 0.0, "scale": proposal.scale, "kernel": proposal.kernel, "invariance": None}
-        score = -loss if targets.classes is None else 1 - error
-        return Candidate(params, loss, np.array([score]), kind=proposal.kind, error=error, values=values)
-
     def again(self, candidate: Candidate) -> list[Candidate]:
         """Return a candidate after learning from `SECOND` rows."""
         learned, held_out = self.rows(SECOND)
-        subset, C = self.targets.take(learned), candidate.params["C"]
-        kernel = self.kernels(candidate.params["kernel"], candidate.params["scale"])
+        subset, trial, C = self.targets.take(learned), trial_of(candidate), candidate.params["C"]
         term = Term(Evaluation(self.X[learned]), Squared(), subset.target, C * subset.weight)
-        atol = settled(term, candidate.loss * subset.target.shape[1])
-        f = Problem(kernel, [term], Constant()).solve(tol=1e-3, atol=atol).function
+        problem = Problem(self.kernels(trial.kernel, trial.scale), [term], Constant())
+        f = problem.solve(tol=1e-3, atol=settled(term, candidate.loss * subset.target.shape[1])).function
         values = to_numpy(f(self.X[held_out])).reshape(len(held_out), -1)
-        proposal = Proposal(candidate.params["kernel"], candidate.params["scale"], C, candidate.kind)
-        return [self._scored(proposal, C, values, held_out)]
+        return [self.targets.take(held_out).scored(trial, C, values)]
 
 
-def _fit(K: Matrix, targets: ScoringTargets, C: float) -> tuple[Matrix, Vector]:
-    """Return the coefficients a (l, q) and the intercepts (q,) of the squared loss, for the kernel matrix K (l, l).
-
-    With S = K + diag(1 / (2 C w)) they solve S a + c = y, 1'a = 0.  NaN is returned if S is not positive definite.
-    """
-    b = np.hstack([np.ones((len(K), 1)), targets.target])
-    with single_blas():
-        factor, failed = scipy.linalg.lapack.dpotrf(K + np.diag(1 / (2 * C * targets.weight)), lower=1)
-        a = scipy.linalg.lapack.dpotrs(factor, b, lower=1)[0] if not failed else np.full(b.shape, np.nan)
-    c = a[:, 1:].sum(axis=0) / a[:, 0].sum()
-    return a[:, 1:] - np.outer(a[:, 0], c), c
+def trial_of(candidate: Candidate) -> Trial:
+    """Return the kernel of a candidate as one to try."""
+    return Trial(candidate.params["kernel"], candidate.params["scale"], candidate.kind)
 
 
 SETTLED = 2e-3  # duality gap of a large problem, relative to the losses of as many new rows
@@ -158,7 +134,7 @@ class EvidenceLearner:
         C = tuned.tuning.parameters["terms[0].weight"]
         most = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
         normalized = min(C * self.kernels.variance(tuned.kernel), most)
-        return Proposal(self.kernels(tuned.kernel, 1.0), 1.0, normalized, SCALES), tuned.kernel, C
+        return (Trial(self.kernels(tuned.kernel, 1.0), 1.0, SCALES), normalized), tuned.kernel, C
 
     def proposals(self) -> Iterator[list[Proposal]]:
         """Yield smooth kernels, then sums of these with a rough and with a linear kernel."""
@@ -170,15 +146,17 @@ class EvidenceLearner:
         for _, kernel, C in (found[0], found[-1]):  # the smoothest ones
             scale = Tunable(start=kernel.scale, each=True)
             smooth = replace(kernel, scale=scale)
-            unit = tuple((deviations(self.X) * self.X.shape[1] ** 0.5).tolist())
-            linear = Linear() @ Standardized(tuple(self.X.mean(axis=0).tolist()), unit)
-            others = [Multiple(Tunable(start=SHARE), other) for other in (Matern(0.5, scale=scale), linear)]
-            sums += [(Sum((smooth, other)), C) for other in others]
+            others = Matern(0.5, scale=scale), linear_kernel(self.X)
+            sums += [(Sum((smooth, Multiple(Tunable(start=SHARE), other))), C) for other in others]
         yield [proposal for proposal, _, _ in map_in_threads(self, sums)]
 
 
 def chosen(
-    X: Matrix, targets: ScoringTargets, kernels: NormalizedKernels, found: Sequence[Candidate], monitor: Monitor
+    X: Matrix,
+    targets: ScoringTargets,
+    kernels: NormalizedKernels,
+    found: Sequence[Candidate],
+    monitor: SelectionMonitor,
 ) -> tuple[list[Candidate], ScoringTargets, str]:
     """Return the candidates that learned from the largest number of rows, their targets, and the status of the search.
 
@@ -191,9 +169,10 @@ def chosen(
         kernel = candidate.params["kernel"]
         best.setdefault((candidate.kind, kernel if isinstance(kernel, str) else ""), candidate)
     proposed = list(best.values())[:FINALISTS]
+    monitor.kernels = len(monitor.history) + len(proposed) + 8 + FINALISTS  # eight kernels of maximum evidence
 
     def batches(_: list[Candidate]) -> Iterator[Sequence[Proposal]]:
-        yield [Proposal(c.params["kernel"], c.params["scale"], c.params["C"], c.kind) for c in proposed]
+        yield [(trial_of(candidate), candidate.params["C"]) for candidate in proposed]
         if 1 < X.shape[1] <= MOST_FEATURES:
             sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
             yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()

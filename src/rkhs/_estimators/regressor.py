@@ -54,9 +54,9 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
                 raise ValueError(f"{type(self).__name__} needs points with a target; every y is unlabeled.")
         return rows
 
-    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, solution: Solution | None = None) -> None:
+    def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, **options: Any) -> None:
         """Solve the problem, whose first term holds the targets, and prepare prediction intervals."""
-        self._solve(problem, variance, solution)
+        self._solve(problem, variance, **options)
         source, count = self.solution_.source, sample.count[sample.labeled]
         if source is not None:
             self.solution_ = replace(self.solution_, source=replace(source, repeats=sample.repeats))

@@ -143,6 +143,13 @@ class ScoringTargets:
             return self.loss(values) ** 0.5
         return float(np.average(predicted_codes(values) != self.classes, weights=self.weight))
 
+    def scored(self, trial: Trial, C: float, values: Matrix) -> Candidate:
+        """Return the candidate with held-out predictions (l, q)."""
+        params = {"C": C, "nu": 0.0, "scale": trial.scale, "kernel": trial.kernel, "invariance": None}
+        error, loss = self.error(values), self.loss(values)
+        score = -loss if self.classes is None else 1 - error
+        return Candidate(params, loss, np.array([score]), kind=trial.kind, error=error, values=values)
+
 
 def leave_one_out(
     K: Matrix, target: Matrix, weight: Vector, Cs: Sequence[float], groups: Sequence[Vector] | None = None
@@ -238,14 +245,7 @@ class LeaveOneOutScorer:
         if K is None:
             K = self.kernels(trial.kernel, trial.scale)(self.X[self.targets.rows])
         predictions = leave_one_out(K, self.targets.target, self.targets.weight, self.Cs)
-        return [self.scored(trial, C, values) for C, values in zip(self.Cs, predictions, strict=True)]
-
-    def scored(self, trial: Trial, C: float, values: Matrix) -> Candidate:
-        """Return the candidate with held-out predictions (l, q)."""
-        params = {"C": C, "nu": 0.0, "scale": trial.scale, "kernel": trial.kernel, "invariance": None}
-        error, loss = self.targets.error(values), self.targets.loss(values)
-        score = -loss if self.targets.classes is None else 1 - error
-        return Candidate(params, loss, np.array([score]), kind=trial.kind, error=error, values=values)
+        return [self.targets.scored(trial, C, values) for C, values in zip(self.Cs, predictions, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +306,7 @@ class ScaleLearner:
                 return None
         if not paired_test(before, targets.squares(predictions), targets.weight):
             return None
-        return self.scorer.scored(Trial(name, scale, SCALES), seen.params["C"], predictions)
+        return targets.scored(Trial(name, scale, SCALES), seen.params["C"], predictions)
 
     def learned(self, first: Candidate, rows: Vector, most: int = MOST_LEARNED) -> tuple[float, tuple[float, ...]]:
         """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
@@ -574,8 +574,7 @@ class AutomaticCandidates:
         plain = [[c for c in found if c.params["kernel"] == name] for name in self.names]  # without priors
         starts = [min(candidates, key=lambda candidate: candidate.loss) for candidates in plain if candidates]
         if self.trends and self.scales is None and len(labeled) >= FEWEST_LABELS:
-            unit = deviations(labeled) * X.shape[1] ** 0.5  # so that the mean of k(x, x) is one, as for other kernels
-            trend = Linear() @ Standardized(tuple(labeled.mean(axis=0).tolist()), tuple(unit.tolist()))
+            trend = linear_kernel(labeled)
             sums = [
                 kernels(start.params["kernel"], start.params["scale"]) + share * trend
                 for start, share in product(starts, TRENDS)
@@ -673,8 +672,14 @@ class AutomaticCandidates:
         kernel = kernels(total, 1.0)
         K = np.asarray(gram(kernel, Evaluation(X[targets.rows])).dense())
         [values] = leave_one_out(K, targets.target, targets.weight, [ASSUMED_C])
-        self.assumed = self.scorer.scored(Trial(kernel, 1.0, SUM), ASSUMED_C, values)
+        self.assumed = targets.scored(Trial(kernel, 1.0, SUM), ASSUMED_C, values)
         return self.assumed
+
+
+def linear_kernel(X: Matrix) -> Kernel:
+    """Return the linear kernel of standardized features, with the mean k(x, x) = 1 at points X (t, n)."""
+    unit = deviations(X) * X.shape[1] ** 0.5
+    return Linear() @ Standardized(tuple(X.mean(axis=0).tolist()), tuple(unit.tolist()))
 
 
 def _check_time(fraction: float) -> None:

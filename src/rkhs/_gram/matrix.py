@@ -10,6 +10,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, namespace, to_numpy
 from rkhs._backend.memory import budget_bytes, cores, map_in_threads
+from rkhs._progress import subtask
 
 
 class GramOperator(Protocol):
@@ -131,14 +132,15 @@ class SingleGram:
     SHARE = 0.5  # of the entries that are computed
 
     def __init__(self, exact: GramOperator) -> None:
-        self.exact, self.shape, self.budget = exact, exact.shape, exact.budget
-        cuts = [slice(start, min(start + SIDE, self.shape[0])) for start in range(0, self.shape[0], SIDE)]
+        self.exact, size = exact, exact.shape[0]
+        cuts = [slice(start, min(start + SIDE, size)) for start in range(0, size, SIDE)]
         pairs = [(rows, columns) for k, rows in enumerate(cuts) for columns in cuts[k:]]
 
-        def tile(pair: tuple[slice, slice]) -> Array:
-            return to_numpy(exact.block(*pair)).astype(np.float32)
+        def tile(number: int) -> Array:
+            with subtask(number, len(pairs)):
+                return to_numpy(exact.block(*pairs[number])).astype(np.float32)
 
-        self.tiles = list(zip(pairs, map_in_threads(tile, pairs), strict=True))
+        self.tiles = list(zip(pairs, map_in_threads(tile, range(len(pairs))), strict=True))
 
     @staticmethod
     def bytes(size: int) -> int:
@@ -156,9 +158,8 @@ class SingleGram:
 
     seconds = core_seconds
 
-    @property
-    def group_starts(self) -> Vector:
-        return self.exact.group_starts
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.exact, name)
 
     def __matmul__(self, v: Array) -> Array:
         columns = v.reshape(len(v), -1)
@@ -176,21 +177,6 @@ class SingleGram:
         count = cores(v)
         image = sum(map_in_threads(total, [self.tiles[k::count] for k in range(count)]))
         return (image * size).reshape(v.shape)
-
-    def dense(self) -> Array:
-        return self.exact.dense()
-
-    def in_double(self, out: Matrix | None = None) -> Matrix:
-        return self.exact.in_double(out)
-
-    def diagonal(self) -> Array:
-        return self.exact.diagonal()
-
-    def block(self, rows: Any, columns: Any) -> Array:
-        return self.exact.block(rows, columns)
-
-    def part(self, rows: Any, columns: Any) -> Any:
-        return self.exact.part(rows, columns)
 
 
 def diagonal_part(gram: GramOperator, rows: Vector) -> GramOperator:
