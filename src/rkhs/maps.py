@@ -21,8 +21,9 @@ from rkhs._estimators.coordinates import LONLAT, LonLat, positions
 __all__ = ["grid", "points"]
 
 CELLS = 40_000  # the largest number of cells of a default grid
-GAPS = 4.0  # typical gaps between data beyond which a cell is empty
+GAPS = 6.0  # typical gaps between data beyond which a cell is empty
 LATTICE = 100  # positions along each axis over which gaps are measured
+STD = "standard deviation"
 MANY = 4_000_000  # cells above which a grid is taken for a mistake in its units
 NAMES = {  # of columns that are found without being named, in the order in which they are looked for
     LONLAT: (("longitude", "lon", "long", "lng"), ("latitude", "lat")),
@@ -114,19 +115,21 @@ def _frame_of(table: Any) -> tuple[Any, dict[str, Any]]:
 def coordinate_names(columns: Sequence[Any]) -> tuple[str, str]:
     """Return the columns that are longitude and latitude, or x and y, by their names; raise ValueError without them."""
     known = {str(name).strip().casefold(): name for name in columns}
-    for pairs in NAMES.values():
-        found = [next((known[name] for name in names if name in known), None) for names in pairs]
-        if None not in found:
-            return found[0], found[1]
+    for pair in NAMES.values():
+        x, y = (next((known[name] for name in names if name in known), None) for names in pair)
+        if x is not None and y is not None:
+            return x, y
     listed = ", ".join(map(repr, columns))
-    raise ValueError(f"Of the columns {listed} none are called longitude and latitude, or x and y: name them by x and y.")
+    raise ValueError(
+        f"Of the columns {listed} none are called longitude and latitude, or x and y: name them by x and y."
+    )
 
 
 def are_degrees(names: Sequence[str], X: Matrix) -> bool:
     """Return whether two columns are longitudes and latitudes in degrees, by their names and their numbers."""
-    named = all(str(name).strip().casefold().startswith(start) for name, start in zip(names, ("lon", "lat"), strict=True))
-    (west, south), (east, north) = X.min(axis=0), X.max(axis=0)
-    return named and -180 <= west and east <= 360 and -90 <= south and north <= 90
+    starts = zip(names, ("lon", "lat"), strict=True)
+    named = all(str(name).strip().casefold().startswith(start) for name, start in starts)
+    return named and bool(np.all((X.min(axis=0) >= [-180, -90]) & (X.max(axis=0) <= [360, 90])))
 
 
 def grid(
@@ -142,7 +145,7 @@ def grid(
     """Predict a fitted regressor of two columns on a regular grid around its data.
 
     Cells far from all data are empty (NaN).  A cell is far if the nearest datum is farther than `reach`.  By default
-    this is four times the typical gap: the median distance to the nearest datum, over positions within the convex hull
+    this is six times the typical gap: the median distance to the nearest datum, over positions within the convex hull
     of the data.  Between tracks that is a quarter of their distance, however dense points on a track are.
 
     Parameters
@@ -203,7 +206,9 @@ class GridMap:
         """Predict a fitted regressor on a grid; see `grid`."""
         data = double(X.to_numpy() if hasattr(X, "columns") else np.asarray(X))
         if data.ndim != 2 or data.shape[1] != 2:
-            raise ValueError(f"A map has two columns, and X has the shape {data.shape}: predict other points by `predict`.")
+            raise ValueError(
+                f"A map has two columns, and X has the shape {data.shape}: predict other points by `predict`."
+            )
         project = getattr(model, "coordinates_", None)
         degrees = isinstance(project, LonLat)
         axes = axes_around(data, degrees, region, spacing)
@@ -233,7 +238,9 @@ class GridMap:
     def of_dataset(cls, dataset: Any, X: Any = None) -> GridMap:
         """Return the map in a dataset of `grid`, or any with two dimensions, with the positions of its data."""
         names = {name: array for name, array in dataset.data_vars.items() if array.ndim == 2}
-        values = {name: array.to_numpy() for name, array in names.items() if not str(name).endswith("_std")}
+        values = {
+            n: array.to_numpy() for n, array in names.items() if str(n).removesuffix("_std") not in {*names} - {n}
+        }
         if not values:
             raise ValueError("The dataset has no variable of two dimensions.")
         first = names[next(iter(values))]
@@ -245,11 +252,14 @@ class GridMap:
         data = np.zeros((0, 2)) if X is None else double(np.asarray(X))
         return cls((columns, rows), axes, values, std, attributes, degrees, np.inf, data)
 
+    def unit(self, name: str) -> str:
+        """Return the unit of a column or of values in parentheses after a space, "" if it is not known."""
+        unit = self.attributes.get(name, {}).get("units")
+        return f" ({unit})" if unit else ""
+
     def label(self, name: str) -> str:
-        """Return the name of a column or a value with its unit."""
-        given = self.attributes.get(name, {})
-        unit = given.get("units")
-        return f"{given.get('long_name', name)}{f' ({unit})' if unit else ''}"
+        """Return the name of a column or of values, with its unit."""
+        return self.attributes.get(name, {}).get("long_name", name) + self.unit(name)
 
     def to_frame(self) -> Any:
         """Return the map as a data frame with a row for each cell that is not empty."""
@@ -270,7 +280,7 @@ class GridMap:
             given = {"long_name": name} | self.attributes.get(name, {})
             variables[name] = (dims, values, given)
             if name in self.std:
-                of_std = {**given, "long_name": f"standard deviation of {given['long_name']}"}
+                of_std = {**given, "long_name": f"{STD} of {given['long_name']}"}
                 of_std.pop("standard_name", None)
                 variables[f"{name}_std"] = (dims, self.std[name], of_std)
                 given["ancillary_variables"] = f"{name}_std"
@@ -332,7 +342,7 @@ def extent_of(data: Matrix, degrees: bool) -> tuple[Vector, Vector]:
 def arc(longitudes: Vector) -> tuple[float, float]:
     """Return the ends of the shortest arc that has all longitudes; the second may be above 180 or 360.
 
-    The numbers of the data are kept if they are on such an arc.
+    The longitudes of the data are kept if they are on such an arc; otherwise it begins between -180 and 180.
     """
     around = np.unique(np.remainder(longitudes, 360.0))
     gaps = np.diff(around, append=around[0] + 360.0)
@@ -340,14 +350,14 @@ def arc(longitudes: Vector) -> tuple[float, float]:
     length = 360.0 - float(gaps.max())
     if np.ptp(longitudes) <= length + 1e-9:
         return float(longitudes.min()), float(longitudes.max())
-    start = start - 360.0 if start > 180.0 and longitudes.min() < 0 and start + length < 360.0 else start
-    return float(start), float(start + length)
+    start = float(start) - (360.0 if start >= 180.0 else 0.0)
+    return start, start + length
 
 
 def rounded_up(step: float) -> float:
-    """Return the smallest of 1, 2, 5, 10, .. times a power of ten that is not below a positive number."""
+    """Return the smallest round number, one digit and a power of ten, that is not below a positive number."""
     power = 10.0 ** floor(log10(step))
-    return float(next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * (1 - 1e-9)))
+    return float(next(factor * power for factor in range(1, 11) if factor * power >= step * (1 - 1e-9)))
 
 
 def typical_gap(data: Matrix, low: Vector, high: Vector, position_of: Callable[[Matrix], Matrix]) -> float:

@@ -17,7 +17,7 @@ from rkhs._cli.tables import TEXT, Table, read
 from rkhs._cli.terminal import CommandError, Problems, listed, step
 from rkhs._estimators.coordinates import LONLAT
 from rkhs._files import replacing
-from rkhs.maps import GridMap, are_degrees, coordinate_names
+from rkhs.maps import GridMap, are_degrees, axes_around, coordinate_names
 from rkhs.plotting import MapDisplay
 
 FEWEST = 5  # positions from which a map is made
@@ -35,7 +35,10 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
         X, y, weight, facts = _points_of(request, read(request.data, request.form))
     problems.check()
     degrees = request.coordinates == LONLAT or (request.coordinates is None and are_degrees(X.columns, X.to_numpy()))
-    facts["coordinates"] = "degrees; distances are in km" if degrees else "a plane; distances are in units of the columns"
+    facts["coordinates"] = (
+        "degrees; distances are in km" if degrees else "a plane; distances are in units of the columns"
+    )
+    axes_around(X.to_numpy(), degrees, request.box, request.spacing)  # refuses too many cells
     limit = request.time_limit
     model = rkhs.InvariantRegressorCV(
         coordinates=LONLAT if degrees else None,
@@ -60,8 +63,8 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
         else:
             write_table(chart.to_frame(), request.out)
         write_figure(MapDisplay(chart, y.name).plot().figure_, picture)
-    values, std = (next(iter(part.values()), None) for part in (chart.values, chart.std))
-    cells = {"columns": len(chart.axes[0]), "rows": len(chart.axes[1]), "empty": int(np.isnan(values).sum())}
+    values, std = chart.values[y.name], chart.std.get(y.name)
+    cells = {"columns": values.shape[1], "rows": values.shape[0], "empty": int(np.isnan(values).sum())}
     steps = [float(np.diff(axis[:2])[0]) for axis in chart.axes if len(axis) > 1]
     report = getattr(model, "selection_report_", {})
     return facts | {
@@ -69,7 +72,7 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
         "cells": cells,
         "spacing": sorted(set(np.round(steps, 12).tolist())),
         "farthest cell from a point": f"{chart.reach:.4g}{' km' if degrees else ''}",
-        "standard deviations": None if std is None else [float(q) for q in np.nanpercentile(std, [5, 50, 95])],
+        "standard deviations (5 %, median, 95 %)": None if std is None else np.nanpercentile(std, [5, 50, 95]).tolist(),
         "notes": notes,
         "map": str(request.out),
         "picture": str(picture),
@@ -105,14 +108,20 @@ def _points_of(request: MapRequest, table: Table) -> tuple[pd.DataFrame, pd.Seri
                 f"{listed(names, 8)}: name them with --x and --y."
             )
     if value is None:
-        others = [name for name in names if name not in (x, y, request.error) and table.columns[name].cells.notna().any()]
+        others = [
+            name for name in names if name not in (x, y, request.error) and table.columns[name].cells.notna().any()
+        ]
         others = [name for name in others if table.columns[name].kind() != TEXT]
         if len(others) == 1:
             value = others[0]
         else:
             problems.add(
                 f"--value must name the column of {table.path} to map"
-                + (f", one of {listed(others, 8)}." if others else ": it has none with numbers besides the coordinates.")
+                + (
+                    f", one of {listed(others, 8)}."
+                    if others
+                    else ": it has none with numbers besides the coordinates."
+                )
             )
     columns: dict[str, Vector] = {}
     for name in (x, y, value, request.error):
@@ -131,17 +140,21 @@ def _points_of(request: MapRequest, table: Table) -> tuple[pd.DataFrame, pd.Seri
     distinct = len(np.unique(positions.to_numpy(), axis=0))
     if distinct < FEWEST:
         raise CommandError(
-            f"{table.path} has {len(frame)} rows with all of {listed(list(columns), 4)}, at {distinct} places: a map needs "
-            f"at least {FEWEST} places."
+            f"{table.path} has {len(frame)} rows with all of {listed(list(columns), 4)}, at {distinct} places: a map "
+            f"needs at least {FEWEST} places."
         )
     if not np.ptp(values.to_numpy()):
-        raise CommandError(f"Column {value!r} of {table.path} is {values.iloc[0]:g} in all rows: there is nothing to map.")
+        raise CommandError(
+            f"Column {value!r} of {table.path} is {values.iloc[0]:g} in all rows: there is nothing to map."
+        )
     facts = {"rows": table.rows, "points": len(frame), "values": value, "x, y": [x, y]}
     weight = None
     if request.error is not None:
         errors = frame[request.error].to_numpy()
         if np.any(errors <= 0):
-            raise CommandError(f"Column {request.error!r} of {table.path} must be positive: it has standard deviations.")
+            raise CommandError(
+                f"Column {request.error!r} of {table.path} must be positive: it has standard deviations."
+            )
         weight = np.exp(2 * (np.log(errors).mean() - np.log(errors)))  # one over the variance, in units of their mean
     values.attrs = {value: {"units": request.units}} if request.units else {}
     return positions, values, weight, facts

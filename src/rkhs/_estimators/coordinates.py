@@ -75,7 +75,9 @@ class LonLat:
         if self.sphere:
             return np.hstack([(RADIUS * u).round(9), X[:, 2:]])
         opposite = 1 + u[:, 2:] < 1e-12  # the point opposite to the center is a circle in the plane
-        stretched = np.where(opposite, [np.sqrt(2), np.sqrt(2)], u[:, :2] * np.sqrt(2 / np.maximum(1 + u[:, 2:], 1e-12)))
+        stretched = np.where(
+            opposite, [np.sqrt(2), np.sqrt(2)], u[:, :2] * np.sqrt(2 / np.maximum(1 + u[:, 2:], 1e-12))
+        )
         return np.hstack([(RADIUS * stretched).round(9), X[:, 2:]])
 
 

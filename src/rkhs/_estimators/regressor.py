@@ -255,12 +255,15 @@ class MultiOutputMixin(Regressor):
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
         return fill_missing_targets(y, getattr(self, "_marker", self.unlabeled))
 
-    def _validated(self, X: Any, y: Any, own: bool = True, sparse: bool = True, **options: Any) -> Any:
-        points, *rest = super()._validated(X, y, own, sparse and self.coordinates is None, **options)
-        if options.get("earlier") is None:
+    def _validated(
+        self, X: Any, y: Any, own: bool = True, sparse: bool = True, earlier: Sample | None = None, least: int = 2
+    ) -> tuple[Array, Array, Vector, Vector]:
+        mapped = self.coordinates is not None
+        points, *rest = super()._validated(X, y, own, sparse and not mapped, earlier, least)
+        if earlier is None:
             names = getattr(self, "feature_names_in_", None)
-            self.coordinates_ = None if self.coordinates is None else as_coordinates(self.coordinates, points, names)
-        return (frozen(self._positions(points)), *rest)
+            self.coordinates_ = as_coordinates(self.coordinates, points, names) if mapped else None
+        return frozen(self._positions(points)), *rest
 
     def _as_points(self, X: Array) -> Array:
         return self._positions(super()._as_points(X))
@@ -271,9 +274,10 @@ class MultiOutputMixin(Regressor):
         return points if found is None else positions(found, points)
 
     def _functionals(self, family: Callable[[Array], Functional], X: Array) -> Functional:
-        if family is Gradient and getattr(self, "coordinates_", None) is not None:  # by the chain rule
-            return DirectionalDerivative(self._as_points(X), like(slopes_of(self.coordinates_, X), dense(X)))
-        return super()._functionals(family, X)
+        found = getattr(self, "coordinates_", None)
+        if family is not Gradient or found is None:
+            return super()._functionals(family, X)
+        return DirectionalDerivative(self._as_points(X), like(slopes_of(found, X), dense(X)))  # the chain rule
 
 
 @documented_by(InvariantClassifier)

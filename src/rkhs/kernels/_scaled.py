@@ -99,8 +99,8 @@ class HasLengthScale(Kernel):
             return
         if isinstance(scale, list | tuple) and any(isinstance(one, Tunable) for one in scale):
             raise ValueError(
-                f"scale={scale!r} is one Tunable(each=True) for all features, which Problem.tune learns; estimators learn "
-                'a length scale for each feature with scale="evidence".'
+                f"scale={scale!r} is written Tunable(each=True), for Problem.tune; estimators learn a length scale for "
+                'each feature with scale="evidence".'
             )
         values = np.asarray(to_numpy(as_real(scale, "scale")), dtype=np.float64)
         if values.ndim > 1 or values.size == 0 or not np.all((values > 0) & np.isfinite(values)):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Vector
-from rkhs.maps import GridMap
+from rkhs.maps import STD, GridMap
 from rkhs.plotting._displays import pyplot
 
 EMPTY = "0.93"  # the gray of cells far from data
@@ -122,7 +122,9 @@ class MapDisplay:
             raise ValueError(f"The map has no values {name!r}; it has {', '.join(map(repr, found.values))}.")
         return cls(found, next(iter(found.values)) if name is None else name)
 
-    def plot(self, axes: Any = None, *, cmap: str = "viridis", std_cmap: str = "magma", data: bool = True) -> MapDisplay:
+    def plot(
+        self, axes: Any = None, *, cmap: str = "viridis", std_cmap: str = "magma", data: bool = True
+    ) -> MapDisplay:
         """Draw the display.
 
         Parameters
@@ -141,14 +143,19 @@ class MapDisplay:
         """
         panels = [(self.map.values[self.name], cmap, self.map.label(self.name), SHOWN)]
         if self.name in self.map.std:
-            panels.append((self.map.std[self.name], std_cmap, "standard deviation" + self._unit(), (0.0, SHOWN[1])))
-        aspect = self._aspect()
+            panels.append((self.map.std[self.name], std_cmap, STD + self.map.unit(self.name), (0.0, SHOWN[1])))
+        aspect, new = self._aspect(), axes is None
         if axes is None:
             x, y = self.map.axes
             width = float(np.clip(ROWS_PER_INCH * np.ptp(x) / max(aspect * np.ptp(y), 1e-12), 2.5, 9.0))
             axes = pyplot().subplots(
-                1, len(panels), figsize=((width + 1.4) * len(panels), ROWS_PER_INCH + 0.6), layout="constrained",
-                sharex=True, sharey=True, squeeze=False,
+                1,
+                len(panels),
+                figsize=((width + 1.4) * len(panels), ROWS_PER_INCH + 0.6),
+                layout="constrained",
+                sharex=True,
+                sharey=True,
+                squeeze=False,
             )[1]
         self.axes_ = np.ravel(np.asarray(axes, dtype=object))
         for ax, panel in zip(self.axes_, panels, strict=False):
@@ -159,11 +166,9 @@ class MapDisplay:
         for ax in self.axes_[1:]:
             ax.set_ylabel("")
         self.ax_, self.figure_ = self.axes_[0], self.axes_[0].figure
+        if new:
+            self.figure_.draw_without_rendering()  # axes of a fixed aspect need a second pass of the layout
         return self
-
-    def _unit(self) -> str:
-        unit = self.map.attributes.get(self.name, {}).get("units")
-        return f" ({unit})" if unit else ""
 
     def _aspect(self) -> float:
         """Return the length of a unit of y in units of x."""
@@ -181,7 +186,8 @@ class MapDisplay:
         image = ax.pcolormesh(x, y, np.ma.masked_invalid(values), **style)
         outside = (bool(np.any(present < low)), bool(np.any(present > high)))
         extend = {(True, True): "both", (True, False): "min", (False, True): "max"}.get(outside, "neither")
-        bar = ax.figure.colorbar(image, ax=ax, label=label, extend=extend, fraction=0.05, pad=0.02)
+        bar = ax.figure.colorbar(image, ax=ax, label=label, extend=extend, fraction=0.05, aspect=30, pad=0.02)
+        bar.ax.tick_params(length=3, labelsize="small")
         bar.outline.set_visible(False)
         ax.set(xlabel=self.map.label(self.map.names[0]), ylabel=self.map.label(self.map.names[1]))
         if self.map.degrees:
@@ -197,7 +203,7 @@ class MapDisplay:
             x = columns[0] + np.remainder(x - columns[0] + 1e-9, 360.0) - 1e-9
         size = float(np.clip(2000 / len(x), 0.1, 12))
         limits = ax.get_xlim(), ax.get_ylim()
-        ax.scatter(x, y, s=size, c="w" if on_std else "k", alpha=0.6, linewidths=0, rasterized=True)
+        ax.scatter(x, y, s=size, c="w" if on_std else "k", alpha=0.6 if on_std else 0.3, linewidths=0, rasterized=True)
         ax.set(xlim=limits[0], ylim=limits[1])
 
 
