@@ -196,5 +196,5 @@ test_what_is_refused = refused(
         "takes no coordinates",
     ),
     (fitted(coordinates=None, scale=[rkhs.Tunable(), rkhs.Tunable()]), 'scale for each feature with scale="evidence"'),
-    (fitted(coordinates=None, scale=rkhs.Tunable()), 'given by name with scale="evidence"'),
+    (fitted(coordinates=None, scale=rkhs.Tunable()), 'of named kernels with scale="evidence"'),
 )

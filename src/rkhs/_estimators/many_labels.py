@@ -4,14 +4,13 @@ With more labels than leave-one-out errors can use, the best settings for a samp
 rows f can be rougher, and needs other length scales.  So
 
 1. the kernels that have the smallest leave-one-out errors on a sample, and kernels whose length scales, one for each
-   feature, maximize the evidence of `SAMPLE` labels, are proposed.  L-BFGS starts with the evidence of `QUICK` of these
-   labels, which costs a tenth and leads near the maximum;
+   feature, maximize the evidence of `SAMPLE` labels, are proposed;
 2. each of them, with several C, learns from `FIRST` rows and predicts up to `HELD_OUT` others;
 3. the `FINALISTS` with the smallest errors learn from up to `SECOND` rows, and the best of
    them is chosen.
 
-The kernels of step 1 are smooth ones, and sums of these with a rough and a linear kernel: f = g + h + trend with a smooth
-g and a rough h that depend on the features differently.  A sum starts from the length scales of its smooth part.
+The kernels of step 1 are smooth ones, and sums of these with a rough kernel and with a linear one: f = g + h with a
+smooth g and a rough h that depend on the features differently.  A sum starts from the length scales of its smooth part.
 """
 
 from __future__ import annotations
@@ -40,10 +39,8 @@ from rkhs.losses import Squared
 
 FEWEST = 2000  # labels from which kernels are compared in this way
 SAMPLE = (400, 1000)  # labels whose evidence is maximized: a fifth of all, within these limits
-QUICK = 300  # labels whose evidence is maximized first
-PLAIN, SUMS = (60, 12), (40, 16)  # iterations of L-BFGS by `QUICK` labels, and by all of the sample
-LABELS_PER_SCALE = 3  # labels of the sample for each feature, so that the evidence determines its length scale
-FIRST, SECOND, HELD_OUT = 2000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
+MOST_FEATURES = 60  # with more features the evidence of one length scale for each takes too long
+FIRST, SECOND, HELD_OUT = 3000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
 FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
 FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
@@ -127,21 +124,20 @@ class EvidenceLearner:
         The second part of the argument is the C from which the search starts, if any.
         """
         kernel, C = start
-        stages = zip((QUICK, len(self.X)), PLAIN if C is None else SUMS, strict=True)
+        weight = Tunable(start=C) * self.targets.weight
+        term = Term(Evaluation(self.X), Squared(), self.targets.target, weight)
+        # Targets without noise need more iterations than classes do, and a sum starts from what is known of its parts.
+        iterations = 30 if self.targets.classes is not None else 100 if C is None else 40
         with single_blas():
-            for count, iterations in stages:
-                weight = Tunable(start=C) * self.targets.weight[:count]
-                term = Term(Evaluation(self.X[:count]), Squared(), self.targets.target[:count], weight)
-                problem = Problem(kernel, [term], Constant())
-                tuned = problem.tune(starts=1, functionals=count, iterations=iterations)
-                assert tuned.tuning is not None
-                kernel, C = reopened(kernel, tuned.kernel), tuned.tuning.parameters["terms[0].weight"]
+            tuned = Problem(kernel, [term], Constant()).tune(starts=1, functionals=len(self.X), iterations=iterations)
+        assert tuned.tuning is not None
+        C = tuned.tuning.parameters["terms[0].weight"]
         most = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
         normalized = min(C * self.kernels.variance(tuned.kernel), most)
         return (Trial(self.kernels(tuned.kernel, 1.0), 1.0, SCALES), normalized), tuned.kernel, C
 
     def proposals(self) -> Iterator[list[Proposal]]:
-        """Yield smooth kernels, then sums of these with a rough and a linear kernel."""
+        """Yield smooth kernels, then sums of these with a rough and with a linear kernel."""
         orders = {nu: Matern(nu, scale=Tunable(each=True)) for nu in (0.5, 1.5, 2.5)}
         plain = [Gaussian(scale=Tunable(each=True)), *orders.values()]
         found = list(map_in_threads(self, [(kernel, None) for kernel in plain]))
@@ -149,20 +145,10 @@ class EvidenceLearner:
         sums = []
         for _, kernel, C in (found[0], found[-1]):  # the smoothest ones
             scale = Tunable(start=kernel.scale, each=True)
-            parts = (
-                Multiple(Tunable(start=SHARE), other) for other in (Matern(0.5, scale=scale), linear_kernel(self.X))
-            )
-            sums.append((Sum((replace(kernel, scale=scale), *parts)), C))
+            smooth = replace(kernel, scale=scale)
+            others = Matern(0.5, scale=scale), linear_kernel(self.X)
+            sums += [(Sum((smooth, Multiple(Tunable(start=SHARE), other))), C) for other in others]
         yield [proposal for proposal, _, _ in map_in_threads(self, sums)]
-
-
-def reopened(kernel: Kernel, tuned: Kernel) -> Kernel:
-    """Return a kernel whose open parameters are open again, and start from those of the tuned kernel."""
-    values = tuned.parameters()
-    names = [name for name, value in kernel.parameters().items() if isinstance(value, Tunable)]
-    return kernel.with_parameters(
-        {name: Tunable(start=values[name], each=isinstance(values[name], tuple)) for name in names}
-    )
 
 
 def chosen(
@@ -183,12 +169,12 @@ def chosen(
         kernel = candidate.params["kernel"]
         best.setdefault((candidate.kind, kernel if isinstance(kernel, str) else ""), candidate)
     proposed = list(best.values())[:FINALISTS]
-    monitor.kernels = len(monitor.history) + len(proposed) + 6 + FINALISTS  # six kernels of maximum evidence
+    monitor.kernels = len(monitor.history) + len(proposed) + 8 + FINALISTS  # eight kernels of maximum evidence
 
     def batches(_: list[Candidate]) -> Iterator[Sequence[Proposal]]:
         yield [(trial_of(candidate), candidate.params["C"]) for candidate in proposed]
-        sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
-        if 1 < X.shape[1] <= len(sample) // LABELS_PER_SCALE:
+        if 1 < X.shape[1] <= MOST_FEATURES:
+            sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
             yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
 
     first, status = search(batches, scorer, monitor)

@@ -263,7 +263,7 @@ class MultiOutputMixin(Regressor):
         if earlier is None:
             names = getattr(self, "feature_names_in_", None)
             self.coordinates_ = as_coordinates(self.coordinates, points, names) if mapped else None
-        return frozen(self._positions(points)), *rest
+        return frozen(self._positions(points)) if mapped else points, *rest
 
     def _as_points(self, X: Array) -> Array:
         return self._positions(super()._as_points(X))
