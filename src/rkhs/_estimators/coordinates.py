@@ -8,10 +8,11 @@ to the center of the data, and whose second axis points north, the position is o
     the sphere    R (x, y, z)                   whose distances are chords
 
 At the angle c from the center, the plane shrinks distances along the radius by cos(c/2) and stretches those across it
-by 1 / cos(c/2): by 1.7 % at c = 15 degrees and 3.5 % at 30 degrees.  A map in the plane is one of two variables, for
-which Fourier grids are small, and its distances are wrong by less than what length scales are known to.  Data that
-reach farther are put on the sphere; there the center is on the equator, so that the second axis is that of the earth.
-Longitudes may begin anywhere: the result depends on their differences only.
+by 1 / cos(c/2): by 0.9 % at c = 15 degrees and 3.5 % at 30 degrees.  A map in the plane is one of two variables, for
+which Fourier grids are small.  400 values of fields that are isotropic on the sphere, within c of a center, were
+predicted from the plane with errors that were 0.4 % smaller to 0.9 % larger than from chords for c from 5 to 60
+degrees, and 6 % larger for 90.  Data that reach farther than `WIDEST` are put on the sphere; there the center is on the
+equator, so that the second axis is that of the earth.  Longitudes may begin anywhere: only their differences count.
 """
 
 from __future__ import annotations

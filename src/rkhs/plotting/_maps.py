@@ -152,7 +152,7 @@ class MapDisplay:
                 1,
                 len(panels),
                 figsize=((width + 1.4) * len(panels), ROWS_PER_INCH + 0.6),
-                layout="constrained",
+                layout="compressed",
                 sharex=True,
                 sharey=True,
                 squeeze=False,
