@@ -2,8 +2,8 @@
 From soundings in degrees to a netCDF map
 =========================================
 
-`verde 173 <https://github.com/fatiando/verde/issues/173>`_ asks for interpolation of longitudes and latitudes, without a
-projection. ``coordinates="lonlat"`` measures distances on the earth, here across the 180th meridian, and `rkhs.maps`
+`verde 173 <https://github.com/fatiando/verde/issues/173>`_ asks for interpolation of longitudes and latitudes without
+a projection. ``coordinates="lonlat"`` measures distances on the earth, here across the 180th meridian, and `rkhs.maps`
 writes a dataset with standard deviations (``pip install 'rkhs[geo,plot]'``).
 """
 

@@ -115,7 +115,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         values, validated = self._values(X, "predict")
         if not (return_std or return_cov):
             return as_input_type(values, validated)
-        posterior, points = self._posterior(), self._functionals(Evaluation, validated)
+        posterior, points = self._posterior(), Evaluation(self._as_points(validated))
         spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
         return as_input_type(values, validated), as_input_type(spread, validated)
 
