@@ -20,6 +20,7 @@ class Plane:
     """A model whose predictions are known: 2 x - y, with standard deviations 3 x."""
 
     coordinates_ = None
+    feature_names_in_ = np.array(["x", "y"])
 
     def predict(self, X, return_std=False):
         x, y = np.asarray(X).T
@@ -53,7 +54,7 @@ def test_points_of_xarray_keep_attributes():
         assert y.attrs["temperature"]["units"] == "K"
     chart = rkhs.maps.grid(Plane(), X, y, spacing=1.0, reach=np.inf)
     assert chart["temperature_std"].attrs["units"] == "K"
-    assert chart["temperature_std"].attrs["long_name"].endswith("of sea temperature")
+    assert chart["temperature_std"].attrs["long_name"] == "standard deviation of a new measurement of sea temperature"
     assert chart["lat"].attrs["units"] == "degrees_north"
     track = xarray.Dataset({"z": ("obs", [1.0, 2.0])}, {"lon": ("obs", [0.0, 1.0]), "lat": ("obs", [0.0, 1.0])})
     assert_array_equal(rkhs.maps.points(track, "z")[0].to_numpy(), [[0, 0], [1, 1]])
@@ -130,6 +131,7 @@ def test_default_axes_are_round_and_few():
         ([-10.0, 5.0, 10.0], (-10, 10)),
         ([245.0, 255.0], (245, 255)),
         ([0.0, 120.0, 240.0], (0, 240)),
+        ([100.0, 160.0, -150.0, -90.0, -40.0, 20.0], (-260, 20)),
     ],
 )
 def test_longitudes_are_along_the_shortest_arc(longitudes, ends):

@@ -155,7 +155,8 @@ def grid(
     X : array-like of shape (t, 2)
         The positions of the data; the names of the columns of a data frame become those of the dimensions.
     y : Series or DataFrame, optional
-        The values, from which names and attributes are taken; by default the name is "value".
+        The values, from which names are taken, and attributes such as ``y.attrs["depth"] = {"units": "m"}``; by default
+        the name is "value".
     region : (west, east, south, north), optional
         The first and last cells; by default those around the data.
     spacing : float or (float, float), optional
@@ -223,7 +224,8 @@ class GridMap:
         if not near.any():
             raise ValueError(f"No cell is within reach={reach:g} of a datum: give another region, or a larger reach.")
         names = tuple(X.columns) if hasattr(X, "columns") else ("longitude", "latitude") if degrees else ("x", "y")
-        asked = type(X)(cells[near], columns=list(names)) if hasattr(X, "columns") else cells[near]
+        named = hasattr(X, "columns") and getattr(model, "feature_names_in_", None) is not None
+        asked = type(X)(cells[near], columns=list(names)) if named else cells[near]
         found = model.predict(asked, return_std=std) if std else (model.predict(asked),)
         shape, outputs = (len(axes[1]), len(axes[0])), _names_of(y, found[0])
         tables = []
@@ -232,6 +234,10 @@ class GridMap:
             table[:, near] = to_numpy(part).reshape(int(near.sum()), -1).T
             tables.append(dict(zip(outputs, table.reshape(-1, *shape), strict=True)))
         attributes = dict(getattr(X, "attrs", {})) | dict(getattr(y, "attrs", {}))
+        of_what = f"{STD} of " + ("" if std == "function" else "a new measurement of ")
+        for name in outputs if std else []:
+            long_name = attributes.get(name, {}).get("long_name", name)
+            attributes[f"{name}_std"] = {"long_name": of_what + long_name}
         return cls(names, axes, tables[0], dict(*tables[1:]), attributes, degrees, float(reach), data)
 
     @classmethod
@@ -280,7 +286,9 @@ class GridMap:
             given = {"long_name": name} | self.attributes.get(name, {})
             variables[name] = (dims, values, given)
             if name in self.std:
-                of_std = {**given, "long_name": f"{STD} of {given['long_name']}"}
+                of_std = (
+                    given | {"long_name": f"{STD} of {given['long_name']}"} | self.attributes.get(f"{name}_std", {})
+                )
                 of_std.pop("standard_name", None)
                 variables[f"{name}_std"] = (dims, self.std[name], of_std)
                 given["ancillary_variables"] = f"{name}_std"
@@ -340,9 +348,9 @@ def extent_of(data: Matrix, degrees: bool) -> tuple[Vector, Vector]:
 
 
 def arc(longitudes: Vector) -> tuple[float, float]:
-    """Return the ends of the shortest arc that has all longitudes; the second may be above 180 or 360.
+    """Return the ends of the shortest arc that has all longitudes; the second may be above 180.
 
-    The longitudes of the data are kept if they are on such an arc; otherwise it begins between -180 and 180.
+    The longitudes of the data are kept if they are on such an arc; otherwise it is within a turn of zero.
     """
     around = np.unique(np.remainder(longitudes, 360.0))
     gaps = np.diff(around, append=around[0] + 360.0)
@@ -350,7 +358,7 @@ def arc(longitudes: Vector) -> tuple[float, float]:
     length = 360.0 - float(gaps.max())
     if np.ptp(longitudes) <= length + 1e-9:
         return float(longitudes.min()), float(longitudes.max())
-    start = float(start) - (360.0 if start >= 180.0 else 0.0)
+    start = float(start) - (360.0 if start >= 180.0 or start + length > 360.0 else 0.0)
     return start, start + length
 
 

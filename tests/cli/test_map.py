@@ -72,6 +72,24 @@ def test_errors_of_measurements_are_weights(folder, monkeypatch):
     assert "coordinates: degrees" in printed
 
 
+def test_without_time_for_standard_deviations_and_with_a_wrong_position(folder, monkeypatch):
+    def predict(self, X, return_std=False):
+        if return_std:
+            raise TimeoutError
+        return values(self, X)
+
+    values = rkhs.InvariantRegressorCV.predict
+    monkeypatch.setattr(rkhs.InvariantRegressorCV, "predict", predict)
+    table = soundings()
+    table.loc[0, ["longitude", "latitude"]] = 0.0
+    table.to_csv("far.csv", index=False)
+    facts = facts_of("map far.csv --time-limit 100 --out far.csv.parquet")
+    late, far = facts["notes"]
+    assert late == "There was no time for standard deviations within --time-limit 100."
+    assert far == "A few points are far from all others: if their positions are wrong, give --region."
+    assert list(pd.read_parquet("far.csv.parquet").columns) == ["longitude", "latitude", "depth"]
+
+
 @pytest.mark.parametrize(
     ("change", "options", "sentence"),
     [

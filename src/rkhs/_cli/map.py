@@ -21,6 +21,7 @@ from rkhs.maps import GridMap, are_degrees, axes_around, coordinate_names
 from rkhs.plotting import MapDisplay
 
 FEWEST = 5  # positions from which a map is made
+FAR, MOST = 5.0, (0.05, 0.95)  # the extent of all points, in units of that of most, from which some may be wrong
 LEARNING = 0.6  # share of a time limit for learning; the rest is for the cells
 
 
@@ -54,6 +55,11 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
                 model.set_params(time_limit=max(limit - (perf_counter() - start), 0.1 * limit))
             chart, late = _chart(model, X, y, request)
     notes = list(dict.fromkeys(str(one.message) for one in seen)) + late
+    places = X.to_numpy() if model.coordinates_ is None else model.coordinates_(X)
+    if request.region is None and np.any(
+        np.ptp(places, axis=0) > FAR * np.ptp(np.quantile(places, MOST, axis=0), axis=0)
+    ):
+        notes.append("A few points are far from all others: if their positions are wrong, give --region.")
     with step("writing"):
         picture = request.outputs["--picture"]
         request.out.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +77,7 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
         "choice": report.get("sentence"),
         "cells": cells,
         "spacing": sorted(set(np.round(steps, 12).tolist())),
-        "farthest cell from a point": f"{chart.reach:.4g}{' km' if degrees else ''}",
+        "filled up to": f"{chart.reach:.4g}{' km' if degrees else ''} from the nearest point",
         "standard deviations (5 %, median, 95 %)": None if std is None else np.nanpercentile(std, [5, 50, 95]).tolist(),
         "notes": notes,
         "map": str(request.out),
