@@ -606,7 +606,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         As in `InvariantClassifierCV`.
     approximation, solver, tol, verbose : object
         As in `InvariantClassifierCV`.
-    unlabeled : float or None, default=None
+    unlabeled, coordinates : object
         As in `InvariantRegressor`.
 
     Attributes
@@ -615,7 +615,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         As in `InvariantClassifierCV`.
     search_status_, selection_report_, feature_importances_ : object
         As in `InvariantClassifierCV`.
-    function_, solution_, problem_, labeled_, shape_certificate_ : object
+    function_, solution_, problem_, labeled_, coordinates_, shape_certificate_ : object
         Of the model with the chosen values, trained on all targets, as in `InvariantRegressor`.
 
     Notes
@@ -639,6 +639,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     """
 
     unlabeled: Any = None
+    coordinates: Any = None
 
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressorCV:
