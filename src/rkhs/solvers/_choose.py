@@ -49,6 +49,7 @@ from rkhs.solvers._galerkin import Galerkin
 from rkhs.solvers._newton import Newton, expected
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._operators import OperatorNewton
+from rkhs.solvers._preconditioning import Nystroem
 
 SHARE = 1e-2  # part of the tolerance that functionals which are left out may use
 WORTH = 0.2  # smallest share of functionals that is left out
@@ -193,7 +194,9 @@ class StoredInSingle(Solver):
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         if not self.matrices:
             with monitor.showing(MATRIX):
-                self.matrices.append(SingleGram(system.exact))
+                count = 100 if system.definite else 0
+                F = Nystroem.of(system.geometry, system.weight, min(count, system.size // 4)).F
+                self.matrices.append(SingleGram(system.exact, F))
         [matrix] = self.matrices
         share = matrix.seconds / max(system.gram.seconds, matrix.seconds)
         counted = MonitoredGram(matrix, monitor, share)
