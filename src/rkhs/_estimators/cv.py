@@ -211,12 +211,9 @@ class CrossValidated(BaseKernelEstimator):
                 self._report_graphs(sample)
 
     def _settled(self, problem: Problem) -> float:
-        """Return the duality gap at which predictions no longer change; 0 for few labels and losses not squared."""
+        """Return the duality gap at which predictions no longer change; 0 for few labels."""
         labels = problem.terms[0]
-        if labels.size < many_labels.FEWEST or not all(term.loss.quadratic for term in problem.terms):
-            return 0.0
-        loss = float(self.cv_results_["mean_test_loss"][self.best_index_])
-        return many_labels.settled(labels, loss * (labels.outputs or 1))
+        return 0.0 if labels.size < many_labels.FEWEST else many_labels.settled(labels, self._held_out_loss)
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
@@ -307,6 +304,8 @@ class CrossValidated(BaseKernelEstimator):
         if is_classifier(self):
             self.discriminant_ = choice.discriminant[0]
         C, loss = best.params["C"], self._config().label_loss
+        losses = row_losses(loss, best.values, scored.target)  # of predictions by the squared loss
+        self._held_out_loss = float(np.average(losses, weights=scored.weight))
         if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
             K = normalized(best.params["kernel"], best.params["scale"])(points[targets.rows])
             C = selection.C_for_loss(loss, C, K, targets)

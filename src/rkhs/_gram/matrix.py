@@ -124,8 +124,8 @@ class SingleGram:
     """A symmetric Gram matrix that is stored in float32, as tiles of its upper triangle: 2 bytes per entry.
 
     A product with a large stored matrix takes as long as reading it, so each tile T serves both T v and T'v.  Entries
-    are computed in float64 and then rounded; the products of tiles are added up in float64.  Everything but products is
-    that of the operator `exact`.
+    are computed in float64 and rounded after FF', a part of the matrix for a given F (N, p), was subtracted; the
+    products of tiles are added up in float64.  Everything but products is that of the operator `exact`.
     """
 
     stored = recordable = False

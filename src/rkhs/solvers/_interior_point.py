@@ -37,9 +37,10 @@ from math import inf
 from typing import Any
 
 import numpy as np
+import scipy  # imports scipy.optimize lazily
 
 from rkhs._backend.arrays import Array, Matrix, double, inner, like, take_rows, to_numpy
-from rkhs._finite.certificate import Certificate, certificate_of, certify, feasible
+from rkhs._finite.certificate import Certificate, certificate_of, certify, feasible, lower_bound
 from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.representers import UNITS
@@ -108,6 +109,7 @@ class BoxDual(OutputSolver):
 
 PREDICTOR, CORRECTOR = 0.3, 0.1  # relative accuracies of the equations of a step, in the norm of their matrix
 STEPS = 15  # the typical number of steps to a relative gap of 1e-3
+FACTORS = 5.0  # in `landmark_count`: more landmarks than for squared losses, since the diagonal spans many magnitudes
 PRODUCTS_EACH = 10  # the typical number of Gram products of a step
 MOST_PRODUCTS = 200  # of one of its two right-hand sides
 
@@ -150,20 +152,18 @@ class InteriorPointCG(Solver):
         return 2 * products.iterating(self.step(estimate))  # the landmarks may take as long as the products
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        count = landmark_count(system.geometry, self.landmarks, STEPS)
+        count = landmark_count(system.geometry, self.landmarks, FACTORS)
         strength = like(np.concatenate([double(t.weight).max(axis=1, keepdims=True) for t in system.terms]), system.Q)
         nystroem = Nystroem.of(system.geometry, strength, count, monitor.left)
-        iterate, primal = system.start(), system.at_zero.copy()
-        gaps, relative = np.full(system.columns, inf), np.full(system.columns, inf)
+        iterate, primal, relative = system.start(), system.at_zero.copy(), np.full(system.columns, inf)
         for k in range(system.columns):
             output = _IterativeOutput(system.output(k), nystroem)
             for _ in range(self.max_iterations):
                 one, certificate = output.iterate()
-                if certificate.gap < gaps[k]:
-                    iterate, primal[k] = iterate.with_output(k, one), certificate.primal[0]
-                    gaps[k], relative[k] = certificate.gap, certificate.relative
+                iterate = iterate.with_output(k, one)
+                primal[k], relative[k] = certificate.primal[0], certificate.relative
                 monitor.report(iterate, float(primal.sum()), float(relative.max()))
-                if relative[k] <= monitor.tol / 2 or gaps[k] <= monitor.atol / system.columns:
+                if relative[k] <= monitor.tol / 2 or certificate.gap <= monitor.atol / system.columns:
                     break
                 output.interior.step()
             else:
@@ -193,12 +193,34 @@ class _IterativeOutput:
         squares = double(part.geometry.sizes)[:, 0] ** 2
         program = QuadraticProgram(_Products(part), double(part.Q), *vectors, squares)
         self.interior = Interior(program, partial(NystroemSaddle, nystroem))
+        start = part.start()
+        self.point = [start.a, 0 * start.a, start.basis]  # the smallest J so far: coefficients, their image, basis
+        self.dual, self.alpha = -inf, (start.a, 0 * start.a)  # the largest dual value, and alpha with its image
 
     def iterate(self) -> tuple[Iterate, Certificate]:
-        """Return the iterate, whose coefficients are dual feasible, and its certificate by the products of solvers."""
-        a = feasible(self.system, like(self.interior.alpha[:, None], self.system.Q))
-        iterate = Iterate(a, like(self.interior.c[:, None], a), a)
-        certificate = certificate_of(self.system, iterate, self.system.gram @ a, energy=0 * a[0])
+        """Return the best iterate and its certificate by the products of solvers.
+
+        The best point moves towards each alpha until J is least, and is not worse than f = 0 from the first step on.
+        """
+        system, interior = self.system, self.interior
+        alpha = feasible(system, like(interior.alpha[:, None], system.Q))
+        new = alpha, system.gram @ alpha, like(interior.c[:, None], alpha)
+        dual = float(lower_bound(system, *new[:2])[0])
+        if dual > self.dual:
+            self.dual, self.alpha = dual, new[:2]
+
+        def between(t: float) -> list[Array]:
+            return [x + t * (y - x) for x, y in zip(self.point, new, strict=True)]
+
+        def objective(t: float) -> float:
+            a, image, basis = between(t)
+            return float(inner(a, image, axis=0)[0]) / 2 + float(system.loss(image + system.Q @ basis)[0])
+
+        best = scipy.optimize.minimize_scalar(objective, bounds=(0, 1), method="bounded").x
+        self.point = between(min(0.0, 1.0, best, key=objective))
+        (a, image, basis), (alpha, dual_image) = self.point, self.alpha
+        iterate = Iterate(a, basis, alpha)
+        certificate = certificate_of(system, iterate, image, energy=inner(a - alpha, image - dual_image, axis=0))
         return iterate if self.subset is None else self.subset.extend(iterate), certificate
 
 
