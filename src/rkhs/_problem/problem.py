@@ -268,9 +268,10 @@ class Problem:
         ('converged', True)
         """
         monitor = Monitor(tol, time_limit, callback, verbose, atol)
+        full: tuple[type[BaseException], ...] = (MemoryError, *out_of_memory())
         try:
             return self._solved(solver, monitor, start)
-        except (MemoryError, *out_of_memory()):
+        except full:
             elsewhere = self._on_cpu
             if elsewhere is None:
                 raise

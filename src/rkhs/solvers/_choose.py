@@ -13,8 +13,8 @@
     NonlinearCG          no requirement                               1.5 times as many products, 6 times with kinks
     ADMM                 losses of vectors with kinks; G              G, one inverse; the only one that is tried then
 
-The number of iterations of the last four but ADMM is uncertain, so that an applicable dense solver takes over once they have
-taken as long as it would: together they take at most twice the time of the faster one.
+The number of iterations of the last four, without ADMM, is uncertain, so that an applicable dense solver takes over
+once they have taken as long as it would: together they take at most twice the time of the faster one.
 
 *Screening.*  Leave out functionals that cannot matter, and prove that they do not.
 
@@ -190,7 +190,7 @@ class StoredInSingle(Solver):
 
     @property
     def inexact(self) -> bool:
-        return True
+        return not isinstance(self.first, InteriorPointCG)  # which cannot continue from an iterate
 
     def check(self, system: FiniteProblem) -> None:
         self.first.check(system)

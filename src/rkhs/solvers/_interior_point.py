@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.optimize lazily
 
-from rkhs._backend.arrays import Array, Matrix, double, inner, like, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Matrix, double, inner, like, to_numpy
 from rkhs._finite.certificate import Certificate, certificate_of, certify, feasible, lower_bound
 from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
 from rkhs._finite.problem import FiniteProblem, Iterate
@@ -49,7 +49,7 @@ from rkhs._linalg.projection import project
 from rkhs._linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import Estimate, OutputSolver, RowSubset, Solver, blocks_in_double, factorization
+from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, factorization
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, landmark_count
 
 FACTORIZATIONS = 15  # the typical number, including those of the crossover
@@ -111,6 +111,7 @@ PREDICTOR, CORRECTOR = 0.3, 0.1  # relative accuracies of the equations of a ste
 STEPS = 15  # the typical number of steps to a relative gap of 1e-3
 FACTORS = 5.0  # in `landmark_count`: more landmarks than for squared losses, since the diagonal spans many magnitudes
 PRODUCTS_EACH = 10  # the typical number of Gram products of a step
+PATIENCE_OF_PRODUCTS = 15  # steps without half the gap, where float32 products permit no smaller one
 MOST_PRODUCTS = 200  # of one of its two right-hand sides
 
 
@@ -157,13 +158,15 @@ class InteriorPointCG(Solver):
         nystroem = Nystroem.of(system.geometry, strength, count, monitor.left)
         iterate, primal, relative = system.start(), system.at_zero.copy(), np.full(system.columns, inf)
         for k in range(system.columns):
-            output = _IterativeOutput(system.output(k), nystroem)
+            output, least, since = _IterativeOutput(system.output(k), nystroem), inf, 0
             for _ in range(self.max_iterations):
                 one, certificate = output.iterate()
                 iterate = iterate.with_output(k, one)
                 primal[k], relative[k] = certificate.primal[0], certificate.relative
                 monitor.report(iterate, float(primal.sum()), float(relative.max()))
-                if relative[k] <= monitor.tol / 2 or certificate.gap <= monitor.atol / system.columns:
+                least, since = (certificate.gap, 0) if certificate.gap < least / 2 else (least, since + 1)
+                within = relative[k] <= monitor.tol / 2 or certificate.gap <= monitor.atol / system.columns
+                if within or since > PATIENCE_OF_PRODUCTS:
                     break
                 output.interior.step()
             else:
@@ -182,18 +185,14 @@ def check_intervals(solver: Solver, system: FiniteProblem) -> None:
 
 
 class _IterativeOutput:
-    """The interior-point method of one output by products with G; rows whose bounds agree are left out."""
+    """The interior-point method of one output by products with G."""
 
     def __init__(self, system: FiniteProblem, nystroem: Nystroem) -> None:
-        rows, vectors = program_vectors(system)
-        self.subset = RowSubset.of(system, rows) if len(rows) < system.size else None
-        self.system = part = system if self.subset is None else self.subset.system
-        if self.subset is not None:
-            nystroem = Nystroem(take_rows(nystroem.F, rows), take_rows(nystroem.left, rows), part.Q)
-        squares = double(part.geometry.sizes)[:, 0] ** 2
-        program = QuadraticProgram(_Products(part), double(part.Q), *vectors, squares)
+        self.system = system
+        squares = double(system.geometry.sizes)[:, 0] ** 2
+        program = QuadraticProgram(_Products(system), double(system.Q), *program_vectors(system), squares)
         self.interior = Interior(program, partial(NystroemSaddle, nystroem))
-        start = part.start()
+        start = system.start()
         self.point = [start.a, 0 * start.a, start.basis]  # the smallest J so far: coefficients, their image, basis
         self.dual, self.alpha = -inf, (start.a, 0 * start.a)  # the largest dual value, and alpha with its image
 
@@ -221,7 +220,7 @@ class _IterativeOutput:
         (a, image, basis), (alpha, dual_image) = self.point, self.alpha
         iterate = Iterate(a, basis, alpha)
         certificate = certificate_of(system, iterate, image, energy=inner(a - alpha, image - dual_image, axis=0))
-        return iterate if self.subset is None else self.subset.extend(iterate), certificate
+        return iterate, certificate
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +240,7 @@ class NystroemSaddle:
         self.G, self.d, self.Q = G, like(d[:, None], nystroem.F), nystroem.Q
         self.preconditioner = nystroem.with_diagonal(1 / self.d)
         self.cg: BlockCG | None = None  # that of the first right-hand side, from which the next one continues
+        self.right: Array = None
 
     def product(self, v: Array) -> Array:
         return like(self.G @ to_numpy(v), v) + self.d * v
@@ -266,8 +266,8 @@ class NystroemSaddle:
         return double(cg.a), double(cg.basis + c)
 
 
-def program_vectors(system: FiniteProblem) -> tuple[Matrix, tuple[Matrix, ...]]:
-    """Return the rows of one output whose bounds differ, and their D, p, q, low and high."""
+def program_vectors(system: FiniteProblem) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
+    """Return D, p, q, low and high (N,) of one output."""
     parts: list[tuple[Matrix, Matrix, Matrix]] = []
     for t in blocks_in_double(system.terms):
         assert isinstance(t.loss, IntervalLoss)
@@ -275,8 +275,7 @@ def program_vectors(system: FiniteProblem) -> tuple[Matrix, tuple[Matrix, ...]]:
         parts.append((p, q, np.broadcast_to((t.loss.width / np.where(t.weight > 0, t.weight, 1.0))[:, 0], p.shape)))
     p, q, diagonal = (np.concatenate(column) for column in zip(*parts, strict=True))
     low, high = (double(end)[:, 0] for end in system.box)
-    rows = np.flatnonzero(low < high)
-    return rows, tuple(v[rows] for v in (diagonal, p, q, low, high))
+    return diagonal, p, q, low, high
 
 
 class _Output:
@@ -284,9 +283,10 @@ class _Output:
 
     def __init__(self, system: FiniteProblem) -> None:
         self.system = system
-        self.rows, vectors = program_vectors(system)
-        program = QuadraticProgram(system.gram.block(self.rows, self.rows), system.Q[self.rows], *vectors)
-        self.interior = Interior(program)
+        diagonal, p, q, low, high = program_vectors(system)
+        self.rows = rows = np.flatnonzero(low < high)
+        vectors = (v[rows] for v in (diagonal, p, q, low, high))
+        self.interior = Interior(QuadraticProgram(system.gram.block(rows, rows), system.Q[rows], *vectors))
         self.best, self.smallest, self.since, self.patience = self.interior, inf, 0, PATIENCE
 
     def done(self, certificate: Certificate, tol: float) -> bool:
