@@ -46,7 +46,7 @@ def test_products_of_stored_tiles(small_tiles, columns, size):
 
 
 def test_tiles_of_what_few_functionals_miss_are_far_more_accurate(small_tiles):
-    """The entries of a smooth kernel with long length scales are nearly equal, and a has large entries of both signs."""
+    """The entries of a smooth kernel with long length scales are nearly equal, so that float32 loses what matters."""
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y)
     system = rkhs.Problem(rkhs.Matern(2.5, scale=300.0), [term], rkhs.Constant()).system
     exact, v = system.exact, RNG.standard_normal((system.size, 2))
@@ -67,7 +67,7 @@ def test_losses_with_kinks_reach_the_exact_minimum_by_stored_tiles(small_tiles, 
 
 
 def test_interior_points_stop_at_an_absolute_gap_of_all_outputs(small_tiles):
-    targets = np.where(np.stack([Y, -Y, X[:, 0]], axis=1) > 0, 1.0, -1.0)
+    targets = np.where(np.stack([Y, np.ones(len(Y)), X[:, 0]], axis=1) > 0, 1.0, -1.0)  # J of the second is small
     given = rkhs.Problem(rkhs.Gaussian(2.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), targets)])
     found = given.solve(InteriorPointCG(), tol=1e-12, atol=1.0)
     assert found.status == "absolute tolerance"

@@ -513,8 +513,8 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The relative duality gap of the final model.  Models of the grid are solved to 100 times it, at most 0.01.
     time_limit : float, optional
         Seconds for the whole fit.  The search stops after about six tenths of it with the best candidate so far, and
-        the model is approximated if it would take too long; warnings report both.  It also holds for each prediction,
-        which raises TimeoutError then.
+        the model is approximated if it would take too long, or if an exact fit has hardly begun at the limit; warnings
+        report both.  It also holds for each prediction, which raises TimeoutError then.
     verbose : bool, default=False
         Whether to print progress to standard error.
     class_weight, unlabeled : object

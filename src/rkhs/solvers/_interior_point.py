@@ -41,12 +41,14 @@ import scipy  # imports scipy.optimize lazily
 
 from rkhs._backend.arrays import Array, Matrix, double, inner, like, to_numpy
 from rkhs._finite.certificate import Certificate, certificate_of, certify, feasible, lower_bound
-from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations
+from rkhs._finite.monitor import FACTOR, SOLVING, Monitor, OutOfIterations, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.representers import UNITS
+from rkhs._finite.solution import ABSOLUTE
 from rkhs._linalg.cg import BasisFit, BlockCG
 from rkhs._linalg.projection import project
 from rkhs._linalg.saddle import Saddle
+from rkhs._progress import report_progress
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
 from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, factorization
@@ -156,21 +158,25 @@ class InteriorPointCG(Solver):
         count = landmark_count(system.geometry, self.landmarks, FACTORS)
         strength = like(np.concatenate([double(t.weight).max(axis=1, keepdims=True) for t in system.terms]), system.Q)
         nystroem = Nystroem.of(system.geometry, strength, count, monitor.left)
-        iterate, primal, relative = system.start(), system.at_zero.copy(), np.full(system.columns, inf)
+        iterate, primal = system.start(), system.at_zero.copy()
+        gaps, relative = np.full(system.columns, inf), np.full(system.columns, inf)
         for k in range(system.columns):
-            output, least, since = _IterativeOutput(system.output(k), nystroem), inf, 0
+            output, smallest, since = _IterativeOutput(system.output(k), nystroem), inf, 0
             for _ in range(self.max_iterations):
                 one, certificate = output.iterate()
                 iterate = iterate.with_output(k, one)
-                primal[k], relative[k] = certificate.primal[0], certificate.relative
+                primal[k], gaps[k], relative[k] = certificate.primal[0], certificate.gap, certificate.relative
                 monitor.report(iterate, float(primal.sum()), float(relative.max()))
-                least, since = (certificate.gap, 0) if certificate.gap < least / 2 else (least, since + 1)
-                within = relative[k] <= monitor.tol / 2 or certificate.gap <= monitor.atol / system.columns
+                smallest, since = (gaps[k], 0) if gaps[k] < smallest / 2 else (smallest, since + 1)
+                within = relative[k] <= monitor.tol / 2 or gaps[k] <= monitor.atol / system.columns
                 if within or since > PATIENCE_OF_PRODUCTS:
                     break
-                output.interior.step()
+                with monitor.showing(SOLVING):
+                    output.interior.step()
             else:
                 raise OutOfIterations
+        if relative.max() > monitor.tol and gaps.sum() <= monitor.atol:
+            raise Stopped(ABSOLUTE)
         return iterate
 
 
@@ -257,9 +263,10 @@ class NystroemSaddle:
         cg.begin(a, residual)
         _, rest, z = self.preconditioner(right)
         goal = (PREDICTOR if before is None else CORRECTOR) ** 2 * float(inner(z, rest, axis=0)[0])
-        for _ in range(MOST_PRODUCTS):
+        for k in range(MOST_PRODUCTS):
             if not float(cg.size[0]) > goal:
                 break
+            report_progress(k / MOST_PRODUCTS)
             cg.step([0])
         self.right = right
         c, _ = BasisFit.of(self.d, self.Q)(cg.residual)
