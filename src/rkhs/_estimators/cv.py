@@ -303,7 +303,7 @@ class CrossValidated(BaseKernelEstimator):
         scored, errors = targets, "Leave-one-out"  # by which candidates were compared last
         if many and status == CONVERGED:
             every = self._scored_by(sample, None)[0]
-            args = points[every.rows], every, normalized, found, candidates.monitor
+            args = points[every.rows], every, normalized, found, device, candidates.monitor
             compared, held_out, status = many_labels.chosen(*args)
             if compared:  # none are if no time was left
                 found, scored, errors = compared, held_out, "Held-out rows"

@@ -4,13 +4,14 @@ With more labels than leave-one-out errors can use, the best settings for a samp
 rows f can be rougher, and needs other length scales.  So
 
 1. the kernels that have the smallest leave-one-out errors on a sample, and kernels whose length scales, one for each
-   feature, maximize the evidence of `SAMPLE` labels, are proposed;
+   feature, maximize the evidence of `SAMPLE` labels, are proposed.  L-BFGS starts with the evidence of `QUICK` of these
+   labels, which costs a tenth and leads near the maximum;
 2. each of them, with several C, learns from `FIRST` rows and predicts up to `HELD_OUT` others;
-3. the `FINALISTS` with the smallest errors learn from up to `SECOND` rows, and the best of
-   them is chosen.
+3. the `FINALISTS` with the smallest errors learn from up to `SECOND` rows, and the best of them is chosen.  If its
+   length scales have not converged, as those of functions with little noise, L-BFGS goes on, and errors decide again.
 
-The kernels of step 1 are smooth ones, and sums of these with a rough kernel and with a linear one: f = g + h with a
-smooth g and a rough h that depend on the features differently.  A sum starts from the length scales of its smooth part.
+The kernels of step 1 are smooth ones, and sums of these with a rough and a linear kernel: f = g + h + trend, where a
+smooth g and a rough h depend on the features differently.  A sum starts from the length scales of its smooth part.
 """
 
 from __future__ import annotations
@@ -39,14 +40,27 @@ from rkhs.losses import Squared
 
 FEWEST = 2000  # labels from which kernels are compared in this way
 SAMPLE = (400, 1000)  # labels whose evidence is maximized: a fifth of all, within these limits
-MOST_FEATURES = 60  # with more features the evidence of one length scale for each takes too long
-FIRST, SECOND, HELD_OUT = 3000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
+QUICK = 300  # labels whose evidence is maximized first
+PLAIN, SUMS = (60, 12), (40, 16)  # iterations of L-BFGS by `QUICK` labels, and by all of the sample
+FURTHER = 60  # iterations for the kernel with the smallest errors
+LABELS_PER_SCALE = 3  # labels of the sample for each feature, so that the evidence determines its length scale
+FIRST, SECOND, HELD_OUT = 2000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
 FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
 FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
 
 
 Proposal = tuple[Trial, float]  # a kernel, and the C for which it was proposed
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """A kernel whose parameters maximize the evidence of a sample."""
+
+    proposal: Proposal
+    kernel: Kernel  # with open parameters, which start from these
+    C: float  # for this kernel, which is not normalized
+    converged: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +71,7 @@ class HeldOutScorer:
     targets: ScoringTargets  # of all labels
     kernels: NormalizedKernels
     order: Vector  # a random order of the labels: the first ones are learned, the last ones are held out
+    device: str | None = None  # where large problems are solved
 
     def rows(self, most: int) -> tuple[Vector, Vector]:
         """Return the rows that are learned, at most `most`, and those that are held out."""
@@ -87,7 +102,7 @@ class HeldOutScorer:
         learned, held_out = self.rows(SECOND)
         subset, trial, C = self.targets.take(learned), trial_of(candidate), candidate.params["C"]
         term = Term(Evaluation(self.X[learned]), Squared(), subset.target, C * subset.weight)
-        problem = Problem(self.kernels(trial.kernel, trial.scale), [term], Constant())
+        problem = Problem(self.kernels(trial.kernel, trial.scale), [term], Constant(), device=self.device)
         f = problem.solve(tol=1e-3, atol=settled(term, candidate.loss * subset.target.shape[1])).function
         values = to_numpy(f(self.X[held_out])).reshape(len(held_out), -1)
         return [self.targets.take(held_out).scored(trial, C, values)]
@@ -118,37 +133,53 @@ class EvidenceLearner:
     targets: ScoringTargets
     kernels: NormalizedKernels
 
-    def __call__(self, start: tuple[Kernel, float | None]) -> tuple[Proposal, Kernel, float]:
-        """Return the proposal for a kernel with open parameters, the kernel as it was tuned, and its C.
+    def __call__(self, kernel: Kernel, C: float | None, iterations: tuple[int, int]) -> Tuned:
+        """Return a kernel with open parameters as it was tuned, by iterations for `QUICK` and for all labels.
 
-        The second part of the argument is the C from which the search starts, if any.
+        The search starts from C, if any.
         """
-        kernel, C = start
-        weight = Tunable(start=C) * self.targets.weight
-        term = Term(Evaluation(self.X), Squared(), self.targets.target, weight)
-        # Targets without noise need more iterations than classes do, and a sum starts from what is known of its parts.
-        iterations = 30 if self.targets.classes is not None else 100 if C is None else 40
+        tuned, converged = kernel, False
         with single_blas():
-            tuned = Problem(kernel, [term], Constant()).tune(starts=1, functionals=len(self.X), iterations=iterations)
-        assert tuned.tuning is not None
-        C = tuned.tuning.parameters["terms[0].weight"]
-        most = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
-        normalized = min(C * self.kernels.variance(tuned.kernel), most)
-        return (Trial(self.kernels(tuned.kernel, 1.0), 1.0, SCALES), normalized), tuned.kernel, C
+            for count, most in zip((QUICK, len(self.X)), iterations, strict=True):
+                if not most:
+                    continue
+                weight = Tunable(start=C) * self.targets.weight[:count]
+                term = Term(Evaluation(self.X[:count]), Squared(), self.targets.target[:count], weight)
+                problem = Problem(kernel, [term], Constant()).tune(starts=1, functionals=count, iterations=most)
+                assert problem.tuning is not None
+                C, tuned = problem.tuning.parameters["terms[0].weight"], problem.kernel
+                kernel, converged = reopened(kernel, tuned), problem.tuning.status == CONVERGED
+        assert C is not None
+        most_C = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
+        trial = Trial(self.kernels(tuned, 1.0), 1.0, SCALES)
+        return Tuned((trial, min(C * self.kernels.variance(tuned), most_C)), kernel, C, converged)
 
-    def proposals(self) -> Iterator[list[Proposal]]:
-        """Yield smooth kernels, then sums of these with a rough and with a linear kernel."""
-        orders = {nu: Matern(nu, scale=Tunable(each=True)) for nu in (0.5, 1.5, 2.5)}
-        plain = [Gaussian(scale=Tunable(each=True)), *orders.values()]
-        found = list(map_in_threads(self, [(kernel, None) for kernel in plain]))
-        yield [proposal for proposal, _, _ in found]
-        sums = []
-        for _, kernel, C in (found[0], found[-1]):  # the smoothest ones
-            scale = Tunable(start=kernel.scale, each=True)
-            smooth = replace(kernel, scale=scale)
-            others = Matern(0.5, scale=scale), linear_kernel(self.X)
-            sums += [(Sum((smooth, Multiple(Tunable(start=SHARE), other))), C) for other in others]
-        yield [proposal for proposal, _, _ in map_in_threads(self, sums)]
+    def plain(self) -> list[Tuned]:
+        """Return kernels of different smoothness, the smoothest ones at both ends."""
+        kernels = [
+            Gaussian(scale=Tunable(each=True)),
+            *(Matern(nu, scale=Tunable(each=True)) for nu in (0.5, 1.5, 2.5)),
+        ]
+        return list(map_in_threads(lambda kernel: self(kernel, None, PLAIN), kernels))
+
+    def sums(self, smooth: Sequence[Tuned]) -> list[Tuned]:
+        """Return sums of smooth kernels with a rough and a linear kernel."""
+
+        def total(part: Tuned) -> Tuned:
+            rough = Matern(0.5, scale=part.kernel.parameters()["scale"])
+            others = (Multiple(Tunable(start=SHARE), other) for other in (rough, linear_kernel(self.X)))
+            return self(Sum((part.kernel, *others)), part.C, SUMS)
+
+        return list(map_in_threads(total, smooth))
+
+
+def reopened(kernel: Kernel, tuned: Kernel) -> Kernel:
+    """Return a kernel whose open parameters are open again, and start from those of the tuned kernel."""
+    values = tuned.parameters()
+    names = [name for name, value in kernel.parameters().items() if isinstance(value, Tunable)]
+    return kernel.with_parameters(
+        {name: Tunable(start=values[name], each=isinstance(values[name], tuple)) for name in names}
+    )
 
 
 def chosen(
@@ -156,6 +187,7 @@ def chosen(
     targets: ScoringTargets,
     kernels: NormalizedKernels,
     found: Sequence[Candidate],
+    device: str | None,
     monitor: SelectionMonitor,
 ) -> tuple[list[Candidate], ScoringTargets, str]:
     """Return the candidates that learned from the largest number of rows, their targets, and the status of the search.
@@ -163,26 +195,44 @@ def chosen(
     `found` are candidates by leave-one-out errors of a sample; the best one of each kind and kernel is proposed again.
     """
     order = np.random.default_rng(0).permutation(len(X))
-    scorer = HeldOutScorer(X, targets, kernels, order)
+    scorer = HeldOutScorer(X, targets, kernels, order, device)
     best: dict[tuple[str, str], Candidate] = {}
     for candidate in sorted(found, key=lambda candidate: candidate.loss):
         kernel = candidate.params["kernel"]
         best.setdefault((candidate.kind, kernel if isinstance(kernel, str) else ""), candidate)
     proposed = list(best.values())[:FINALISTS]
-    monitor.kernels = len(monitor.history) + len(proposed) + 8 + FINALISTS  # eight kernels of maximum evidence
+    sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
+    learner, tuned = EvidenceLearner(X[sample], targets.take(sample), kernels), list[Tuned]()
+    learns = 1 < X.shape[1] <= len(sample) // LABELS_PER_SCALE
+    monitor.kernels = len(monitor.history) + len(proposed) + (6 if learns else 0) + FINALISTS + 1
 
     def batches(_: list[Candidate]) -> Iterator[Sequence[Proposal]]:
         yield [(trial_of(candidate), candidate.params["C"]) for candidate in proposed]
-        if 1 < X.shape[1] <= MOST_FEATURES:
-            sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
-            yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
+        if learns:
+            tuned.extend(learner.plain())
+            yield [one.proposal for one in tuned]
+            tuned.extend(learner.sums([tuned[0], tuned[-1]]))
+            yield [one.proposal for one in tuned[-2:]]
 
     first, status = search(batches, scorer, monitor)
-    if status != CONVERGED or len(scorer.rows(SECOND)[0]) <= FIRST:
-        return first, targets.take(scorer.rows(FIRST)[1]), status
+    compared = first, targets.take(scorer.rows(FIRST)[1]), status
+    if status != CONVERGED:
+        return compared
     best_of_all = nsmallest(FINALISTS, first, key=lambda c: c.loss)
     near = [candidate for candidate in best_of_all if candidate.loss <= NEAR * best_of_all[0].loss]
-    if len(near) == 1:
-        return near, targets.take(scorer.rows(FIRST)[1]), status
-    found, status = search(near, scorer.again, monitor)
-    return found, targets.take(scorer.rows(SECOND)[1]), status
+    unfinished = {id(one.proposal[0].kernel): one for one in tuned if not one.converged}
+    more_rows = len(scorer.rows(SECOND)[0]) > FIRST
+    if id(near[0].params["kernel"]) not in unfinished and (len(near) == 1 or not more_rows):
+        return compared
+
+    def finals(found: list[Candidate]) -> Iterator[Sequence[Candidate]]:
+        for candidate in near:
+            yield [candidate]
+        best = min(found, key=lambda candidate: candidate.loss)
+        if (before := unfinished.get(id(best.params["kernel"]))) is not None:
+            trial, C = learner(before.kernel, before.C, (0, FURTHER)).proposal
+            changes = {"kernel": trial.kernel, "C": C * best.params["C"] / before.proposal[1]}
+            yield [replace(best, params={**best.params, **changes})]
+
+    found, status = search(finals, scorer.again, monitor)
+    return (found, targets.take(scorer.rows(SECOND)[1]), status) if found else compared
