@@ -222,10 +222,8 @@ class Fallback(Solver):
     @classmethod
     def of(cls, first: Solver, then: Solver, cost: float, estimate: Estimate, trial: int | None = None) -> Fallback:
         """Return a fallback that lets the iterative solver `first` run for as long as `then` is estimated to take."""
-        kind = estimate.storing
-        product = estimate.product if kind is None else kind.product_seconds(estimate.system.size)
-        steps = max(MIN_PRODUCTS, int(cost / (first.step(estimate) + product)))
-        return cls(stored(first, estimate), then, steps, kind is GramMatrix, trial)
+        steps = max(MIN_PRODUCTS, int(cost / (first.step(estimate) + estimate.stored_product)))
+        return cls(stored(first, estimate), then, steps, estimate.storing is GramMatrix, trial)
 
     @property
     def name(self) -> str:
