@@ -295,6 +295,7 @@ class CrossValidated(BaseKernelEstimator):
             graphs=graphs,
             learns_scales=scales is None and self.scales == "auto" and not many,
             trends=kernels == list(VALUE_KERNELS),
+            refines=free and not many and not is_classifier(self),
             rotations=not shaped,
             device=device,
             monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),

@@ -7,8 +7,7 @@ rows f can be rougher, and needs other length scales.  So
    feature, maximize the evidence of `SAMPLE` labels, are proposed.  L-BFGS starts with the evidence of `QUICK` of these
    labels, which costs a tenth and leads near the maximum;
 2. each of them, with several C, learns from `FIRST` rows and predicts up to `HELD_OUT` others;
-3. the `FINALISTS` with the smallest errors learn from up to `SECOND` rows, and the best of them is chosen.  If its
-   length scales have not converged, as those of functions with little noise, L-BFGS goes on, and errors decide again.
+3. the `FINALISTS` with the smallest errors learn from up to `SECOND` rows, and the best of them is chosen.
 
 The kernels of step 1 are smooth ones, and sums of these with a rough and a linear kernel: f = g + h + trend, where a
 smooth g and a rough h depend on the features differently.  A sum starts from the length scales of its smooth part.
@@ -17,7 +16,7 @@ smooth g and a rough h depend on the features differently.  A sum starts from th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import nsmallest
 
 import numpy as np
@@ -41,26 +40,16 @@ from rkhs.losses import Squared
 FEWEST = 2000  # labels from which kernels are compared in this way
 SAMPLE = (400, 1000)  # labels whose evidence is maximized: a fifth of all, within these limits
 QUICK = 300  # labels whose evidence is maximized first
-PLAIN, SUMS = (60, 12), (40, 16)  # iterations of L-BFGS by `QUICK` labels, and by all of the sample
-FURTHER = 60  # iterations for the kernel with the smallest errors
+PLAIN, SUMS = (60, 12), (0, 40)  # iterations of L-BFGS by `QUICK` labels, and by all of the sample
 LABELS_PER_SCALE = 3  # labels of the sample for each feature, so that the evidence determines its length scale
 FIRST, SECOND, HELD_OUT = 2000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
+ENTRIES = 4e9  # differences of features between learned and held-out rows: seconds on one core for the Laplace kernel
 FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
 FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
 
 
 Proposal = tuple[Trial, float]  # a kernel, and the C for which it was proposed
-
-
-@dataclass(frozen=True, eq=False)
-class Tuned:
-    """A kernel whose parameters maximize the evidence of a sample."""
-
-    proposal: Proposal
-    kernel: Kernel  # with open parameters, which start from these
-    C: float  # for this kernel, which is not normalized
-    converged: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +64,8 @@ class HeldOutScorer:
 
     def rows(self, most: int) -> tuple[Vector, Vector]:
         """Return the rows that are learned, at most `most`, and those that are held out."""
-        held_out = min(HELD_OUT, max(len(self.order) // 5, len(self.order) - most))
+        limit = int(np.clip(ENTRIES / (FIRST * self.X.shape[1]), FIRST, HELD_OUT))
+        held_out = min(limit, max(len(self.order) // 5, len(self.order) - most))
         return self.order[: min(most, len(self.order) - held_out)], self.order[-held_out:]
 
     def __call__(self, proposal: Proposal) -> list[Candidate]:
@@ -133,44 +123,40 @@ class EvidenceLearner:
     targets: ScoringTargets
     kernels: NormalizedKernels
 
-    def __call__(self, kernel: Kernel, C: float | None, iterations: tuple[int, int]) -> Tuned:
-        """Return a kernel with open parameters as it was tuned, by iterations for `QUICK` and for all labels.
+    def __call__(self, kernel: Kernel, C: float | None, iterations: tuple[int, int]) -> tuple[Proposal, Kernel, float]:
+        """Return the proposal for a kernel with open parameters; the kernel, whose search may go on; and its C.
 
-        The search starts from C, if any.
+        The search starts from C, if any, with iterations by `QUICK` and by all labels.
         """
-        tuned, converged = kernel, False
+        tuned = kernel
         with single_blas():
             for count, most in zip((QUICK, len(self.X)), iterations, strict=True):
-                if not most:
-                    continue
-                weight = Tunable(start=C) * self.targets.weight[:count]
-                term = Term(Evaluation(self.X[:count]), Squared(), self.targets.target[:count], weight)
-                problem = Problem(kernel, [term], Constant()).tune(starts=1, functionals=count, iterations=most)
-                assert problem.tuning is not None
-                C, tuned = problem.tuning.parameters["terms[0].weight"], problem.kernel
-                kernel, converged = reopened(kernel, tuned), problem.tuning.status == CONVERGED
+                if most:
+                    weight = Tunable(start=C) * self.targets.weight[:count]
+                    term = Term(Evaluation(self.X[:count]), Squared(), self.targets.target[:count], weight)
+                    problem = Problem(kernel, [term], Constant())
+                    problem = problem.tune(starts=1, functionals=count, iterations=most)
+                    assert problem.tuning is not None
+                    C, tuned = problem.tuning.parameters["terms[0].weight"], problem.kernel
+                    kernel = reopened(kernel, tuned)
         assert C is not None
-        most_C = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
-        trial = Trial(self.kernels(tuned, 1.0), 1.0, SCALES)
-        return Tuned((trial, min(C * self.kernels.variance(tuned), most_C)), kernel, C, converged)
+        limit = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
+        normalized = min(C * self.kernels.variance(tuned), limit)
+        return (Trial(self.kernels(tuned, 1.0), 1.0, SCALES), normalized), kernel, C
 
-    def plain(self) -> list[Tuned]:
-        """Return kernels of different smoothness, the smoothest ones at both ends."""
-        kernels = [
-            Gaussian(scale=Tunable(each=True)),
-            *(Matern(nu, scale=Tunable(each=True)) for nu in (0.5, 1.5, 2.5)),
-        ]
-        return list(map_in_threads(lambda kernel: self(kernel, None, PLAIN), kernels))
+    def proposals(self) -> Iterator[list[Proposal]]:
+        """Yield smooth kernels, then sums of these with a rough and a linear kernel."""
+        scale = Tunable(each=True)
+        plain = [Gaussian(scale=scale), *(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5))]
+        found = list(map_in_threads(lambda kernel: self(kernel, None, PLAIN), plain))
+        yield [proposal for proposal, _, _ in found]
 
-    def sums(self, smooth: Sequence[Tuned]) -> list[Tuned]:
-        """Return sums of smooth kernels with a rough and a linear kernel."""
+        def total(smooth: Kernel, C: float) -> tuple[Proposal, Kernel, float]:
+            others = Matern(0.5, scale=smooth.parameters()["scale"]), linear_kernel(self.X)
+            return self(Sum((smooth, *(Multiple(Tunable(start=SHARE), other) for other in others))), C, SUMS)
 
-        def total(part: Tuned) -> Tuned:
-            rough = Matern(0.5, scale=part.kernel.parameters()["scale"])
-            others = (Multiple(Tunable(start=SHARE), other) for other in (rough, linear_kernel(self.X)))
-            return self(Sum((part.kernel, *others)), part.C, SUMS)
-
-        return list(map_in_threads(total, smooth))
+        smoothest = (found[0], found[-1])
+        yield [proposal for proposal, _, _ in map_in_threads(lambda one: total(*one[1:]), smoothest)]
 
 
 def reopened(kernel: Kernel, tuned: Kernel) -> Kernel:
@@ -202,37 +188,20 @@ def chosen(
         best.setdefault((candidate.kind, kernel if isinstance(kernel, str) else ""), candidate)
     proposed = list(best.values())[:FINALISTS]
     sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
-    learner, tuned = EvidenceLearner(X[sample], targets.take(sample), kernels), list[Tuned]()
     learns = 1 < X.shape[1] <= len(sample) // LABELS_PER_SCALE
-    monitor.kernels = len(monitor.history) + len(proposed) + (6 if learns else 0) + FINALISTS + 1
+    monitor.kernels = len(monitor.history) + len(proposed) + (6 if learns else 0) + FINALISTS
 
     def batches(_: list[Candidate]) -> Iterator[Sequence[Proposal]]:
         yield [(trial_of(candidate), candidate.params["C"]) for candidate in proposed]
         if learns:
-            tuned.extend(learner.plain())
-            yield [one.proposal for one in tuned]
-            tuned.extend(learner.sums([tuned[0], tuned[-1]]))
-            yield [one.proposal for one in tuned[-2:]]
+            yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
 
     first, status = search(batches, scorer, monitor)
-    compared = first, targets.take(scorer.rows(FIRST)[1]), status
-    if status != CONVERGED:
-        return compared
+    if status != CONVERGED or len(scorer.rows(SECOND)[0]) <= FIRST:
+        return first, targets.take(scorer.rows(FIRST)[1]), status
     best_of_all = nsmallest(FINALISTS, first, key=lambda c: c.loss)
     near = [candidate for candidate in best_of_all if candidate.loss <= NEAR * best_of_all[0].loss]
-    unfinished = {id(one.proposal[0].kernel): one for one in tuned if not one.converged}
-    more_rows = len(scorer.rows(SECOND)[0]) > FIRST
-    if id(near[0].params["kernel"]) not in unfinished and (len(near) == 1 or not more_rows):
-        return compared
-
-    def finals(found: list[Candidate]) -> Iterator[Sequence[Candidate]]:
-        for candidate in near:
-            yield [candidate]
-        best = min(found, key=lambda candidate: candidate.loss)
-        if (before := unfinished.get(id(best.params["kernel"]))) is not None:
-            trial, C = learner(before.kernel, before.C, (0, FURTHER)).proposal
-            changes = {"kernel": trial.kernel, "C": C * best.params["C"] / before.proposal[1]}
-            yield [replace(best, params={**best.params, **changes})]
-
-    found, status = search(finals, scorer.again, monitor)
-    return (found, targets.take(scorer.rows(SECOND)[1]), status) if found else compared
+    if len(near) == 1:
+        return near, targets.take(scorer.rows(FIRST)[1]), status
+    found, status = search(near, scorer.again, monitor)
+    return found, targets.take(scorer.rows(SECOND)[1]), status
