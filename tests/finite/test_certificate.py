@@ -234,7 +234,6 @@ def test_a_dual_point_whose_squares_underflow():
 
 def test_an_iterate_and_its_dual_point_share_a_product(monkeypatch):
     """The image of a - alpha comes with that of a, and the certificate is the same as from two products."""
-    problem = problems.problem(3)
     system = problems.case(3).problem.system
     found = system.inside(np.random.default_rng(0).standard_normal((system.size, system.columns)))
     alpha = feasible(system, found / 2)

@@ -538,6 +538,8 @@ COMPARED, TUNED = 600, 1500  # functionals of an evaluation of the evidence, to 
 MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
 MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 FIRST_COUNT, MOST_COUNT = 1000, 3000
+PRODUCTS = 200  # Gram products for an output whose loss is not squared; 100 to 400 were measured
+MOST_SECONDS = 600  # an exact fit with such a loss may take this long, in seconds of one core
 MOST_ON_DEVICE = 100_000  # labels up to which an accelerator learns without an approximation
 WORK = 4e12  # rows times squared landmarks: about a minute on two cores
 ROWS, HELD_OUT = 20_000, 2000  # rows that are learned, and held out, to compare numbers of landmarks
@@ -887,7 +889,7 @@ def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool)
     """
     labels = problem.terms[0].size
     few = labels <= MOST_EXACT_LABELS
-    if not few and all(term.loss.quadratic for term in problem.terms) and iterates_exactly(problem.system):
+    if not few and iterates_exactly(problem.system):
         return problem
     if few and (seconds_left() == inf or labels**3 / (3 * _speed()) < seconds_left()):
         return problem
@@ -895,7 +897,8 @@ def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool)
     if count >= labels:
         return problem
     plane = values and problem.terms[0].functional.dimension <= DIMENSIONS
-    reason = "the time limit" if few else f"more than {MOST_EXACT_LABELS} labels"
+    many = f"more than {MOST_EXACT_LABELS} labels, for which an exact fit takes too much memory or time"
+    reason = "the time limit" if few else many
     warn(
         f"{name} approximates f by {count} landmarks for {labels} labels, because of {reason}. Pass "
         "approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
@@ -905,14 +908,16 @@ def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool)
 
 
 def iterates_exactly(system: FiniteProblem) -> bool:
-    """Return whether conjugate gradients solve a large problem in time, with the Gram matrix in memory or on a device.
+    """Return whether an iterative solver solves a large problem in time, with the Gram matrix in memory or on a device.
 
-    About 100 iterations are expected.
+    About 100 iterations are expected for squared losses, and `PRODUCTS` of each output for others.
     """
     if not isinstance(system.Q, np.ndarray):
         return system.size <= MOST_ON_DEVICE
-    estimate = Estimate(system, 1e-2, assumed_iterations=100)
-    return estimate.storing is not None and slowness() * estimate.iterating(estimate.step) < seconds_left()
+    products = 100 if system.quadratic else PRODUCTS * system.columns
+    estimate = Estimate(system, 1e-2, assumed_iterations=products)
+    most = inf if system.quadratic else MOST_SECONDS
+    return estimate.storing is not None and slowness() * estimate.iterating(estimate.step) < min(seconds_left(), most)
 
 
 def landmark_count(problem: Problem, verbose: bool = False) -> int:

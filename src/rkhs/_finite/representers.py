@@ -313,10 +313,10 @@ class RepresenterTerms:
                 f"start has {f.functionals.size} representers and this problem {self.functionals.size}: "
                 "a warm start needs a solution of a problem with the same functionals."
             )
-        a = f.coefficients if f.coefficients.ndim == 2 else f.coefficients[:, None]
+        a = like(f.coefficients if f.coefficients.ndim == 2 else f.coefficients[:, None], self.basis.Q)
         basis = self.system.start().basis
         if f.basis is not None and f.basis_coefficients is not None:
-            c = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
+            c = like(f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None], a)
             basis = self.basis.Q.T @ like(self.functionals.assemble(f.basis.on) @ c, a)
         return Iterate(a, basis)
 
