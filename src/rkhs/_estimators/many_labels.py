@@ -40,9 +40,11 @@ from rkhs.losses import Squared
 FEWEST = 2000  # labels from which kernels are compared in this way
 SAMPLE = (400, 1000)  # labels whose evidence is maximized: a fifth of all, within these limits
 QUICK = 300  # labels whose evidence is maximized first
-PLAIN, SUMS = (60, 12), (0, 40)  # iterations of L-BFGS by `QUICK` labels, and by all of the sample
+# Iterations of L-BFGS by `QUICK` labels, and by all of the sample.  Values with little noise, for which sums are best,
+# need many; classes, which are no values with noise, do not.
+PLAIN, SUMS = (60, 12), (0, 40)
 LABELS_PER_SCALE = 3  # labels of the sample for each feature, so that the evidence determines its length scale
-FIRST, SECOND, HELD_OUT = 2000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
+FIRST, SECOND, HELD_OUT = 2000, 6000, 10_000  # rows from which candidates learn, and rows that they predict
 ENTRIES = 4e9  # differences of features between learned and held-out rows: seconds on one core for the Laplace kernel
 FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
@@ -153,7 +155,8 @@ class EvidenceLearner:
 
         def total(smooth: Kernel, C: float) -> tuple[Proposal, Kernel, float]:
             others = Matern(0.5, scale=smooth.parameters()["scale"]), linear_kernel(self.X)
-            return self(Sum((smooth, *(Multiple(Tunable(start=SHARE), other) for other in others))), C, SUMS)
+            iterations = PLAIN if self.targets.classes is not None else SUMS
+            return self(Sum((smooth, *(Multiple(Tunable(start=SHARE), other) for other in others))), C, iterations)
 
         smoothest = (found[0], found[-1])
         yield [proposal for proposal, _, _ in map_in_threads(lambda one: total(*one[1:]), smoothest)]
