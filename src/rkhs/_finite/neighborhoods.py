@@ -181,7 +181,7 @@ class LocalFunction:
         """Yield, for portions of L, their rows, and the neighbors, weights a and variances of their functionals."""
         table, size = self._table, self.size
         each = table.atoms_per_functional
-        step = max(1, int(ENTRIES / (size * (size + 1) / 2 * each**2)))
+        step = max(1, int(ENTRIES / (size * each) ** 2))
         starts = range(0, L.size, step)
         assert self._trend is not None  # computed before threads share it
 
@@ -198,11 +198,8 @@ class LocalFunction:
         left, table = FunctionalTable(L), self._table
         index, share = self._search(self._in_units(left.locations), omitted)
         t, m = index.shape
-        i, j = np.tril_indices(m)
-        K = np.empty((t, m, m))
-        K[:, i, j] = entries(self.kernel, table, index[:, i].ravel(), table, index[:, j].ravel()).reshape(t, -1)
-        K[:, j, i] = K[:, i, j]
-        k = entries(self.kernel, left, np.repeat(np.arange(t), m), table, index.ravel()).reshape(t, m)
+        K = entries(self.kernel, table, index[:, :, None], table, index[:, None, :])
+        k = entries(self.kernel, left, np.arange(t)[:, None], table, index)
         norms, diagonal = to_numpy(gram(self.kernel, L).diagonal()), np.arange(m)
         noise = self.noise[index]
         if self.neighbors.continuous:  # in units of the mean square of differences to neighbors

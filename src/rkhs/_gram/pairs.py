@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram.operator import gram
 from rkhs.functionals._base import Combination, Functional, Part
@@ -66,8 +66,8 @@ class FunctionalTable:
         return 1.0 if self.points is not None else sum(A.nnz for _, A in self.parts) / max(self.functional.size, 1)
 
 
-def entries(kernel: Kernel, left: FunctionalTable, i: Vector, right: FunctionalTable, j: Vector) -> Vector:
-    """Return the inner products <L_i, M_j> (p,) of the representers of pairs of functionals.
+def entries(kernel: Kernel, left: FunctionalTable, i: Array, right: FunctionalTable, j: Array) -> Array:
+    """Return the inner products <L_i, M_j> of the representers of pairs of functionals.
 
     Parameters
     ----------
@@ -75,23 +75,26 @@ def entries(kernel: Kernel, left: FunctionalTable, i: Vector, right: FunctionalT
         The kernel.
     left, right : FunctionalTable
         The functionals L and M.
-    i, j : ndarray of int of shape (p,)
-        Their indices.
+    i, j : ndarray of int
+        Their indices, of shapes that broadcast.
 
     Returns
     -------
-    ndarray of shape (p,)
-        The inner products.
+    ndarray
+        The inner products, of the common shape of i and j.
     """
     forms = [(weight, summand.form(left.functional.dimension)) for weight, summand in kernel.summands()]
     radial = all(form is not None and form.rho for _, form in forms)
     if radial and left.points is not None and right.points is not None:
-        x, y, values = left.points[i], right.points[j], np.zeros(len(i))
+        x, y, values = left.points[i], right.points[j], 0.0
         for weight, form in forms:
             assert form is not None
             r = form.difference(x, y)
-            values += weight * form.radial_derivatives(-np.einsum("pn,pn->p", r, r) / 2, range(1))[0]
-        return values
+            phi = form.radial_derivatives(-0.5 * np.einsum("...n,...n->...", r, r), range(1))[0]
+            values = values + (phi if weight == 1 else weight * phi)
+        return np.asarray(values)
+    shape = np.broadcast_shapes(i.shape, j.shape)
+    i, j = (np.broadcast_to(one, shape).ravel() for one in (i, j))
     total = np.zeros(len(i))
     for a, A in left.parts:
         rows_of_a = A[i]
@@ -105,9 +108,10 @@ def entries(kernel: Kernel, left: FunctionalTable, i: Vector, right: FunctionalT
             within = np.arange(len(pair)) - before[pair]  # counts the pairs of atoms of a pair of functionals
             of_a = rows_of_a.indptr[pair] + within // counts[1][pair]
             of_b = rows_of_b.indptr[pair] + within % counts[1][pair]
-            values = to_numpy(gram(kernel, _taken(a, rows_of_a.indices[of_a]), _taken(b, rows_of_b.indices[of_b])).diagonal())
-            total += np.bincount(pair, rows_of_a.data[of_a] * rows_of_b.data[of_b] * values, len(i))
-    return total
+            pairs = gram(kernel, _taken(a, rows_of_a.indices[of_a]), _taken(b, rows_of_b.indices[of_b]))
+            products = rows_of_a.data[of_a] * rows_of_b.data[of_b] * to_numpy(pairs.diagonal())
+            total += np.bincount(pair, products, len(i))
+    return total.reshape(shape)
 
 
 def _taken(atoms: Atoms, flat: Vector) -> Functional:
