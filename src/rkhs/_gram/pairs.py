@@ -45,7 +45,7 @@ class FunctionalTable:
     def points(self) -> Matrix | None:
         """The points (size, n) if the functionals are values at these, otherwise None."""
         part = self.functional.parts[0]
-        atoms, plain = part.atoms, part.matrix is None and part.weight == 1.0 and part.size == self.functional.size
+        atoms, plain = part.atoms, len(self.functional.parts) == 1 and part.matrix is None and part.weight == 1.0
         return atoms.points if plain and not atoms.order and atoms.per_point == 1 and atoms.blur is None else None
 
     @cached_property

@@ -88,7 +88,7 @@ class NeighborSearch:
     def levels(self) -> list[tuple[KDTree, Vector, int]]:
         """The trees of all locations and of the subsets, the indices of their locations, and the number to search."""
         every = np.arange(len(self.locations))
-        found = [(KDTree(self.locations), every, self.neighbors.count)]
+        found = [(KDTree(self.locations), every, min(self.neighbors.count, len(every)))]
         low, extent = self.locations.min(axis=0), float(np.ptp(self.locations, axis=0).max())
         index, dimension = np.random.default_rng(0).permutation(every), self.locations.shape[1]
         depth = ceil(log2(len(every)) / dimension)  # cells of side extent / 2^depth: about one for each location
@@ -103,7 +103,7 @@ class NeighborSearch:
     @property
     def size(self) -> int:
         """The number of functionals of a neighborhood."""
-        return sum(min(count, len(index)) for _, index, count in self.levels)
+        return sum(count for _, _, count in self.levels)
 
     def __call__(self, points: Matrix, omitted: Vector | None = None) -> tuple[Matrix, Matrix]:
         """Return the neighborhoods of points, without one functional each if `omitted` (t,) has their indices.
