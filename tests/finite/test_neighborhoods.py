@@ -15,11 +15,14 @@ Y = np.sin(5 * X[:, 0]) + X[:, 1] ** 2
 VALUES = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=Y, weight=1e3)
 
 
-def solved(kernel, terms=(VALUES,), neighbors=rkhs.Neighbors(20), basis=None):
+NEAREST = rkhs.Neighbors(20)
+
+
+def solved(kernel, terms=(VALUES,), neighbors=NEAREST, basis=None):
     return rkhs.Problem(kernel, terms, basis, approximation=neighbors).solve()
 
 
-@pytest.mark.parametrize("name, kernel", [("thin_plate_spline", 2.0), ("linear", 1.0), ("cubic", 3.0)])
+@pytest.mark.parametrize(("name", "kernel"), [("thin_plate_spline", 2.0), ("linear", 1.0), ("cubic", 3.0)])
 @pytest.mark.parametrize("smoothing", [1e-9, 0.3])
 def test_powers_of_the_distance_are_those_of_scipy(name, kernel, smoothing):
     term = VALUES.changed(weight=1 / (2 * smoothing))
@@ -29,7 +32,9 @@ def test_powers_of_the_distance_are_those_of_scipy(name, kernel, smoothing):
 
 
 SLOPES = rkhs.Term(rkhs.Gradient(X[:40]), rkhs.Squared(), target=RANDOM.standard_normal((40, 2)), weight=2.0)
-MEANS = rkhs.Term(rkhs.LocalAverage(X[50:70], width=0.1), rkhs.Squared(), target=Y[50:70], weight=RANDOM.uniform(1, 9, 20))
+MEANS = rkhs.Term(
+    rkhs.LocalAverage(X[50:70], width=0.1), rkhs.Squared(), target=Y[50:70], weight=RANDOM.uniform(1, 9, 20)
+)
 CASES = {
     "values": (rkhs.Matern(1.5, 0.4), [VALUES], None),
     "trend": (rkhs.Matern(0.5, (0.4, 0.9)), [VALUES], rkhs.Polynomials(1)),
@@ -46,7 +51,7 @@ def test_with_all_functionals_it_is_the_exact_problem(case, neighbors):
     """Means, variances and covariances, by the dense saddle-point system."""
     kernel, terms, basis = case
     local = solved(kernel, terms, neighbors, basis).function
-    L = rkhs.Gradient(Z) if kernel.smoothness(2) > 1 else rkhs.Evaluation(Z)
+    L = rkhs.Gradient(Z[:3]) if kernel.smoothness(2) > 1 else rkhs.Evaluation(Z)
     q = rkhs.stack([term.functional for term in terms])
     trend = rkhs.Polynomials(max(kernel.order - 1, 0 if basis == rkhs.Constant() else 1 if basis else -1))
     P, p = (M(trend).reshape(M.size, -1) for M in (q, L))

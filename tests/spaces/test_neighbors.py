@@ -1,5 +1,7 @@
 """Neighborhoods of points against exhaustive search."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -37,7 +39,7 @@ def test_far_locations_are_spread_evenly_and_counted_once(dimension):
     search = NeighborSearch(points, rkhs.Neighbors(10, far=3))
     sizes = [len(index) for _, index, _ in search.levels]
     assert len(sizes) > 2
-    assert all(4 * after <= before for before, after in zip(sizes, sizes[1:], strict=False))
+    assert all(4 * after <= before for before, after in pairwise(sizes))
     index, share = search(points[:50])
     for row, used in zip(index, share, strict=True):
         assert len(set(row[used > 0])) == np.sum(used > 0)
@@ -53,5 +55,5 @@ def test_wrong_numbers_are_refused(options):
 
 
 def test_there_is_no_space_of_all_neighborhoods():
-    with pytest.raises(NotImplementedError, match="use Problem.solve, or rkhs.Landmarks"):
+    with pytest.raises(NotImplementedError, match=r"use Problem\.solve, or rkhs.Landmarks"):
         rkhs.Neighbors().choose(rkhs.Gaussian(), [rkhs.Evaluation(X)], None)

@@ -14,10 +14,9 @@ levels of noise, by errors at rows that are left out at three distances (`HeldOu
 
 One set of rows is left out for all of them.  A map is wanted near its data and in gaps, so that the loss is the
 geometric mean of the three root mean squared errors, which needs no units.  Candidates are learned by neighborhoods
-first (`rkhs.Neighbors`), at a few rows and then at more.  If the proposed kernel is significantly better than powers of
-the distance, a stationary field explains the data, and it is also learned from all rows together, on a Fourier grid.
-That is chosen if its errors are significantly smaller, and not larger at any of the distances.  Few rows are learned
-from exactly, unless powers of the distance are significantly better.
+first (`rkhs.Neighbors`), at a few rows and then at more.  Unless a power of the distance is significantly better than
+the proposed kernel, the latter is also learned from all rows together, on a Fourier grid.  That is chosen if its errors
+are significantly smaller, and not larger at any of the distances.  Few rows are learned from exactly then.
 
 *Error bars.*  Standard deviations are those of neighborhoods, whatever f is learned by, which is upper bounds for more
 functionals.  The ratio of errors at left-out rows to them, as a function of the deviation, which increases with the
@@ -55,7 +54,7 @@ COMPARED, TUNED = 600, 1500  # functionals of an evaluation of the evidence, to 
 FEWEST = 1000  # rows from which errors decide; below, left-out regions are too few
 
 POWERS = (0.5, 1.0, 1.5, 2.0, 3.0)  # of the distance; 1 is linear, and 2 the thin plate r^2 log r
-NOISE = (1e-4, 0.1, 1.0)  # variances of noise in units of the variogram at the distance of near points
+NOISE = (1e-4, 0.1, 1.0, 10.0)  # variances of noise in units of the variogram at the distance of near points
 PROPOSED_NOISE = (1.0, 10.0)  # and in units of that of maximum evidence
 NEAREST, WIDER = Neighbors(24, far=4), Neighbors(48, far=12)  # neighborhoods that are compared, and that of error bars
 FIRST, MORE, KEPT = 300, 1500, 4  # rows of each distance, first and for the best candidates
@@ -269,14 +268,12 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
     powers = [one for one in quick if one.params["kernel"].order]
     found = [more(dict(one.params))[0] for one in (*powers[: KEPT - 1], stationary[0])]
     local, stand_in = min(found, key=lambda candidate: candidate.loss), found[-1]
-    chosen = local
-    if not large and not more.falls(stand_in, local):  # neighborhoods of the proposed kernel stand for the exact problem
-        exact = {"approximation": None, "C": stand_in.params["C"]}
-        found[-1] = chosen = replace(stand_in, params={**proposed, **exact})
-    elif more.falls(min(found[:-1], key=lambda candidate: candidate.loss), stand_in) and grid:
-        if is_representable(best.problem):
-            found += more(proposed)
-            chosen = found[-1] if more.improves(local, found[-1]) else local
+    chosen, may_be_stationary = local, not more.falls(stand_in, local)
+    if may_be_stationary and not large:  # neighborhoods of its kernel stand for the exact problem
+        found[-1] = chosen = replace(stand_in, params={**proposed, "C": stand_in.params["C"]})
+    elif may_be_stationary and grid and is_representable(best.problem):
+        found += more(proposed)
+        chosen = found[-1] if more.improves(local, found[-1]) else local
     if chosen is local:
         found += more({**local.params, "approximation": WIDER})
         chosen = found[-1] if found[-1].loss < local.loss else local
@@ -302,7 +299,7 @@ class MapSpread:
     def of(cls, problem: Problem, errors: MapErrors, params: dict[str, Any], residuals: Matrix) -> MapSpread:
         """Return the deviations for the problem of all rows, calibrated by the residuals of the chosen candidate."""
         local = errors.problem({**params, "approximation": NEAREST}).solve().function
-        rows, way = errors.rows
+        rows, _ = errors.rows
         variance = local.variance(Evaluation(double(errors.sample.X)[rows]))
         s = np.sqrt(variance + np.median(local.noise))
         order = np.argsort(s[np.isfinite(s)], kind="stable")

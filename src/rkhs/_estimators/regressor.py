@@ -74,7 +74,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         The latter need squared losses.  They are those of a Gaussian process with covariance tau^2 times the kernel, an
         improper constant if there is an intercept, and noise of variance tau^2 / (2 w) on observations of weight w; a
         target has the weight C if the kernel has variance one.  tau maximizes the likelihood of the targets, so it has
-        their units.  With return_std="function" the deviations are those of f itself, without the noise of a new target.
+        their units.  With return_std="function" the deviations are those of f itself, without the noise of a target.
         `solution_.posterior` has the process, and functionals other than values.
 
         With an approximation the process has two parts: the span of p functions, which learns from all rows, and its

@@ -7,8 +7,8 @@ whose label is left out stays in as an unlabeled point.  The candidate with the 
 has fewer than `FEWEST` labels, leaving one out says little, and with unlabeled points a fixed sum of kernels is chosen
 instead (`assumed_kernel`).
 
-*Evidence.*  Models with measured slopes compare kernels of different smoothness by the evidence of their targets.  Maps,
-which are regressions with many points in at most three dimensions, have a search of their own (`maps`).
+*Evidence.*  Models with measured slopes compare kernels of different smoothness by the evidence of their targets.
+Maps, which are regressions with many points in at most three dimensions, have a search of their own (`maps`).
 
 *Landmarks.*  For more labels than an exact fit can afford, the squared errors of held-out rows are compared for 1,000
 and 2,000 landmarks, learned from a part of the rows.  If the errors fall, f has more detail than these can show, and as
@@ -57,7 +57,7 @@ from rkhs._estimators.length_scales import (
     feature_maps,
 )
 from rkhs._estimators.maps import DIMENSIONS, can_map
-from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses, search
+from rkhs._estimators.search import Candidate, paired_test, row_losses, search
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped, slowness
 from rkhs._finite.problem import FiniteProblem
@@ -73,14 +73,10 @@ from rkhs._spaces import Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import (
-    Gaussian,
     GraphKernel,
     Kernel,
     Linear,
-    Matern,
-    Multiple,
     Standardized,
-    Sum,
     Tunable,
     median_scale,
 )

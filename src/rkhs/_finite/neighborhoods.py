@@ -154,7 +154,9 @@ class LocalFunction:
     def without(self, rows: Vector) -> LocalFunction:
         """Return the function that is learned from all functionals except for those with the given indices."""
         kept = np.delete(np.arange(self.functionals.size), rows)
-        return replace(self, functionals=self.functionals.take(kept), targets=self.targets[kept], noise=self.noise[kept])
+        return replace(
+            self, functionals=self.functionals.take(kept), targets=self.targets[kept], noise=self.noise[kept]
+        )
 
     @cached_property
     def amplitude(self) -> Any:

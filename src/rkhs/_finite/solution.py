@@ -15,7 +15,6 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace
 from rkhs._backend.memory import check_tables
 from rkhs._finite.certificate import CONVERGED, Certificate
-from rkhs._finite.function import FeatureFunction, Function
 from rkhs.functionals._base import Functional, stack
 
 # Peak memory of `cov` and `sample` in matrices of the size of the covariance, measured.
@@ -65,7 +64,7 @@ class Posterior:
     (100, 1, 1)
     """
 
-    function: Function | FeatureFunction
+    function: Any  # a Function, FeatureFunction or LocalFunction
     spread: Covariance
     amplitude: float | Matrix
 

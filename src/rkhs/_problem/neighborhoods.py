@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +17,9 @@ from rkhs._problem.spaces import full_basis
 from rkhs.functionals._base import stack
 from rkhs.kernels._base import check_known
 
-if TYPE_CHECKING:
-    from rkhs._problem.problem import Problem
 
-
-def local_solution(problem: Problem, factors: Sequence[Any], seconds: float) -> Solution:
-    """Return the solution by neighborhoods, for factors on the weights of terms or of their rows.
+def local_solution(problem: Any, factors: Sequence[Any], seconds: float) -> Solution:
+    """Return the solution of a problem by neighborhoods, for factors on the weights of terms or of their rows.
 
     Each of its values is that of an exactly solved problem.  They belong to different functions, so that J of the whole
     and its gap are not known; the certificate has NaN and infinity for them.
@@ -56,7 +53,7 @@ def local_solution(problem: Problem, factors: Sequence[Any], seconds: float) -> 
     double = functionals.like(np.zeros((0, functionals.dimension)))
     basis = full_basis(problem.kernel, problem.terms, problem.basis)
     noise = 1 / (2 * np.concatenate(weights))
-    function = LocalFunction(problem.kernel, double, np.concatenate(targets), noise, basis, approximation)  # type: ignore[arg-type]
+    function = LocalFunction(problem.kernel, double, np.concatenate(targets), noise, basis, approximation)
     unknown, nothing = np.full(outputs or 1, np.nan), np.zeros(outputs or 1)
     certificate = Certificate(unknown, np.full(outputs or 1, np.inf), nothing, nothing, nothing, EPS)
     span = f"{name}: each value from {function.size} functionals near it"
