@@ -596,8 +596,10 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
 
     With 30 or more targets of at most three features, all of them given, as those of a curve or a map, kernels of
     different smoothness, and a sum of two with different length scales, are compared by the logarithm of the evidence
-    minus the number of learned settings.  Above 10,000 targets the evidence is that of a sample, and f is learned on a
-    `FourierGrid`, if `rkhs[maps]` is installed.
+    minus the number of learned settings.  From 1,000 targets on, the best one is compared with powers of the distance,
+    such as the thin plate, and with levels of noise, by errors at rows that are left out at three distances: single
+    points, stretches and blocks.  f is then learned by neighborhoods (`Neighbors`), or, if errors are smaller, from all
+    rows together: up to 10,000 exactly, above on a `FourierGrid` if `rkhs[maps]` is installed.
 
     With measured slopes (`gradients`) the length scales, C and the weight of slopes are those of maximum evidence, and
     so is the choice between the Gaussian kernel and the Matern kernel.
@@ -636,7 +638,9 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     left-out targets have the predicted spread, since the settings were chosen by leaving them out, times l / (l - q) in
     squares for q settings that were chosen by l targets; intervals are wider by the same factor.  With an
     approximation, and above 4,000 functionals, it is the amplitude of maximum likelihood, which
-    `solution_.posterior` has in all cases.
+    `solution_.posterior` has in all cases.  For maps by neighborhoods or on a grid, standard deviations are those of
+    neighborhoods, with a factor that depends on the deviation, so that 95 % of the left-out targets are within 1.96 of
+    them near other points and in gaps.
 
     Examples
     --------

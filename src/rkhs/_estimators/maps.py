@@ -56,7 +56,7 @@ FEWEST = 1000  # rows from which errors decide; below, left-out regions are too 
 POWERS = (0.5, 1.0, 1.5, 2.0, 3.0)  # of the distance; 1 is linear, and 2 the thin plate r^2 log r
 NOISE = (1e-4, 0.1, 1.0, 10.0)  # variances of noise in units of the variogram at the distance of near points
 PROPOSED_NOISE = (1.0, 10.0)  # and in units of that of maximum evidence
-NEAREST, WIDER = Neighbors(24, far=4), Neighbors(48, far=12)  # neighborhoods that are compared, and that of error bars
+NEAREST, WIDER = Neighbors(24, far=4), Neighbors(40, far=6)  # neighborhoods that are compared, and of error bars
 FIRST, MORE, KEPT = 300, 1500, 4  # rows of each distance, first and for the best candidates
 SHARES = {"points": (0.08, 0.0), "stretches": (0.05, 0.001), "blocks": (0.08, 0.01)}  # of the rows, and of each region
 LEAST_GAIN = 0.02  # by which squared errors must fall for a model of all rows, in addition to significance
@@ -276,7 +276,7 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
         chosen = found[-1] if more.improves(local, found[-1]) else local
     if chosen is local:
         found += more({**local.params, "approximation": WIDER})
-        chosen = found[-1] if found[-1].loss < local.loss else local
+        chosen = found[-1] if found[-1].loss < 0.99 * local.loss else local
     if not np.isfinite(chosen.loss):
         chosen, status = Candidate({**common, **open_settings[0]}, inf, np.array([-inf]), TIME_LIMIT), TIME_LIMIT
         return MapChoice([chosen], chosen, status)

@@ -15,7 +15,7 @@ from math import ceil, log2
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.spatial import KDTree
+import scipy  # imports scipy.spatial on first use
 
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs._spaces.base import Approximation, FiniteSpace, check_count
@@ -85,10 +85,10 @@ class NeighborSearch:
     neighbors: Neighbors
 
     @cached_property
-    def levels(self) -> list[tuple[KDTree, Vector, int]]:
+    def levels(self) -> list[tuple[Any, Vector, int]]:
         """The trees of all locations and of the subsets, the indices of their locations, and the number to search."""
         every = np.arange(len(self.locations))
-        found = [(KDTree(self.locations), every, min(self.neighbors.count, len(every)))]
+        found = [(scipy.spatial.KDTree(self.locations), every, min(self.neighbors.count, len(every)))]
         low, extent = self.locations.min(axis=0), float(np.ptp(self.locations, axis=0).max())
         index, dimension = np.random.default_rng(0).permutation(every), self.locations.shape[1]
         depth = ceil(log2(len(every)) / dimension)  # cells of side extent / 2^depth: about one for each location
@@ -97,7 +97,7 @@ class NeighborSearch:
             keys = cells @ (2**level) ** np.arange(dimension, dtype=np.int64)
             index = index[np.unique(keys, return_index=True)[1]]
             if 2 * self.neighbors.far <= len(index) <= len(found[-1][1]) / THINNER:
-                found.append((KDTree(self.locations[index]), index, self.neighbors.far))
+                found.append((scipy.spatial.KDTree(self.locations[index]), index, self.neighbors.far))
         return found
 
     @property
