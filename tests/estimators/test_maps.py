@@ -117,6 +117,8 @@ def test_a_regressor_takes_neighborhoods():
     model = rkhs.InvariantRegressor(kernel=rkhs.ThinPlate(), C=1e4, approximation=rkhs.Neighbors(30)).fit(X, truth(X))
     assert np.abs(model.predict(Z) - truth(Z)).max() < 0.5
     assert model.predict(Z, return_std=True)[1].shape == (300,)
+    with pytest.raises(rkhs.exceptions.ExportError, match="it is learned anew at each point"):
+        rkhs.to_json(model, "model.json")
 
 
 def test_intervals_cover_new_targets(mapped):

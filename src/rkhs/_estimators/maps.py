@@ -59,6 +59,7 @@ PROPOSED_NOISE = (1.0, 10.0)  # and in units of that of maximum evidence
 NEAREST, WIDER = Neighbors(24, far=4), Neighbors(40, far=6)  # neighborhoods that are compared, and of error bars
 FIRST, MORE, KEPT = 300, 1500, 4  # rows of each distance, first and for the best candidates
 SHARES = {"points": (0.08, 0.0), "stretches": (0.05, 0.001), "blocks": (0.08, 0.01)}  # of the rows, and of each region
+LEAST_AGAINST = 0.1  # by which squared errors of a power must fall below those of the proposed kernel to rule it out
 LEAST_GAIN = 0.02  # by which squared errors must fall for a model of all rows, in addition to significance
 BINS, PER_BIN, COVERED = 6, 250, 0.95  # of the correction of standard deviations; the coverage that it restores
 NORMAL = 1.959964  # deviations that a normal variable exceeds with probability 1 - COVERED
@@ -125,6 +126,8 @@ class HeldOutRows:
             share, each = SHARES[name]
             count = max(4, round(each * size)) if each else 1
             centers = random.permutation(size)[: max(1, round(share * size / count))]
+            if name == "stretches":  # those at the ends of the map reveal kernels that cannot extrapolate
+                centers = np.concatenate([centers, X.argmin(axis=0), X.argmax(axis=0)])
             found = np.unique(centers if count == 1 else tree.query(X[centers], count)[1])
             found = found[~used[found]]
             used[found], ways[name] = True, random.permutation(found)
@@ -177,14 +180,14 @@ class MapErrors:
         variance = np.maximum(y.var(axis=0), 1e-300)
         return np.mean(errors.reshape(len(errors), -1) ** 2 / variance, axis=1)
 
-    def falls(self, before: Candidate, after: Candidate) -> bool:
+    def falls(self, before: Candidate, after: Candidate, least: float = LEAST_GAIN) -> bool:
         """Return whether errors fall significantly; each way counts as much as the others."""
         if not (np.isfinite(after.loss) and after.loss < before.loss):
             return False
         _, way = self.rows
         first, second = self.normalized(before.values), self.normalized(after.values)
         size = np.array([np.mean(first[way == k]) * np.sum(way == k) for k in np.unique(way)])[way]
-        return paired_test(first / size, second / size, least=LEAST_GAIN)
+        return paired_test(first / size, second / size, least=least)
 
     def improves(self, before: Candidate, after: Candidate) -> bool:
         """Return whether errors fall significantly, and nowhere increase by more than a hundredth."""
@@ -268,7 +271,7 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
     powers = [one for one in quick if one.params["kernel"].order]
     found = [more(dict(one.params))[0] for one in (*powers[: KEPT - 1], stationary[0])]
     local, stand_in = min(found, key=lambda candidate: candidate.loss), found[-1]
-    chosen, may_be_stationary = local, not more.falls(stand_in, local)
+    chosen, may_be_stationary = local, not more.falls(stand_in, local, LEAST_AGAINST)
     if may_be_stationary and not large:  # neighborhoods of its kernel stand for the exact problem
         found[-1] = chosen = replace(stand_in, params={**proposed, "C": stand_in.params["C"]})
     elif may_be_stationary and grid and is_representable(best.problem):
