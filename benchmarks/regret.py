@@ -44,7 +44,7 @@ QUICK = 300  # functionals
 MEASURED = 5000  # functionals up to which the whole Gram matrix is timed
 
 DENSE = ("Direct", "LibSVM", "Newton", "SchurComplement", "BoxDual", "ProximalNewton")
-ITERATIVE = ("ConjugateGradients", "Galerkin", "NonlinearCG")
+ITERATIVE = ("ConjugateGradients", "Galerkin", "InteriorPointCG", "NonlinearCG")
 
 LABELS: dict[str, rkhs.extend.Loss] = {
     "hinge": rkhs.Hinge(),

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import rkhs
+from rkhs._gram.jets import JetProduct
 from rkhs._spaces import LandmarkSpace
 
 RNG = np.random.default_rng(5)
@@ -236,3 +237,33 @@ def test_where_memory_is_short_tiles_get_smaller(crowded):
     room[0] = 20
     with pytest.raises(MemoryError, match=r"too little memory for 42 functions, even 128 rows .* omit `device`"):
         in_a_span(rkhs.Squared(), SPANS["landmarks"]).solve()
+
+
+def test_a_full_device_hands_the_problem_to_the_cpu(monkeypatch):
+    """Products that need more memory than the device has, whatever their tiles, after some iterations."""
+    added, products, starts = JetProduct.add_to, [], []
+
+    def on_full_device(self, out, v):
+        products.append(isinstance(v, torch.Tensor))
+        if products[-1] and len(products) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        added(self, out, v)
+
+    run = rkhs.solvers.NonlinearCG.run
+    monkeypatch.setattr(JetProduct, "add_to", on_full_device)
+    monkeypatch.setattr(rkhs.solvers.NonlinearCG, "run", lambda *args: (starts.append(args[2]), run(*args))[1])
+    with pytest.warns(UserWarning, match="too little memory for the problem: it is solved on the CPU"):
+        solution = problem(rkhs.Absolute(), device="cpu").solve(rkhs.solvers.NonlinearCG(), tol=1e-4)
+    assert solution.status == "converged"
+    assert isinstance(solution.function.coefficients, np.ndarray)
+    assert isinstance(starts[-1].a, np.ndarray)
+    assert np.any(starts[-1].a)  # what the device had found
+
+
+def test_a_full_main_memory_is_an_error(monkeypatch):
+    def full(*_):
+        raise MemoryError("main memory")
+
+    monkeypatch.setattr(JetProduct, "add_to", full)
+    with pytest.raises(MemoryError, match="main memory"):
+        problem(rkhs.Squared()).solve(rkhs.solvers.NonlinearCG())

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._estimators import many_labels
+from rkhs._estimators import many_labels, selection
 from rkhs._estimators.length_scales import NormalizedKernels
 from rkhs._finite.solution import ABSOLUTE
 from rkhs._gram import matrix
 from rkhs._linalg.saddle import Saddle
-from rkhs.solvers import ConjugateGradients, Direct, NonlinearCG, _base, _conditioned
+from rkhs.solvers import ConjugateGradients, Direct, InteriorPointCG, NonlinearCG, _base, _conditioned, _recycling
 from rkhs.solvers._choose import StoredInSingle, auto
 from rkhs.solvers._conditioned import ConditionedGram, variance_given_nearest
+from rkhs.solvers._preconditioning import spanned
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((240, 5))
@@ -44,6 +45,37 @@ def test_products_of_stored_tiles(small_tiles, columns, size):
     np.testing.assert_allclose(stored.block([3, 70], [0, 130]), G[np.ix_([3, 70], [0, 130])], rtol=1e-14)
 
 
+def test_tiles_of_what_few_functionals_miss_are_far_more_accurate(small_tiles):
+    """The entries of a smooth kernel with long length scales are nearly equal, so that float32 loses what matters."""
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y)
+    system = rkhs.Problem(rkhs.Matern(2.5, scale=300.0), [term], rkhs.Constant()).system
+    exact, v = system.exact, RNG.standard_normal((system.size, 2))
+    plain, split = matrix.SingleGram(exact), matrix.SingleGram(exact, spanned(system.geometry))
+    errors = [np.abs(stored @ v - exact.dense() @ v).max() for stored in (plain, split)]
+    assert errors[1] <= 1e-5 * errors[0]
+
+
+@pytest.mark.parametrize("loss", [rkhs.Absolute(), rkhs.Huber(0.05), rkhs.Quantile(0.9), rkhs.EpsilonInsensitive(0.1)])
+def test_losses_with_kinks_reach_the_exact_minimum_by_stored_tiles(small_tiles, loss):
+    values = rkhs.Term(rkhs.Evaluation(X), loss, Y, weight=1e3)
+    slopes = rkhs.Term(rkhs.Gradient(X[:30]), rkhs.Squared(), weight=1e-3)
+    given = rkhs.Problem(rkhs.Matern(2.5, scale=2.0), [values, slopes], rkhs.Constant())
+    found = given.solve(StoredInSingle(InteriorPointCG()), tol=1e-3)
+    assert found.status == "converged"
+    assert found.relative_gap <= 1e-3
+    assert found.primal == pytest.approx(given.solve(rkhs.solvers.BoxDual(), tol=1e-9).primal, rel=1e-3)
+
+
+def test_interior_points_stop_at_an_absolute_gap_of_all_outputs(small_tiles):
+    targets = np.where(np.stack([Y, np.ones(len(Y)), X[:, 0]], axis=1) > 0, 1.0, -1.0)  # J of the second is small
+    given = rkhs.Problem(rkhs.Gaussian(2.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), targets)])
+    found = given.solve(InteriorPointCG(), tol=1e-12, atol=1.0)
+    assert found.status == "absolute tolerance"
+    assert 0.0 < found.gap <= 2.0
+    exact = given.solve(rkhs.solvers.BoxDual(), tol=1e-8)
+    assert np.all(found.certificate.primal - exact.certificate.primal <= found.certificate.gaps + 1e-6)
+
+
 @pytest.mark.parametrize("solver", [ConjugateGradients(), ConjugateGradients(landmarks=40), NonlinearCG()])
 @pytest.mark.parametrize("weight", [1e-3, 50.0, 1e6])
 def test_stored_tiles_reach_any_tolerance(small_tiles, solver, weight):
@@ -62,6 +94,9 @@ def test_large_problems_are_stored_in_single_precision(small_tiles, monkeypatch)
     chosen = auto(system, 1e-4)
     assert isinstance(chosen, StoredInSingle)
     assert chosen.name == "ConjugateGradients"
+    monkeypatch.setattr(_recycling, "OTHERS", 100)
+    assert auto(problem(1e6, loss=rkhs.Absolute()).system, 1e-4).name == "InteriorPointCG"
+    assert auto(problem(loss=rkhs.Logistic(), y=np.sign(Y)).system, 1e-4).name == "NonlinearCG"
     monkeypatch.setattr(_base, "free_memory", lambda array: 2 * 240**2)
     assert auto(system, 1e-4) == ConjugateGradients()
 
@@ -189,8 +224,21 @@ def test_what_is_given_is_not_replaced(few_are_many, given):
     assert "Cs" not in given or min(abs(model.C_ - C) for C in given["Cs"]) < 1e-12
 
 
+def test_other_losses_are_exact_as_long_as_memory_and_time_allow(monkeypatch):
+    for name, value in (("MOST_EXACT_LABELS", 100), ("FIRST_COUNT", 20), ("MOST_COUNT", 40)):
+        monkeypatch.setattr(selection, name, value)
+    given = problem(loss=rkhs.Huber(0.1))
+    assert selection.affordable_problem(given, "Model", True, False) is given
+    monkeypatch.setattr(selection, "MOST_SECONDS", 0.0)
+    with pytest.warns(
+        UserWarning, match="landmarks for 240 labels, because of more than 100 labels, for which an exact"
+    ):
+        assert selection.affordable_problem(given, "Model", True, False).approximation is not None
+    assert selection.affordable_problem(problem(), "Model", True, False).approximation is None
+
+
 def test_only_a_search_by_errors_stops_early(few_are_many, monkeypatch):
-    """Neither a later fit with a stated invariance nor a loss that is not squared inherits an absolute tolerance."""
+    """A later fit with a stated invariance does not inherit the absolute tolerance, which other losses have too."""
     points, tolerances = RNG.standard_normal((320, 4)), []
     solve = rkhs.Problem.solve
 
@@ -203,8 +251,10 @@ def test_only_a_search_by_errors_stops_early(few_are_many, monkeypatch):
     assert tolerances[-1] > 0
     model.set_params(invariance="gradient", Cs=[1.0], nus=[0.1]).fit(points, points[:, 0])
     assert tolerances[-1] == 0
-    rkhs.InvariantRegressorCV(loss="huber").fit(points, points[:, 0])
-    assert tolerances[-1] == 0
+    noisy = points[:, 0] + 0.1 * RNG.standard_normal(len(points))
+    model = rkhs.InvariantRegressorCV(loss=rkhs.Huber(0.1)).fit(points, noisy)
+    assert tolerances[-1] > 0
+    assert model.solution_.status in ("converged", ABSOLUTE)
 
 
 def test_rows_of_weight_zero_and_probabilities_of_large_models(monkeypatch):

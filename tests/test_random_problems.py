@@ -52,6 +52,7 @@ SHARES = {
     "ProximalNewton": _every(3),
     "BoxDual": _every(2),
     "GreedyCoordinate": _every(12),
+    "InteriorPointCG": _conditioned(3, smooth=3),
     "Galerkin": _partly_quadratic,
     "NonlinearCG": _conditioned(3, smooth=300),
     "LBFGS": _conditioned(0, smooth=3),

@@ -9,6 +9,7 @@ from rkhs import (
     invariances as invariances,
     kernels as kernels,
     losses as losses,
+    maps as maps,
     plotting as plotting,
     preprocessing as preprocessing,
     results as results,

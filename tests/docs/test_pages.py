@@ -47,6 +47,17 @@ def rkhs_commands(page):
     return [command for command in commands_of(page) if command.startswith("rkhs ")]
 
 
+def follows_readme(page):
+    """Whether the commands of a page begin with those of README; those of others follow the page's Python blocks."""
+    first = rkhs_commands("README.md")
+    return rkhs_commands(page)[: len(first)] == first
+
+
+def succeed(command):
+    within = CliRunner().invoke(app, shlex.split(command)[1:], env={"COLUMNS": "120"})
+    assert within.exit_code == 0, f"{command}\n{within.stdout}\n{within.stderr}"
+
+
 @pytest.mark.parametrize(
     "page", [page if page in QUICK else pytest.param(page, marks=pytest.mark.slow) for page in PAGES]
 )
@@ -64,6 +75,9 @@ def test_blocks_of_a_page_run(page, tmp_path, monkeypatch):
             with contextlib.redirect_stdout(io.StringIO()) as out:
                 exec(compile("\n" * before + body, page, "exec"), names)  # line numbers are those of the page
             printed = out.getvalue()
+        elif language == "console" and not follows_readme(page):
+            for command in (line[2:] for line in body.splitlines() if line.startswith("$ rkhs ")):
+                succeed(command)
         elif language == "text" and not text[end + 1 : found.start()].strip() and end >= 0:
             assert_same(printed, body)
         end = found.end() if language == "python" else -1
@@ -80,14 +94,11 @@ def readme(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if rkhs_commands(page)])
+@pytest.mark.parametrize("page", [page for page in PAGES if rkhs_commands(page) and follows_readme(page)])
 def test_commands_of_rkhs_on_a_page_run(page, readme):
-    first, commands = rkhs_commands("README.md"), rkhs_commands(page)
-    assert commands[: len(first)] == first, "begin with the commands of README, or let this test run others"
-    for command in commands[len(first) :]:
+    for command in rkhs_commands(page)[len(rkhs_commands("README.md")) :]:
         with contextlib.chdir(readme):
-            within = CliRunner().invoke(app, shlex.split(command)[1:], env={"COLUMNS": "120"})
-        assert within.exit_code == 0, f"{command}\n{within.stdout}\n{within.stderr}"
+            succeed(command)
 
 
 @pytest.mark.every

@@ -14,7 +14,7 @@ import rkhs
 from estimators.models import MODELS
 from rkhs import _progress
 from rkhs._estimators import cv, selection
-from rkhs._finite.monitor import Monitor
+from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._problem import Problem
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
@@ -222,3 +222,21 @@ def test_a_fit_that_fails_changes_nothing(estimator, error, monkeypatch):
     assert vars(estimator).keys() == before.keys()
     assert all(vars(estimator)[name] is value for name, value in before.items())
     np.testing.assert_array_equal(estimator.predict_proba(X), chances)
+
+
+class Stuck(rkhs.solvers.Solver):
+    """A solver for which no time is left."""
+
+    def check(self, system):
+        pass
+
+    def run(self, system, start, monitor):
+        raise Stopped("time limit")
+
+
+def test_a_limit_that_leaves_no_time_for_an_exact_fit_leaves_landmarks(monkeypatch):
+    monkeypatch.setattr("rkhs._problem.problem.auto", lambda *_: Stuck())
+    with pytest.warns(UserWarning, match="InvariantRegressorCV had too little time to fit exactly, .* by 30 landmarks"):
+        model = rkhs.InvariantRegressorCV(time_limit=1000.0).fit(X, X[:, 0])
+    assert model.solution_.span.startswith("Landmarks: 30 functions")
+    assert model.score(X, X[:, 0]) > 0.9

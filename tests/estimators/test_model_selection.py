@@ -61,12 +61,12 @@ def refitted_loss(params, X, few, weight=None):
     return np.average(errors, weights=weight[rows])
 
 
+@pytest.mark.parametrize("Cs", [(0.5, 30.0), (0.5, 7.0, 30.0, 1e4)])
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
-def test_left_out_values_are_those_of_the_problem(size):
-    """Against `Problem.leave_out`, which is of any functionals; targets in several units."""
+def test_left_out_values_are_those_of_the_problem(size, Cs):
+    """Against `Problem.leave_out`, which is of any functionals; targets in several units, few and many C."""
     rng = np.random.default_rng(1)
     X, weight, target = rng.standard_normal((15, 2)), rng.uniform(0.5, 2.0, 15), size * rng.standard_normal((15, 3))
-    Cs = (0.5, 7.0, 30.0)
     for C, values in zip(Cs, selection.leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, Cs), strict=True):
         term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, C * weight)
         left = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).leave_out()

@@ -10,7 +10,7 @@ import scipy.linalg
 
 import problems
 import rkhs
-from rkhs._finite.certificate import Certificate, certificate_of, certify, dual_value, relative_gap
+from rkhs._finite.certificate import Certificate, certificate_of, certify, dual_value, feasible, relative_gap
 from rkhs._finite.problem import Iterate
 from rkhs._finite.representers import RepresenterTerms
 
@@ -230,3 +230,18 @@ def test_a_dual_point_whose_squares_underflow():
     same = rkhs.Problem(1e200 * rkhs.Gaussian(0.4), [term.changed(weight=1e-202)], rkhs.Constant())
     found = same.solve(rkhs.solvers.Newton())
     assert found.dual <= exact.primal * 1e-200 * (1 + 1e-9)
+
+
+def test_an_iterate_and_its_dual_point_share_a_product(monkeypatch):
+    """The image of a - alpha comes with that of a, and the certificate is the same as from two products."""
+    system = problems.case(3).problem.system
+    found = system.inside(np.random.default_rng(0).standard_normal((system.size, system.columns)))
+    alpha = feasible(system, found / 2)
+    iterate, columns = Iterate(found, np.zeros((system.Q.shape[1], system.columns)), alpha), []
+    image = type(system.geometry).image
+    monkeypatch.setattr(type(system.geometry), "image", lambda self, a: columns.append(a.shape[1]) or image(self, a))
+    together = certify(system, iterate, quick=True)
+    assert columns == [2 * system.columns]
+    apart = certificate_of(system, iterate, system.geometry.image(found), quick=True)
+    assert together.gap == pytest.approx(apart.gap, rel=1e-9)
+    assert together.primal == pytest.approx(apart.primal, rel=1e-9)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import rkhs
-from rkhs._cli.options import Format, Request, check_is_file, check_outputs
+from rkhs._cli.options import Format, MapRequest, Request, check_is_file, check_outputs
 from rkhs._cli.terminal import CommandError, Problems, finite, show
 
 app = typer.Typer(
@@ -115,6 +115,49 @@ def predict(
         from rkhs._cli.predict import run
 
         return run(model, data, out, stated)
+
+    _answer(work, as_json)
+
+
+@app.command("map")
+def chart(
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet with a row for each point.")],
+    x: Annotated[str | None, typer.Option(help="The column of the longitude, or of x; found by its name.")] = None,
+    y: Annotated[str | None, typer.Option(help="The column of the latitude, or of y; found by its name.")] = None,
+    value: Annotated[str | None, typer.Option(help="The column to map, if there are several.")] = None,
+    out: Annotated[Path, typer.Option(help="The map to write: .nc (netCDF), or .csv or .parquet.")] = Path("map.nc"),
+    picture: Annotated[Path | None, typer.Option(help="The picture to draw, by default next to the map.")] = None,
+    units: Annotated[str | None, typer.Option(help="The unit of the values, for labels.")] = None,
+    error: Annotated[
+        str | None, typer.Option(help="A column with the standard deviation of each measurement's error.")
+    ] = None,
+    coordinates: Annotated[
+        str | None, typer.Option(help="lonlat (degrees) or plane, instead of what names and numbers say.")
+    ] = None,
+    region: Annotated[str | None, typer.Option(help="WEST/EAST/SOUTH/NORTH, by default around the points.")] = None,
+    spacing: Annotated[float | None, typer.Option(help="The distance of cells, in units of the columns.")] = None,
+    reach: Annotated[
+        float | None, typer.Option(help="Leave cells empty that are farther from all points (km with degrees).")
+    ] = None,
+    loss: Annotated[str, typer.Option(help="squared, or absolute against spikes, without error bars.")] = "squared",
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for learning and predicting.")] = None,
+    missing: Missing = "",
+    separator: Separator = None,
+    decimal: Decimal = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Make a map with standard deviations from points in a table: a netCDF file and a picture."""
+    options = {name: value for name, value in locals().items() if name in MapRequest.__dataclass_fields__}
+
+    def work() -> Facts:
+        request = MapRequest(**options, form=Format.from_options(missing, separator, decimal))
+        problems = request.problems()
+        if not data.is_file():
+            problems.check()
+        from rkhs._cli.map import run
+
+        return run(request, problems)
 
     _answer(work, as_json)
 

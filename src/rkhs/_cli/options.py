@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 AUTO, NONE = "auto", "none"
 NU = {"gradient": 1.0, "local_average": 1.0, "graph": 100.0}  # mild default weights of named priors
 PARQUET = (".parquet", ".pq")
+NETCDF = ".nc"
+LOSSES = ("squared", "absolute")  # of `rkhs map`; those with a width would need its unit
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  # how cells begin that spreadsheets compute (OWASP, CSV injection)
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?", re.ASCII)  # with a decimal point or comma
 
@@ -128,6 +130,67 @@ class Request:
             )
         for name in set(self.increasing) & set(self.decreasing):
             problems.add(f"Column {name!r} is both --increasing and --decreasing: keep one of them.")
+        with problems.gathered():
+            check_outputs(self.outputs, [self.data], self.force)
+        with problems.gathered():
+            check_is_file(self.data, "a table")
+        return problems
+
+
+@dataclass(frozen=True)
+class MapRequest:
+    """The options of `rkhs map`."""
+
+    data: Path
+    out: Path
+    x: str | None = None
+    y: str | None = None
+    value: str | None = None
+    error: str | None = None
+    units: str | None = None
+    coordinates: str | None = None
+    region: str | None = None
+    spacing: float | None = None
+    reach: float | None = None
+    loss: str = LOSSES[0]
+    time_limit: float | None = None
+    form: Format = field(default_factory=Format)
+    picture: Path | None = None
+    force: bool = False
+
+    @property
+    def outputs(self) -> dict[str, Path]:
+        """The files to write, by option; the picture is next to the map unless it is named."""
+        return {"--out": self.out, "--picture": self.picture or self.out.with_suffix(".png")}
+
+    @property
+    def box(self) -> tuple[float, ...] | None:
+        """West, east, south and north of the region, which is a text such as -117/-107/20/30."""
+        if self.region is None:
+            return None
+        try:
+            west, east, south, north = map(float, re.split(r"[/,;\s]+", self.region.strip()))
+        except ValueError:
+            raise CommandError(f"--region must be four numbers, as in -117/-107/20/30, got {self.region!r}.") from None
+        if not (-inf < west <= east < inf and -inf < south <= north < inf):
+            raise CommandError(f"--region must be WEST/EAST/SOUTH/NORTH in this order, got {self.region!r}.")
+        return west, east, south, north
+
+    def problems(self) -> Problems:
+        """Return what is wrong with the options and the files, whatever the table contains."""
+        problems = Problems()
+        for option, value, names in (
+            ("--coordinates", self.coordinates, (None, "lonlat", "plane")),
+            ("--loss", self.loss, LOSSES),
+            ("--out", self.out.suffix.lower(), (NETCDF, ".csv", *PARQUET)),
+        ):
+            if value not in names:
+                problems.add(f"{option} must be one of {', '.join(filter(None, names))}, got {value!r}.")
+        for option, number in (("--spacing", self.spacing), ("--reach", self.reach), ("--time-limit", self.time_limit)):
+            if number is not None and not number > 0:
+                problems.add(f"{option} must be a positive number, got {number}.")
+        with problems.gathered():
+            _ = self.box
         with problems.gathered():
             check_outputs(self.outputs, [self.data], self.force)
         with problems.gathered():

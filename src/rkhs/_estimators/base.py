@@ -230,6 +230,10 @@ class BaseKernelEstimator(BaseEstimator):
             arrays.as_points(csr_array(X), sparse=True) if functionals is not None and functionals.sparse else dense(X)
         )
 
+    def _functionals(self, family: Callable[[Array], Functional], X: Array) -> Functional:
+        """Return the functionals of f that a family has at validated rows."""
+        return family(self._as_points(X))
+
     def _as_matrix(self, X: Array) -> Precomputed:
         """Return the kernel of the training objects for ``kernel="precomputed"``, for which X is its matrix."""
         if X.shape[0] != X.shape[1]:
@@ -330,7 +334,7 @@ class BaseKernelEstimator(BaseEstimator):
         """Return the values of f, or of another family of functionals, at the rows of X, and the validated X."""
         X = self._validated_input(X, method)
         if not self._is_precomputed:
-            return check_finite(family(self._as_points(X))(self.function_)), X
+            return check_finite(self._functionals(family, X)(self.function_)), X
         kernel = self._matrix.extended(dense(X))
         new = like(kernel.points[self._matrix.size :], X[:0])
         return check_finite(family(new)(replace(self.function_, kernel=kernel))), X

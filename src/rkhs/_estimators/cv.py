@@ -33,7 +33,7 @@ from rkhs._learning.leave_one_out import left_out_amplitude
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
-from rkhs._spaces import FourierFeatures
+from rkhs._spaces import FourierFeatures, Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
@@ -47,6 +47,7 @@ KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measur
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_INVERTED = 4000  # labels up to which all are left out to determine the size of error bars, otherwise a sample
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
+FAR, LATE = 0.5, 60.0  # relative gap of a fit that has hardly begun, and seconds for another one of few landmarks
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
 
@@ -208,7 +209,12 @@ class CrossValidated(BaseKernelEstimator):
             if streamed:
                 fit_stream(self, config, X, y, sample_weight)
                 return
-            self._learn(problem, sample, formulated.norms.variance, atol=self._settled(problem) if by_errors else 0.0)
+            settled = self._settled(problem) if by_errors else 0.0
+            self._learn(problem, sample, formulated.norms.variance, atol=settled)
+            quickly = self._unfinished(problem)
+            if quickly is not None:
+                with with_extended_deadline(LATE):
+                    self._learn(quickly, sample, formulated.norms.variance)
             if formulated.metric is not None:
                 self.metric_ = formulated.metric
             if by_errors:
@@ -217,13 +223,22 @@ class CrossValidated(BaseKernelEstimator):
             if calibrated is not None:
                 self._spread = maps.MapSpread.of(problem, *calibrated)
 
+    def _unfinished(self, problem: Problem) -> Problem | None:
+        """Return an approximation that takes little time if a time limit has left f far from the minimum, else None."""
+        solution, limit = self.solution_, self.time_limit or 0.0
+        free = self.approximation is None and self.shape is None and SolverOptions.of(self.solver).method == "auto"
+        if not free or solution.status != TIME_LIMIT or solution.relative_gap <= FAR:
+            return None
+        with with_extended_deadline(0.1 * limit + 1.0):
+            count = 50 if problem.approximation is not None else selection.landmark_count(problem)
+        count = min(count, max(problem.terms[0].size // 2, 1))
+        warn(f"{type(self).__name__} had too little time to fit exactly, and approximates f by {count} landmarks.")
+        return replace(problem, approximation=Landmarks(count))
+
     def _settled(self, problem: Problem) -> float:
-        """Return the duality gap at which predictions no longer change; 0 for few labels and losses not squared."""
+        """Return the duality gap at which predictions no longer change; 0 for few labels."""
         labels = problem.terms[0]
-        if labels.size < many_labels.FEWEST or not all(term.loss.quadratic for term in problem.terms):
-            return 0.0
-        loss = float(self.cv_results_["mean_test_loss"][self.best_index_])
-        return many_labels.settled(labels, loss * (labels.outputs or 1))
+        return 0.0 if labels.size < many_labels.FEWEST else many_labels.settled(labels, self._held_out_loss)
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
@@ -287,6 +302,7 @@ class CrossValidated(BaseKernelEstimator):
             graphs=graphs,
             learns_scales=scales is None and self.scales == "auto" and not many,
             trends=kernels == list(VALUE_KERNELS),
+            refines=free and not many and not is_classifier(self),
             rotations=not shaped,
             device=device,
             monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),
@@ -295,7 +311,7 @@ class CrossValidated(BaseKernelEstimator):
         scored, errors = targets, "Leave-one-out"  # by which candidates were compared last
         if many and status == CONVERGED:
             every = self._scored_by(sample, None)[0]
-            args = points[every.rows], every, normalized, found, candidates.monitor
+            args = points[every.rows], every, normalized, found, device, candidates.monitor
             compared, held_out, status = many_labels.chosen(*args)
             if compared:  # none are if no time was left
                 found, scored, errors = compared, held_out, "Held-out rows"
@@ -314,6 +330,8 @@ class CrossValidated(BaseKernelEstimator):
         if is_classifier(self):
             self.discriminant_ = choice.discriminant[0]
         C, loss = best.params["C"], self._config().label_loss
+        losses = row_losses(loss, best.values, scored.target)  # of predictions by the squared loss
+        self._held_out_loss = float(np.average(losses, weights=scored.weight))
         if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
             K = normalized(best.params["kernel"], best.params["scale"])(points[targets.rows])
             C = selection.C_for_loss(loss, C, K, targets)
@@ -509,8 +527,8 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The relative duality gap of the final model.  Models of the grid are solved to 100 times it, at most 0.01.
     time_limit : float, optional
         Seconds for the whole fit.  The search stops after about six tenths of it with the best candidate so far, and
-        the model is approximated if it would take too long; warnings report both.  It also holds for each prediction,
-        which raises TimeoutError then.
+        the model is approximated if it would take too long, or if an exact fit has hardly begun at the limit; warnings
+        report both.  It also holds for each prediction, which raises TimeoutError then.
     verbose : bool, default=False
         Whether to print progress to standard error.
     class_weight, unlabeled : object
@@ -620,7 +638,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         As in `InvariantClassifierCV`.
     approximation, solver, tol, verbose : object
         As in `InvariantClassifierCV`.
-    unlabeled : float or None, default=None
+    unlabeled, coordinates : object
         As in `InvariantRegressor`.
 
     Attributes
@@ -629,7 +647,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         As in `InvariantClassifierCV`.
     search_status_, selection_report_, feature_importances_ : object
         As in `InvariantClassifierCV`.
-    function_, solution_, problem_, labeled_, shape_certificate_ : object
+    function_, solution_, problem_, labeled_, coordinates_, shape_certificate_ : object
         Of the model with the chosen values, trained on all targets, as in `InvariantRegressor`.
 
     Notes
@@ -655,6 +673,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     """
 
     unlabeled: Any = None
+    coordinates: Any = None
 
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressorCV:

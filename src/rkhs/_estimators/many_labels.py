@@ -4,19 +4,19 @@ With more labels than leave-one-out errors can use, the best settings for a samp
 rows f can be rougher, and needs other length scales.  So
 
 1. the kernels that have the smallest leave-one-out errors on a sample, and kernels whose length scales, one for each
-   feature, maximize the evidence of `SAMPLE` labels, are proposed;
+   feature, maximize the evidence of `SAMPLE` labels, are proposed.  L-BFGS starts with the evidence of `QUICK` of these
+   labels, which costs a tenth and leads near the maximum;
 2. each of them, with several C, learns from `FIRST` rows and predicts up to `HELD_OUT` others;
-3. the `FINALISTS` with the smallest errors learn from up to `SECOND` rows, and the best of
-   them is chosen.
+3. the `FINALISTS` with the smallest errors learn from up to `SECOND` rows, and the best of them is chosen.
 
-The kernels of step 1 are smooth ones, and sums of these with a rough kernel and with a linear one: f = g + h with a
-smooth g and a rough h that depend on the features differently.  A sum starts from the length scales of its smooth part.
+The kernels of step 1 are smooth ones, and sums of these with a rough and a linear kernel: f = g + h + trend, where a
+smooth g and a rough h depend on the features differently.  A sum starts from the length scales of its smooth part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import nsmallest
 
 import numpy as np
@@ -39,8 +39,11 @@ from rkhs.losses import Squared
 
 FEWEST = 2000  # labels from which kernels are compared in this way
 SAMPLE = (400, 1000)  # labels whose evidence is maximized: a fifth of all, within these limits
-MOST_FEATURES = 60  # with more features the evidence of one length scale for each takes too long
-FIRST, SECOND, HELD_OUT = 3000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
+QUICK = 300  # labels whose evidence is maximized first
+PLAIN, SUMS = (60, 12), (0, 40)  # iterations of L-BFGS by `QUICK` labels, and by all of the sample
+LABELS_PER_SCALE = 3  # labels of the sample for each feature, so that the evidence determines its length scale
+FIRST, SECOND, HELD_OUT = 2000, 8000, 10_000  # rows from which candidates learn, and rows that they predict
+ENTRIES = 4e9  # differences of features between learned and held-out rows: seconds on one core for the Laplace kernel
 FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
 FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
@@ -57,10 +60,12 @@ class HeldOutScorer:
     targets: ScoringTargets  # of all labels
     kernels: NormalizedKernels
     order: Vector  # a random order of the labels: the first ones are learned, the last ones are held out
+    device: str | None = None  # where large problems are solved
 
     def rows(self, most: int) -> tuple[Vector, Vector]:
         """Return the rows that are learned, at most `most`, and those that are held out."""
-        held_out = min(HELD_OUT, max(len(self.order) // 5, len(self.order) - most))
+        limit = int(np.clip(ENTRIES / (FIRST * self.X.shape[1]), FIRST, HELD_OUT))
+        held_out = min(limit, max(len(self.order) // 5, len(self.order) - most))
         return self.order[: min(most, len(self.order) - held_out)], self.order[-held_out:]
 
     def __call__(self, proposal: Proposal) -> list[Candidate]:
@@ -87,7 +92,7 @@ class HeldOutScorer:
         learned, held_out = self.rows(SECOND)
         subset, trial, C = self.targets.take(learned), trial_of(candidate), candidate.params["C"]
         term = Term(Evaluation(self.X[learned]), Squared(), subset.target, C * subset.weight)
-        problem = Problem(self.kernels(trial.kernel, trial.scale), [term], Constant())
+        problem = Problem(self.kernels(trial.kernel, trial.scale), [term], Constant(), device=self.device)
         f = problem.solve(tol=1e-3, atol=settled(term, candidate.loss * subset.target.shape[1])).function
         values = to_numpy(f(self.X[held_out])).reshape(len(held_out), -1)
         return [self.targets.take(held_out).scored(trial, C, values)]
@@ -118,37 +123,49 @@ class EvidenceLearner:
     targets: ScoringTargets
     kernels: NormalizedKernels
 
-    def __call__(self, start: tuple[Kernel, float | None]) -> tuple[Proposal, Kernel, float]:
-        """Return the proposal for a kernel with open parameters, the kernel as it was tuned, and its C.
+    def __call__(self, kernel: Kernel, C: float | None, iterations: tuple[int, int]) -> tuple[Proposal, Kernel, float]:
+        """Return the proposal for a kernel with open parameters; the kernel, whose search may go on; and its C.
 
-        The second part of the argument is the C from which the search starts, if any.
+        The search starts from C, if any, with iterations by `QUICK` and by all labels.
         """
-        kernel, C = start
-        weight = Tunable(start=C) * self.targets.weight
-        term = Term(Evaluation(self.X), Squared(), self.targets.target, weight)
-        # Targets without noise need more iterations than classes do, and a sum starts from what is known of its parts.
-        iterations = 30 if self.targets.classes is not None else 100 if C is None else 40
+        tuned = kernel
         with single_blas():
-            tuned = Problem(kernel, [term], Constant()).tune(starts=1, functionals=len(self.X), iterations=iterations)
-        assert tuned.tuning is not None
-        C = tuned.tuning.parameters["terms[0].weight"]
-        most = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
-        normalized = min(C * self.kernels.variance(tuned.kernel), most)
-        return (Trial(self.kernels(tuned.kernel, 1.0), 1.0, SCALES), normalized), tuned.kernel, C
+            for count, most in zip((QUICK, len(self.X)), iterations, strict=True):
+                if most:
+                    weight = Tunable(start=C) * self.targets.weight[:count]
+                    term = Term(Evaluation(self.X[:count]), Squared(), self.targets.target[:count], weight)
+                    problem = Problem(kernel, [term], Constant())
+                    problem = problem.tune(starts=1, functionals=count, iterations=most)
+                    assert problem.tuning is not None
+                    C, tuned = problem.tuning.parameters["terms[0].weight"], problem.kernel
+                    kernel = reopened(kernel, tuned)
+        assert C is not None
+        limit = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
+        normalized = min(C * self.kernels.variance(tuned), limit)
+        return (Trial(self.kernels(tuned, 1.0), 1.0, SCALES), normalized), kernel, C
 
     def proposals(self) -> Iterator[list[Proposal]]:
-        """Yield smooth kernels, then sums of these with a rough and with a linear kernel."""
-        orders = {nu: Matern(nu, scale=Tunable(each=True)) for nu in (0.5, 1.5, 2.5)}
-        plain = [Gaussian(scale=Tunable(each=True)), *orders.values()]
-        found = list(map_in_threads(self, [(kernel, None) for kernel in plain]))
+        """Yield smooth kernels, then sums of these with a rough and a linear kernel."""
+        scale = Tunable(each=True)
+        plain = [Gaussian(scale=scale), *(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5))]
+        found = list(map_in_threads(lambda kernel: self(kernel, None, PLAIN), plain))
         yield [proposal for proposal, _, _ in found]
-        sums = []
-        for _, kernel, C in (found[0], found[-1]):  # the smoothest ones
-            scale = Tunable(start=kernel.scale, each=True)
-            smooth = replace(kernel, scale=scale)
-            others = Matern(0.5, scale=scale), linear_kernel(self.X)
-            sums += [(Sum((smooth, Multiple(Tunable(start=SHARE), other))), C) for other in others]
-        yield [proposal for proposal, _, _ in map_in_threads(self, sums)]
+
+        def total(smooth: Kernel, C: float) -> tuple[Proposal, Kernel, float]:
+            others = Matern(0.5, scale=smooth.parameters()["scale"]), linear_kernel(self.X)
+            return self(Sum((smooth, *(Multiple(Tunable(start=SHARE), other) for other in others))), C, SUMS)
+
+        smoothest = (found[0], found[-1])
+        yield [proposal for proposal, _, _ in map_in_threads(lambda one: total(*one[1:]), smoothest)]
+
+
+def reopened(kernel: Kernel, tuned: Kernel) -> Kernel:
+    """Return a kernel whose open parameters are open again, and start from those of the tuned kernel."""
+    values = tuned.parameters()
+    names = [name for name, value in kernel.parameters().items() if isinstance(value, Tunable)]
+    return kernel.with_parameters(
+        {name: Tunable(start=values[name], each=isinstance(values[name], tuple)) for name in names}
+    )
 
 
 def chosen(
@@ -156,6 +173,7 @@ def chosen(
     targets: ScoringTargets,
     kernels: NormalizedKernels,
     found: Sequence[Candidate],
+    device: str | None,
     monitor: SelectionMonitor,
 ) -> tuple[list[Candidate], ScoringTargets, str]:
     """Return the candidates that learned from the largest number of rows, their targets, and the status of the search.
@@ -163,18 +181,19 @@ def chosen(
     `found` are candidates by leave-one-out errors of a sample; the best one of each kind and kernel is proposed again.
     """
     order = np.random.default_rng(0).permutation(len(X))
-    scorer = HeldOutScorer(X, targets, kernels, order)
+    scorer = HeldOutScorer(X, targets, kernels, order, device)
     best: dict[tuple[str, str], Candidate] = {}
     for candidate in sorted(found, key=lambda candidate: candidate.loss):
         kernel = candidate.params["kernel"]
         best.setdefault((candidate.kind, kernel if isinstance(kernel, str) else ""), candidate)
     proposed = list(best.values())[:FINALISTS]
-    monitor.kernels = len(monitor.history) + len(proposed) + 8 + FINALISTS  # eight kernels of maximum evidence
+    sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
+    learns = 1 < X.shape[1] <= len(sample) // LABELS_PER_SCALE
+    monitor.kernels = len(monitor.history) + len(proposed) + (6 if learns else 0) + FINALISTS
 
     def batches(_: list[Candidate]) -> Iterator[Sequence[Proposal]]:
         yield [(trial_of(candidate), candidate.params["C"]) for candidate in proposed]
-        if 1 < X.shape[1] <= MOST_FEATURES:
-            sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
+        if learns:
             yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
 
     first, status = search(batches, scorer, monitor)

@@ -16,7 +16,7 @@ One set of rows is left out for all of them.  A map is wanted near its data and 
 geometric mean of the three root mean squared errors, which needs no units.  Candidates are learned by neighborhoods
 first (`rkhs.Neighbors`), at a few rows and then at more.  Unless a power of the distance is significantly better than
 the proposed kernel, the latter is also learned from all rows together, on a Fourier grid.  That is chosen if its errors
-are significantly smaller, and not larger at any of the distances.  Few rows are learned from exactly then.
+are significantly smaller, and not clearly larger at any of the distances.  Few rows are learned from exactly then.
 
 *Error bars.*  Standard deviations are those of neighborhoods, whatever f is learned by, which is upper bounds for more
 functionals.  The ratio of errors at left-out rows to them, as a function of the deviation, which increases with the
@@ -190,8 +190,8 @@ class MapErrors:
         return paired_test(first / size, second / size, least=least)
 
     def improves(self, before: Candidate, after: Candidate) -> bool:
-        """Return whether errors fall significantly, and nowhere increase by more than a hundredth."""
-        return self.falls(before, after) and bool(np.all(-after.scores <= 1.01 * -before.scores))
+        """Return whether errors fall significantly, and nowhere increase by more than a twentieth."""
+        return self.falls(before, after) and bool(np.all(-after.scores <= 1.05 * -before.scores))
 
 
 def near_weight(kernel: Kernel, sample: Sample, noise: float) -> float:

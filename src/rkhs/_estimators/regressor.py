@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +12,10 @@ from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from rkhs._backend.arrays import Array, Vector, double, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, frozen, like, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, documented_by, limited, transactional
 from rkhs._estimators.classifier import InvariantClassifier
+from rkhs._estimators.coordinates import as_coordinates, positions, slopes_of
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, fill_missing_targets
 from rkhs._estimators.folds import HeldOutLabels, bound, user_marks
 from rkhs._estimators.formulation import rows_of
@@ -21,7 +23,7 @@ from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, 
 from rkhs._finite.solution import Posterior, Solution
 from rkhs._problem import Problem
 from rkhs._warnings import warn
-from rkhs.functionals import Evaluation, Functional, Gradient
+from rkhs.functionals import DirectionalDerivative, Evaluation, Functional, Gradient
 from rkhs.streams._blocks import in_blocks
 
 
@@ -169,7 +171,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         values, validated = self._values(X, "predict_gradient", Gradient)
         if not return_std:
             return as_input_type(values, validated)
-        spread = self._posterior().std(Gradient(self._as_points(validated)))
+        spread = self._posterior().std(self._functionals(Gradient, validated))
         return as_input_type(values, validated), as_input_type(spread, validated)
 
     def _posterior(self) -> Posterior:
@@ -231,9 +233,11 @@ def likely_spread(model: Regressor, X: Vector) -> Vector:
 
 
 class MultiOutputMixin(Regressor):
-    """A regressor whose y may have several columns."""
+    """A regressor whose y may have several columns, and whose rows may be positions on the earth."""
 
     unlabeled: Any
+    coordinates: Any
+    shape: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -243,6 +247,13 @@ class MultiOutputMixin(Regressor):
     def _marked(self, X: Any, y: Any, gradients: Any) -> Any:
         """Choose the marker of targets that were not observed; return y, all of them if only slopes are given."""
         self._marker = self.unlabeled
+        if self.coordinates is not None:
+            given = {"gradients": gradients is not None, "a shape": self.shape is not None, "blocks": in_blocks(X)}
+            if refused := [name for name, is_given in given.items() if is_given]:
+                raise ValueError(
+                    f"{type(self).__name__} with coordinates={self.coordinates!r} does not take {refused[0]}: pass "
+                    "positions, such as `coordinates_(X)` of a fitted model, as X, and leave the coordinates out."
+                )
         if gradients is None:
             return y
         if in_blocks(X):
@@ -252,6 +263,30 @@ class MultiOutputMixin(Regressor):
 
     def _fill_missing(self, y: Any) -> tuple[Vector, Vector]:
         return fill_missing_targets(y, getattr(self, "_marker", self.unlabeled))
+
+    def _validated(
+        self, X: Any, y: Any, own: bool = True, sparse: bool = True, earlier: Sample | None = None, least: int = 2
+    ) -> tuple[Array, Array, Vector, Vector]:
+        mapped = self.coordinates is not None
+        points, *rest = super()._validated(X, y, own, sparse and not mapped, earlier, least)
+        if earlier is None:
+            names = getattr(self, "feature_names_in_", None)
+            self.coordinates_ = as_coordinates(self.coordinates, points, names) if mapped else None
+        return frozen(self._positions(points)) if mapped else points, *rest
+
+    def _as_points(self, X: Array) -> Array:
+        return self._positions(super()._as_points(X))
+
+    def _positions(self, points: Array) -> Array:
+        """Return the positions of rows, which are the rows themselves without `coordinates`."""
+        found = getattr(self, "coordinates_", None)  # models of earlier versions have none
+        return points if found is None else positions(found, points)
+
+    def _functionals(self, family: Callable[[Array], Functional], X: Array) -> Functional:
+        found = getattr(self, "coordinates_", None)
+        if family is not Gradient or found is None:
+            return super()._functionals(family, X)
+        return DirectionalDerivative(self._as_points(X), like(slopes_of(found, X), dense(X)))  # the chain rule
 
 
 @documented_by(InvariantClassifier)
@@ -291,6 +326,12 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
         one.
     approximation, solver, tol, verbose : object
         As in `InvariantClassifier`.
+    coordinates : "lonlat", callable or None, default=None
+        How rows of X become positions, between which distances are measured.  With "lonlat" the first two columns are
+        longitude and latitude in degrees.  Positions are in km: in Lambert's equal-area projection about the center of
+        the data if these reach no farther than 30 degrees from it, and on the sphere otherwise.  Further columns are
+        kept.  A callable maps X (t, n) to positions (t, m), such as those of a projection.  The kernel and its length
+        scales, priors, and points of `function_` refer to positions; X and derivatives to the columns.
     gradient_weight : float, optional
         Weight of the squared loss of each measured slope.  By default it is learned if C is, and otherwise C times the
         variance of its feature, so that a slope counts as much as a target does, in any units.
@@ -299,6 +340,8 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
     ----------
     function_, solution_, problem_, labeled_, metric_, n_features_in_, feature_names_in_ : object
         As in `InvariantClassifier`.
+    coordinates_ : callable or None
+        The map from rows of X to positions, which are the points of `function_`.
     shape_certificate_ : ShapeCertificate
         What is proved about the `shape`, on which box, with which margin, and where it is open.
 
@@ -327,6 +370,7 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
     """
 
     C: float | None = None
+    coordinates: Any = None
     gradient_weight: float | None = None
 
     @transactional
@@ -397,6 +441,11 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
             raise ValueError(
                 f"partial_fit with approximation={self.approximation!r} takes no gradients: pass all rows to fit, or "
                 "leave the approximation out."
+            )
+        elif self.coordinates is not None:
+            raise ValueError(
+                f"partial_fit with approximation={self.approximation!r} takes no coordinates, whose center is that of "
+                "all rows: pass all rows to fit, or positions as X."
             )
         else:
             fit_block(self, self._config(), X, y, sample_weight, None)

@@ -92,6 +92,7 @@ OF_ALL_POINTS = (FEATURES, GRAPH, SUM)  # kinds of kernels that are computed fro
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
 FEW = 300  # labels by whose evidence kernels with learned scales are compared
 MOST_LEARNED = 400  # labels from which length scales are learned
+FACTORIZED = 3  # values of C up to which Cholesky factorizations are faster than an eigendecomposition
 
 
 # Graphs.
@@ -157,23 +158,11 @@ def leave_one_out(
     if len(target) == 1:
         yield from (np.zeros_like(target) for _ in Cs)
         return
-    root = np.sqrt(weight)
-    # With W^1/2 K W^1/2 = V diag(lambda) V' and U = W^1/2 V,  S^-1 = U diag(1 / (lambda + 1 / (2 C))) U'.  For a single
-    # C the Cholesky factor L of I / (2 C) + W^1/2 K W^1/2 takes a tenth of the time, and U = W^1/2 L'^-1.
-    scaled = root[:, None] * K * root
-    with single_blas():  # threads gain little at this size, and on a busy computer take ten times as long
-        factor, failed = None, True
-        if len(Cs) == 1:
-            factor, failed = scipy.linalg.lapack.dpotrf(scaled + np.eye(len(K)) / (2 * Cs[0]), lower=1)
-        if failed:
-            eigenvalues, U = np.linalg.eigh(scaled)
-            eigenvalues = np.clip(eigenvalues, 0.0, None)
-        else:
-            U = scipy.linalg.lapack.dtrtri(factor, lower=1)[0].T
-    U = root[:, None] * U
-    squares, projected, ones = U**2, U.T @ target, U.sum(axis=0)
-    for C in Cs:
-        inverse = 1 / (eigenvalues + 1 / (2 * C)) if failed else np.ones(len(K))
+    root, basis = np.sqrt(weight), None
+    for V, inverse in inverse_factors(root[:, None] * K * root, Cs):
+        if V is not basis:  # S^-1 = U diag(inverse) U'
+            basis, U = V, root[:, None] * V
+            squares, projected, ones = U**2, U.T @ target, U.sum(axis=0)
         # P = S^-1 - S^-1 1 1'S^-1 / (1'S^-1 1): the residuals are orthogonal to the intercept
         sums, total = U @ (inverse * ones), float(inverse @ ones**2)
         a = U @ (inverse[:, None] * projected) - np.outer(sums, sums @ target) / total
@@ -186,6 +175,24 @@ def leave_one_out(
             P = (U[g] * inverse) @ U[g].T - np.outer(sums[g], sums[g]) / total
             predictions[g] -= np.linalg.solve(P, a[g])
         yield predictions
+
+
+def inverse_factors(scaled: Matrix, Cs: Sequence[float]) -> Iterator[tuple[Matrix, Vector]]:
+    """Yield V (l, l) and d (l,) with (scaled + I / (2 C))^-1 = V diag(d) V' for each C.
+
+    An eigendecomposition serves all C.  For a few of them Cholesky factors L take less time, with V = L'^-1.
+    """
+    left = list(Cs)
+    with single_blas():  # threads gain little at this size, and on a busy computer take ten times as long
+        while left and len(Cs) <= FACTORIZED:
+            factor, failed = scipy.linalg.lapack.dpotrf(scaled + np.eye(len(scaled)) / (2 * left[0]), lower=1)
+            if failed:
+                break
+            yield scipy.linalg.lapack.dtrtri(factor, lower=1)[0].T, np.ones(len(scaled))
+            left.pop(0)
+        if left:
+            eigenvalues, V = np.linalg.eigh(scaled)
+    yield from ((V, 1 / (np.clip(eigenvalues, 0.0, None) + 1 / (2 * C))) for C in left)
 
 
 def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> float:
@@ -221,6 +228,7 @@ class Trial:
     scale: Any
     kind: str = NONE
     matrix: Matrix | None = None
+    Cs: Sequence[float] | None = None  # the values of C to try, if not all
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +246,15 @@ class LeaveOneOutScorer:
         K = trial.matrix
         if K is None:
             K = self.kernels(trial.kernel, trial.scale)(self.X[self.targets.rows])
-        predictions = leave_one_out(K, self.targets.target, self.targets.weight, self.Cs)
-        return [self.targets.scored(trial, C, values) for C, values in zip(self.Cs, predictions, strict=True)]
+        Cs = self.Cs if trial.Cs is None else trial.Cs
+        predictions = leave_one_out(K, self.targets.target, self.targets.weight, Cs)
+        return [self.targets.scored(trial, C, values) for C, values in zip(Cs, predictions, strict=True)]
+
+    def between(self, best: Candidate) -> Trial:
+        """Return the trial of a candidate's kernel with the values of C halfway to the neighbors in the grid."""
+        kernel, scale, C = (best.params[name] for name in ("kernel", "scale", "C"))
+        step = (self.Cs[-1] / self.Cs[0]) ** (0.5 / (len(self.Cs) - 1))
+        return Trial(kernel, scale, best.kind, Cs=(C / step, C * step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,13 +264,15 @@ class ScaleLearner:
     The prior shrinks the logarithms of the scales towards their mean (theory, section 9).  Since the scales depend on
     all labels, leave-one-out errors would be optimistic.  Scales are therefore scored in three folds: the labels of
     each fold are predicted with scales learned from the other two, and the errors are compared label by label with
-    those of the best candidate without learned scales.  Of several kernels for values only the one with the largest
-    evidence is scored; classes are no values with noise, and the evidence of their labels would not compare kernels.
+    those of the best candidate without learned scales, whose leave-one-out error times their ratio is the score.  Of
+    several kernels for values only the one with the largest evidence is scored; classes are no values with noise, and
+    the evidence of their labels would not compare kernels.
     The points X (l, n) are those of the labels.
     """
 
     scorer: LeaveOneOutScorer
     X: Matrix
+    refines: bool = False  # whether C may lie between two values of the grid
 
     def candidate(self, starts: Sequence[Candidate], base: Candidate) -> Candidate | None:
         """Return the best candidate with scales learned from one of the starts, if it beats `base`; else None."""
@@ -300,7 +317,12 @@ class ScaleLearner:
                 return None
         if not paired_test(before, targets.squares(predictions), targets.weight):
             return None
-        return targets.scored(Trial(name, scale, SCALES), seen.params["C"], predictions)
+        # Errors in folds, which learn from fewer labels, are larger than those of single labels that are left out.
+        scored = targets.scored(Trial(name, scale, SCALES), seen.params["C"], predictions)
+        loss = base.loss * scored.loss / targets.loss(baseline)
+        if targets.classes is not None:
+            return replace(scored, loss=loss)
+        return replace(scored, loss=loss, error=loss**0.5, scores=np.array([-loss]))
 
     def learned(self, first: Candidate, rows: Vector, most: int = MOST_LEARNED) -> tuple[float, tuple[float, ...]]:
         """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
@@ -339,7 +361,8 @@ class ScaleLearner:
     def _best(self, kernel: Any, scale: Any, rows: Vector) -> Candidate:
         """Return the candidate with the smallest leave-one-out error on these rows, over all C."""
         scorer = replace(self.scorer, targets=self.scorer.targets.take(rows))
-        return min(scorer(Trial(kernel, scale)), key=lambda one: one.loss)
+        best = min(scorer(Trial(kernel, scale)), key=lambda one: one.loss)
+        return min([best, *(scorer(scorer.between(best)) if self.refines else [])], key=lambda one: one.loss)
 
 
 @dataclass(frozen=True, eq=False)
@@ -505,6 +528,8 @@ SHARES = (0.1, 1.0, 10.0)  # factors on the best other kernel in a sum with the 
 MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
 MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 FIRST_COUNT, MOST_COUNT = 1000, 3000
+PRODUCTS = 200  # Gram products for an output whose loss is not squared; 100 to 400 were measured
+MOST_SECONDS = 600  # an exact fit with such a loss may take this long, in seconds of one core
 MOST_ON_DEVICE = 100_000  # labels up to which an accelerator learns without an approximation
 WORK = 4e12  # rows times squared landmarks: about a minute on two cores
 ROWS, HELD_OUT = 20_000, 2000  # rows that are learned, and held out, to compare numbers of landmarks
@@ -537,6 +562,7 @@ class AutomaticCandidates:
     graphs: bool = True  # whether graphs of all points are tried
     learns_scales: bool = False  # whether scales are also learned, one per feature
     trends: bool = False  # whether sums with a linear kernel are tried
+    refines: bool = False  # whether C may lie between two values of the grid
     rotations: bool = True  # whether maps of the features that mix them are tried
     device: str | None = None  # where graphs are computed
     monitor: SelectionMonitor = field(default_factory=lambda: SelectionMonitor(0.0))
@@ -553,7 +579,7 @@ class AutomaticCandidates:
             )
         tried = list(self._trials())
         kept = self._promising([trial for _, trial in tried], -(-len(tried) // 12))
-        labeled, trials = X[targets.rows], [tried[k] for k in kept]
+        labeled, trials = X[targets.rows], [(tried[k][0], trial) for k, trial in kept.items()]
         learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and X.shape[1] > 1
         graphs = self.unlabeled and self.graphs and len(X) > 1
         self.monitor.kernels = len(trials) + 20 * learns * len(self.names)  # learning takes as long as 20 kernels
@@ -570,10 +596,12 @@ class AutomaticCandidates:
                 for start, share in product(starts, TRENDS)
             ]
             with_trend = [Trial(kernels(total, 1.0), 1.0, TREND) for total in sums]
-            yield [with_trend[k] for k in self._promising(with_trend, 2)]
+            yield list(self._promising(with_trend, 2).values())
+        if self.refines:
+            yield [self.scorer.between(Choice(found, targets, self.unlabeled).best)]
         if learns:
             base = Choice(found, targets, self.unlabeled).best
-            learned = ScaleLearner(self.scorer, labeled).candidate(starts, base)
+            learned = ScaleLearner(self.scorer, labeled, self.refines).candidate(starts, base)
             yield [] if learned is None else [learned]
         classes = targets.classes
         if graphs and classes is not None and int(np.bincount(classes).min(initial=FEWEST)) < FEWEST:
@@ -603,24 +631,27 @@ class AutomaticCandidates:
                 for width in WIDTHS:
                     yield features, Trial(*features.kernel(kernel, median * width, self.scorer.kernels), kind)
 
-    def _promising(self, trials: list[Trial], most: int) -> list[int]:
-        """Return the indices of `most` trials with the smallest errors of a sample of the labels, if these are many.
+    def _promising(self, trials: list[Trial], most: int) -> dict[int, Trial]:
+        """Return `most` trials by index: those with the smallest errors of a sample of the labels, if these are many.
 
-        The best one of each kernel without priors is kept in any case.
+        They keep the values of C around that of the smallest error.  The best trial of each kernel without priors is
+        kept in any case.
         """
-        targets = self.scorer.targets
+        targets, Cs = self.scorer.targets, self.scorer.Cs
         count = len(targets.rows)
         if count <= 2 * FEW or self.scales is not None:
-            return list(range(len(trials)))
+            return dict(enumerate(trials))
         sample = targets.take(np.sort(np.random.default_rng(0).choice(count, FEW, replace=False)))
-        scorer = LeaveOneOutScorer(self.scorer.X, sample, self.scorer.kernels, self.scorer.Cs)
+        scorer = replace(self.scorer, targets=sample)
         scored = map_in_threads(scorer, trials)
-        errors = [min(candidate.loss for candidate in candidates) for candidates in scored]
+        losses = np.array([[candidate.loss for candidate in candidates] for candidates in scored])
+        errors = losses.min(axis=1)
         kept = set(nsmallest(most, range(len(trials)), key=errors.__getitem__))
         for name in self.names:
             of_kernel = [k for k, one in enumerate(trials) if one.kernel is name]
             kept |= {min(of_kernel, key=errors.__getitem__)} if of_kernel else set()
-        return sorted(kept)
+        first = np.clip(losses.argmin(axis=1) - FACTORIZED // 2, 0, max(len(Cs) - FACTORIZED, 0))
+        return {k: replace(trials[k], Cs=Cs[first[k] : first[k] + FACTORIZED]) for k in sorted(kept)}
 
     @cached_property
     def _samples(self) -> tuple[Matrix, Matrix]:
@@ -801,7 +832,7 @@ def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool)
     """
     labels = problem.terms[0].size
     few = labels <= MOST_EXACT_LABELS
-    if not few and all(term.loss.quadratic for term in problem.terms) and iterates_exactly(problem.system):
+    if not few and iterates_exactly(problem.system):
         return problem
     if few and (seconds_left() == inf or labels**3 / (3 * _speed()) < seconds_left()):
         return problem
@@ -809,7 +840,8 @@ def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool)
     if count >= labels:
         return problem
     plane = values and problem.terms[0].functional.dimension <= DIMENSIONS
-    reason = "the time limit" if few else f"more than {MOST_EXACT_LABELS} labels"
+    many = f"more than {MOST_EXACT_LABELS} labels, for which an exact fit takes too much memory or time"
+    reason = "the time limit" if few else many
     warn(
         f"{name} approximates f by {count} landmarks for {labels} labels, because of {reason}. Pass "
         "approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
@@ -819,14 +851,16 @@ def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool)
 
 
 def iterates_exactly(system: FiniteProblem) -> bool:
-    """Return whether conjugate gradients solve a large problem in time, with the Gram matrix in memory or on a device.
+    """Return whether an iterative solver solves a large problem in time, with the Gram matrix in memory or on a device.
 
-    About 100 iterations are expected.
+    About 100 iterations are expected for squared losses, and `PRODUCTS` of each output for others.
     """
     if not isinstance(system.Q, np.ndarray):
         return system.size <= MOST_ON_DEVICE
-    estimate = Estimate(system, 1e-2, assumed_iterations=100)
-    return estimate.storing is not None and slowness() * estimate.iterating(estimate.step) < seconds_left()
+    products = 100 if system.quadratic else PRODUCTS * system.columns
+    estimate = Estimate(system, 1e-2, assumed_iterations=products)
+    most = inf if system.quadratic else MOST_SECONDS
+    return estimate.storing is not None and slowness() * estimate.iterating(estimate.step) < min(seconds_left(), most)
 
 
 def landmark_count(problem: Problem, verbose: bool = False) -> int:

@@ -108,6 +108,12 @@ def _outputs(model: Any, x: Symbol, return_std: bool, coverage: float | None) ->
         refuse(f'{name} with kernel="precomputed"', "there is no formula for the kernel at new points")
     if getattr(model, "features_", None) is not None:
         refuse(name, f"it computes features by {model.features_!r}", "leave `features` out")
+    if getattr(model, "coordinates_", None) is not None:
+        refuse(
+            f"{name} with coordinates={model.coordinates!r}",
+            "the points of its f are positions",
+            "export `function_`, whose points are `coordinates_(X)`",
+        )
     if return_std and not isinstance(model, (Regressor, FunctionalRegressor)):
         refuse(f"A standard deviation of {name}", "the model has none", "leave return_std out")
     if coverage is not None and not isinstance(model, Regressor):

@@ -351,6 +351,10 @@ class InnerMonitor(Monitor):
     whole: Callable[[Iterate], Iterate] = lambda iterate: iterate
     above: float = 0.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.atol = self.outer.atol
+
     @property
     def left(self) -> float:
         return self.outer.left

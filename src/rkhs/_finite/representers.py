@@ -85,7 +85,14 @@ class GramGeometry(Geometry):
         return GramGeometry(operator, operator, take_rows(self.Q, rows), self.definite)
 
     def point(self, system: FiniteProblem, iterate: Iterate, image: Array | None = None) -> GramPoint:
-        return GramPoint(self, system, iterate, self.image(iterate.a) if image is None else image)
+        if image is not None:
+            return GramPoint(self, system, iterate, image)
+        if iterate.alpha is None:
+            return GramPoint(self, system, iterate, self.image(iterate.a))
+        step = iterate.a - iterate.alpha  # whose image costs little together with that of a
+        images = self.image(namespace(step).concat([iterate.a, step], axis=1))
+        columns = step.shape[1]
+        return GramPoint(self, system, iterate, images[:, :columns], inner(step, images[:, columns:], axis=0))
 
     def image(self, a: Array) -> Array:
         """Return Ga, by the columns with nonzero coefficients if they are few, as for support vector machines."""
@@ -108,8 +115,11 @@ class GramPoint(Point):
     with the rounding error of the terms that cancel there.
     """
 
-    def __init__(self, geometry: GramGeometry, system: FiniteProblem, iterate: Iterate, image: Array) -> None:
+    def __init__(
+        self, geometry: GramGeometry, system: FiniteProblem, iterate: Iterate, image: Array, energy: Array | None = None
+    ) -> None:
         self.geometry, self.system, self.iterate = geometry, system, iterate
+        self.energy = energy  # (a - alpha)'G(a - alpha) for the alpha of the iterate, if known
         self.u = u = image + geometry.Q @ iterate.basis
         xp, a = namespace(u), iterate.a
         norm = xp.linalg.vector_norm
@@ -153,6 +163,8 @@ class GramPoint(Point):
     def distance(self, alpha: Array, energy: Array | None = None) -> tuple[Vector, Vector]:
         """Return 1/2 (a - alpha)'G(a - alpha), and its rounding error, for each output."""
         xp, Q, g = namespace(alpha), self.geometry.Q, self.iterate.a - alpha
+        if alpha is self.iterate.alpha and energy is None:
+            energy = self.energy
         if energy is None:
             energy = inner(g, self.geometry.exact @ g, axis=0) if bool(xp.any(g != 0)) else xp.sum(g, axis=0)
         rounding = UNITS * self.eps * double(xp.sum((self.geometry.sizes * g) ** 2, axis=0))
@@ -301,10 +313,10 @@ class RepresenterTerms:
                 f"start has {f.functionals.size} representers and this problem {self.functionals.size}: "
                 "a warm start needs a solution of a problem with the same functionals."
             )
-        a = f.coefficients if f.coefficients.ndim == 2 else f.coefficients[:, None]
+        a = like(f.coefficients if f.coefficients.ndim == 2 else f.coefficients[:, None], self.basis.Q)
         basis = self.system.start().basis
         if f.basis is not None and f.basis_coefficients is not None:
-            c = f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None]
+            c = like(f.basis_coefficients if f.basis_coefficients.ndim == 2 else f.basis_coefficients[:, None], a)
             basis = self.basis.Q.T @ like(self.functionals.assemble(f.basis.on) @ c, a)
         return Iterate(a, basis)
 

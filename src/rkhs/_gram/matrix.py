@@ -124,21 +124,23 @@ class SingleGram:
     """A symmetric Gram matrix that is stored in float32, as tiles of its upper triangle: 2 bytes per entry.
 
     A product with a large stored matrix takes as long as reading it, so each tile T serves both T v and T'v.  Entries
-    are computed in float64 and then rounded; the products of tiles are added up in float64.  Everything but products is
-    that of the operator `exact`.
+    are computed in float64 and rounded after FF', a part of the matrix for a given F (N, p), was subtracted; the
+    products of tiles are added up in float64.  Everything but products is that of the operator `exact`.
     """
 
     stored = recordable = False
     SHARE = 0.5  # of the entries that are computed
 
-    def __init__(self, exact: GramOperator) -> None:
+    def __init__(self, exact: GramOperator, F: Matrix | None = None) -> None:
         self.exact, size = exact, exact.shape[0]
+        self.F = F = np.zeros((size, 0)) if F is None else F
         cuts = [slice(start, min(start + SIDE, size)) for start in range(0, size, SIDE)]
         pairs = [(rows, columns) for k, rows in enumerate(cuts) for columns in cuts[k:]]
 
         def tile(number: int) -> Array:
             with subtask(number, len(pairs)):
-                return to_numpy(exact.block(*pairs[number])).astype(np.float32)
+                rows, columns = pairs[number]
+                return (to_numpy(exact.block(rows, columns)) - F[rows] @ F[columns].T).astype(np.float32)
 
         self.tiles = list(zip(pairs, map_in_threads(tile, range(len(pairs))), strict=True))
 
@@ -176,7 +178,7 @@ class SingleGram:
 
         count = cores(v)
         image = sum(map_in_threads(total, [self.tiles[k::count] for k in range(count)]))
-        return (image * size).reshape(v.shape)
+        return (image * size + self.F @ (self.F.T @ columns)).reshape(v.shape)
 
 
 def diagonal_part(gram: GramOperator, rows: Vector) -> GramOperator:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from rkhs._backend.arrays import placed
+from rkhs._backend.memory import on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.certificate import Certificate, certify
@@ -29,6 +30,7 @@ from rkhs._problem.grid import GridSolver, WeightGrid
 from rkhs._problem.neighborhoods import local_solution
 from rkhs._progress import interrupted
 from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal, check_approximation, check_sums
+from rkhs._warnings import warn
 from rkhs.exceptions import UnattainedError
 from rkhs.kernels._base import Kernel, check_known
 from rkhs.solvers._base import Solver
@@ -267,18 +269,37 @@ class Problem:
         >>> solution.status, solution.relative_gap <= 1e-4
         ('converged', True)
         """
-        if self.approximation is not None:
-            self._check_no_iterations(None if solver == "auto" else solver, start, callback)
-            if self._is_exact:
-                exact = replace(self, approximation=None)
-                return self._unapproximated(exact.solve(tol=tol, time_limit=time_limit, verbose=verbose))
-            if not self.approximation.is_span:
-                return local_solution(self, [1.0] * len(self.terms), 0.0)
-            found = self._grid_in_space(WeightGrid(len(self.terms), {}, {}), Monitor(tol, time_limit, verbose=verbose))
-            return cast(Solution, found.item())
-        system = self.system
         monitor = Monitor(tol, time_limit, callback, verbose, atol)
-        chosen = auto(system, tol, time_limit) if solver == "auto" else solver
+        full: tuple[type[BaseException], ...] = (MemoryError, *out_of_memory())
+        try:
+            return self._solved(solver, monitor, start)
+        except full:
+            elsewhere = self._on_cpu
+            if elsewhere is None:
+                raise
+            best = None if monitor.best is None else self.represented.function(monitor.best)
+        monitor.close()
+        release_memory()
+        warn("The device has too little memory for the problem: it is solved on the CPU, from the best iterate so far.")
+        monitor.best = None
+        return elsewhere._solved(solver, monitor, start if best is None else best)
+
+    @property
+    def _on_cpu(self) -> Problem | None:
+        """The problem in main memory; None if it is there."""
+        place = None if on_cpu(self.terms[0].functional.prototype) else "cpu"
+        return None if self.device == place else replace(self, device=place)
+
+    def _solved(self, solver: Solver | str, monitor: Monitor, start: Solution | Function | None) -> Solution:
+        if self.approximation is not None:
+            self._check_no_iterations(None if solver == "auto" else solver, start, monitor.callback)
+            if self._is_exact:
+                return self._unapproximated(replace(self, approximation=None)._solved(solver, monitor, start))
+            if not self.approximation.is_span:
+                return local_solution(self, [1.0] * len(self.terms), monitor.seconds)
+            return cast(Solution, self._grid_in_space(WeightGrid(len(self.terms), {}, {}), monitor).item())
+        system, tol = self.system, monitor.tol
+        chosen = auto(system, tol, monitor.time_limit) if solver == "auto" else solver
         if not isinstance(chosen, Solver):
             raise TypeError(f'solver must be "auto" or an object such as rkhs.solvers.NonlinearCG(), got {solver!r}.')
         chosen.check(system)

@@ -501,5 +501,6 @@ def check_known(kernel: Kernel) -> None:
     if tunable:
         raise ValueError(
             f"{kernel!r} is not known yet: {', '.join(tunable)} {'is' if len(tunable) == 1 else 'are'} left open. Call "
-            "problem.tune() to learn the value, or give a number."
+            "problem.tune() to learn the value, or give a number; estimators learn scales of named kernels with "
+            'scale="evidence".'
         )

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import scipy  # imports scipy.spatial lazily  # imports scipy.spatial lazily
+import scipy  # imports scipy.spatial lazily
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, inner, like, namespace, to_numpy
 from rkhs._backend.sparse import SparseVectors, inner_products
@@ -97,6 +97,11 @@ class HasLengthScale(Kernel):
             raise ValueError(f'scale must be positive, one per feature, or "median", got {scale!r}.')
         if isinstance(scale, (str, Tunable)):
             return
+        if isinstance(scale, list | tuple) and any(isinstance(one, Tunable) for one in scale):
+            raise ValueError(
+                f"scale={scale!r} is written Tunable(each=True), for Problem.tune; estimators learn a length scale for "
+                'each feature with scale="evidence".'
+            )
         values = np.asarray(to_numpy(as_real(scale, "scale")), dtype=np.float64)
         if values.ndim > 1 or values.size == 0 or not np.all((values > 0) & np.isfinite(values)):
             raise ValueError(f"scale must be positive and finite, a number or one per feature, got {scale!r}.")

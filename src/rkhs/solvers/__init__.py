@@ -7,7 +7,7 @@ from rkhs.solvers._base import Solver
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._direct import Direct, SchurComplement
 from rkhs.solvers._galerkin import Galerkin, GreedyCoordinate
-from rkhs.solvers._interior_point import BoxDual
+from rkhs.solvers._interior_point import BoxDual, InteriorPointCG
 from rkhs.solvers._libsvm import LibSVM
 from rkhs.solvers._newton import Newton, ProximalNewton
 from rkhs.solvers._nonlinear_cg import LBFGS, NonlinearCG
@@ -20,6 +20,7 @@ __all__ = [
     "Direct",
     "Galerkin",
     "GreedyCoordinate",
+    "InteriorPointCG",
     "LibSVM",
     "Newton",
     "NonlinearCG",

@@ -70,12 +70,15 @@ class Estimate:
         stored = self.matrix * kind.SHARE + self.iterations * kind.product_seconds(size)
         return kind if stored < self.iterations * self.product else None
 
+    @property
+    def stored_product(self) -> float:
+        """The seconds of one Gram product of an iterative solver, which may store the matrix."""
+        return self.product if self.storing is None else self.storing.product_seconds(self.system.size)
+
     def iterating(self, step: float) -> float:
         """Return the seconds of all iterations of a solver with one Gram product and `step` further seconds each."""
-        kind = self.storing
-        if kind is None:
-            return self.iterations * (step + self.product)
-        return self.matrix * kind.SHARE + self.iterations * (step + kind.product_seconds(self.system.size))
+        matrix = 0.0 if self.storing is None else self.matrix * self.storing.SHARE
+        return matrix + self.iterations * (step + self.stored_product)
 
     @property
     def step(self) -> float:

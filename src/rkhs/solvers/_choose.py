@@ -9,11 +9,12 @@
     SchurComplement      Squared but for at most 3,000 functionals    G, one factorization, the rest as above
     ConjugateGradients   Squared                                      a product per iteration
     Galerkin             Squared but for at most 1,500 functionals    a product per iteration, and reduced problems
+    InteriorPointCG      interval losses                              150 products, whatever the kinks
     NonlinearCG          no requirement                               1.5 times as many products, 6 times with kinks
     ADMM                 losses of vectors with kinks; G              G, one inverse; the only one that is tried then
 
-The number of iterations of the last three is uncertain, so that an applicable dense solver takes over once they have
-taken as long as it would: together they take at most twice the time of the faster one.
+The number of iterations of the last four, without ADMM, is uncertain, so that an applicable dense solver takes over
+once they have taken as long as it would: together they take at most twice the time of the faster one.
 
 *Screening.*  Leave out functionals that cannot matter, and prove that they do not.
 
@@ -46,9 +47,11 @@ from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._direct import DENSE, Direct, SchurComplement
 from rkhs.solvers._features import FeatureNewton
 from rkhs.solvers._galerkin import Galerkin
+from rkhs.solvers._interior_point import InteriorPointCG
 from rkhs.solvers._newton import Newton, expected
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._operators import OperatorNewton
+from rkhs.solvers._preconditioning import spanned
 
 SHARE = 1e-2  # part of the tolerance that functionals which are left out may use
 WORTH = 0.2  # smallest share of functionals that is left out
@@ -107,7 +110,8 @@ def _without(system: FiniteProblem, dropped: Sequence[int]) -> RowSubset:
 
 
 EXACT: tuple[Solver, ...] = (*DENSE[:-1], SchurComplement())
-ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), NonlinearCG())  # in order of preference
+PREFERRED: tuple[Solver, ...] = (ConjugateGradients(), Galerkin())  # iterative solvers that are best where they apply
+ITERATIVE: tuple[Solver, ...] = (*PREFERRED, InteriorPointCG(), NonlinearCG())
 IN_SPACES: tuple[Solver, ...] = (FeatureNewton(), OperatorNewton())  # for other spaces than that of the representers
 MIN_PRODUCTS = 8  # Gram products that an iterative solver may always use before its fallback takes over
 TRIAL = 6  # iterations of a trial of a solver whose estimate is high, if six times as many are affordable
@@ -139,7 +143,8 @@ def cheapest_solver(system: FiniteProblem, tol: float, time_limit: float | None 
     costs = {solver: solver.cost(estimate) for solver in among if solver.applies(system)}
     dense = min((solver for solver in costs if costs[solver] < inf), key=costs.__getitem__, default=None)
     if dense is None or (time_limit is not None and slowness() * costs[dense] > time_limit):
-        return stored(next(solver for solver in ITERATIVE if solver.applies(system)), estimate)
+        fit = [solver for solver in ITERATIVE if solver.applies(system)]
+        return stored(fit[0] if fit[0] in PREFERRED else min(fit, key=lambda solver: solver.cost(estimate)), estimate)
     cost, exact, short = costs.pop(dense), dense, max(MIN_PRODUCTS * estimate.product, 0.02)
     if cost <= short and not isinstance(dense, Newton):
         return dense
@@ -185,7 +190,7 @@ class StoredInSingle(Solver):
 
     @property
     def inexact(self) -> bool:
-        return True
+        return not isinstance(self.first, InteriorPointCG)  # which cannot continue from an iterate
 
     def check(self, system: FiniteProblem) -> None:
         self.first.check(system)
@@ -193,7 +198,7 @@ class StoredInSingle(Solver):
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         if not self.matrices:
             with monitor.showing(MATRIX):
-                self.matrices.append(SingleGram(system.exact))
+                self.matrices.append(SingleGram(system.exact, spanned(system.geometry)))
         [matrix] = self.matrices
         share = matrix.seconds / max(system.gram.seconds, matrix.seconds)
         counted = MonitoredGram(matrix, monitor, share)
@@ -217,10 +222,8 @@ class Fallback(Solver):
     @classmethod
     def of(cls, first: Solver, then: Solver, cost: float, estimate: Estimate, trial: int | None = None) -> Fallback:
         """Return a fallback that lets the iterative solver `first` run for as long as `then` is estimated to take."""
-        kind = estimate.storing
-        product = estimate.product if kind is None else kind.product_seconds(estimate.system.size)
-        steps = max(MIN_PRODUCTS, int(cost / (first.step(estimate) + product)))
-        return cls(stored(first, estimate), then, steps, kind is GramMatrix, trial)
+        steps = max(MIN_PRODUCTS, int(cost / (first.step(estimate) + estimate.stored_product)))
+        return cls(stored(first, estimate), then, steps, estimate.storing is GramMatrix, trial)
 
     @property
     def name(self) -> str:

@@ -29,6 +29,7 @@ from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
 from rkhs.solvers._base import FLOP
 
 PRODUCTS = 15  # the preconditioner may take as long as this many Gram products: half of about thirty iterations
+SPANNED = 100  # functionals of `spanned`: products with their columns take less time than those with tiles
 PLAIN = 12  # iterations without landmarks, if they are cheaper than the landmarks
 
 
@@ -91,6 +92,17 @@ def preconditioner(
 ) -> Preconditioner:
     """Return M = diag(d) + the part of G that landmarks span + the diagonal of the rest; diag(d) without landmarks."""
     return Nystroem.of(geometry, 1 / d, landmark_count(geometry, landmarks), seconds).with_diagonal(1 / d)
+
+
+def spanned(geometry: GramGeometry) -> Array:
+    """Return F (N, p) in float64, such that FF' is the part of G that a few functionals span.
+
+    The entries of a smooth kernel with long length scales are nearly equal: rounded to float32 they would lose what
+    matters, and those of G - FF' do not.  A matrix that is only conditionally positive definite has no such part.
+    """
+    size = geometry.size
+    ones = np.ones((size, 1))
+    return Nystroem.of(geometry, ones, min(SPANNED, size // 4) if geometry.definite else 0).F
 
 
 def check_landmarks(name: str, count: int | None) -> None:

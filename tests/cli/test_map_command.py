@@ -1,0 +1,123 @@
+"""`rkhs map`: from a table to a map with standard deviations and a picture."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from running import facts_of, refused
+
+import rkhs
+
+xarray = pytest.importorskip("xarray")
+
+
+def soundings(count=28, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform([-72.0, 10.0], [-68.0, 13.0], (count, 2))
+    depth = 100 * np.sin(X[:, 0]) + 30 * X[:, 1]
+    return pd.DataFrame({"longitude": X[:, 0], "latitude": X[:, 1], "depth": depth})
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    soundings().to_csv("soundings.csv", index=False)
+    return tmp_path
+
+
+def test_a_table_becomes_a_map(folder):
+    facts = facts_of("map soundings.csv --units m --spacing 0.25 --out out/map.nc --picture sea.png")
+    assert (facts["points"], facts["values"], facts["x, y"]) == (28, "depth", ["longitude", "latitude"])
+    assert facts["coordinates"] == "degrees; distances are in km"
+    with xarray.open_dataset("out/map.nc") as chart:
+        assert chart["depth"].shape == (facts["cells"]["rows"], facts["cells"]["columns"])
+        assert facts["cells"]["empty"] == int(chart["depth"].isnull().sum())
+        assert chart["depth"].attrs["units"] == chart["depth_std"].attrs["units"] == "m"
+        assert chart["longitude"].attrs["units"] == "degrees_east"
+        cells = chart.to_dataframe().dropna().reset_index()
+    truth = 100 * np.sin(cells["longitude"]) + 30 * cells["latitude"]
+    assert np.sqrt(np.mean((cells["depth"] - truth) ** 2)) < 10
+    assert (folder / "sea.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plane_a_region_and_a_table_of_cells(folder):
+    table = (
+        soundings().rename(columns={"longitude": "e", "latitude": "n"}).assign(sd=np.tile([0.1, 10.0], 14), note="a")
+    )
+    table.loc[3, "depth"] = None
+    table.to_csv("plane.csv", index=False)
+    options = "--x e --y n --value depth --error sd --region -71/-70/11/12 --spacing 0.5 --reach 2 --out cells.csv"
+    facts = facts_of(f"map plane.csv {options} --loss absolute --time-limit 60")
+    assert facts["coordinates"].startswith("a plane")
+    assert facts["points"] == 27
+    assert facts["notes"] == ["There are no standard deviations with --loss absolute."]
+    cells = pd.read_csv("cells.csv")
+    assert list(cells.columns) == ["e", "n", "depth"]
+    assert sorted(set(cells["e"])) == [-71, -70.5, -70]
+
+
+def test_errors_of_measurements_are_weights(folder, monkeypatch):
+    def fit(self, X, y, weight):
+        np.testing.assert_allclose(weight, np.tile([2.0, 0.5], 14))  # 1/sd^2 with the geometric mean one
+        raise ValueError("seen")
+
+    monkeypatch.setattr(rkhs.InvariantRegressorCV, "fit", fit)
+    soundings().assign(sd=np.tile([1.0, 2.0], 14)).to_csv("errors.csv", index=False)
+    assert refused("map errors.csv --value depth --error sd") == "Error: seen."
+
+
+def test_without_time_for_standard_deviations_and_with_a_wrong_position(folder, monkeypatch):
+    def predict(self, X, return_std=False):
+        if return_std:
+            raise TimeoutError
+        return values(self, X)
+
+    values = rkhs.InvariantRegressorCV.predict
+    monkeypatch.setattr(rkhs.InvariantRegressorCV, "predict", predict)
+    table = soundings()
+    table.loc[0, ["longitude", "latitude"]] = 0.0
+    table.to_csv("far.csv", index=False)
+    facts = facts_of("map far.csv --time-limit 100 --out far.csv.parquet")
+    late, far = facts["notes"]
+    assert late == "There was no time for standard deviations within --time-limit 100."
+    assert far == "A few points are far from all others: if their positions are wrong, give --region."
+    assert list(pd.read_parquet("far.csv.parquet").columns) == ["longitude", "latitude", "depth"]
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "sentence"),
+    [
+        ({}, "--value dept", "has no column 'dept'; .* Did you mean 'depth'?"),
+        ({}, "--x lon --y lat", "has no column 'lon'.*has no column 'lat'"),
+        ({"depth": np.nan}, "", "--value must name the column of soundings.csv to map: it has none"),
+        ({"depth": np.nan}, "--value depth", "Column 'depth' of soundings.csv has no numbers"),
+        ({"depth": 7.0}, "", "'depth' of soundings.csv is 7 in all rows: there is nothing to map"),
+        ({"longitude": 1.0, "latitude": 2.0}, "", "at 1 places: a map needs at least 5 places"),
+        ({"z": 1.0, "t": 2.0}, "", "--value must name the column of soundings.csv to map, one of depth, z, t"),
+        ({"depth": "deep"}, "--value depth", "column 'depth' has 'deep', which is not a number"),
+        ({}, "--value latitude", "they must differ"),
+        ({"sd": 0.0}, "--value depth --error sd", "'sd' of soundings.csv must be positive"),
+        ({"latitude": 95.0}, "--coordinates lonlat", "latitude 95, which are no degrees"),
+        ({}, "--region 1/2/3", "--region must be four numbers"),
+        ({}, "--region 2/1/3/4", "WEST/EAST/SOUTH/NORTH in this order"),
+        (
+            {},
+            "--spacing 0 --loss huber",
+            "--loss must be one of squared, absolute.*--spacing must be a positive number",
+        ),
+        ({}, "--out map.tif", "--out must be one of .nc, .csv, .parquet, .pq, got '.tif'"),
+        ({}, "--picture map.xyz", "names no kind of picture"),
+        ({}, "--spacing 1e-7", "cells, above 4,000,000"),
+    ],
+)
+def test_bad_tables_and_options(folder, change, options, sentence):
+    soundings().assign(**change).to_csv("soundings.csv", index=False)
+    message = refused(f"map soundings.csv {options}")
+    assert re.search(sentence, message), message
+
+
+def test_columns_without_known_names_are_asked_for(folder):
+    soundings().set_axis(["a", "b", "c"], axis=1).to_csv("abc.csv", index=False)
+    message = refused("map abc.csv")
+    assert "its columns are a, b, c: name them with --x and --y" in message

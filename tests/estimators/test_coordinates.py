@@ -1,0 +1,200 @@
+"""Positions on the earth: distances, the antimeridian and the poles, and models that learn from them."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+import rkhs
+from refusals import refused
+from rkhs._estimators.coordinates import RADIUS, LonLat
+
+RANDOM = np.random.default_rng(0)
+
+
+def around(longitude, latitude, degrees, count=60):
+    """Draw positions within an angle of a center, evenly on the sphere; return longitudes and latitudes."""
+    height = RANDOM.uniform(np.cos(np.radians(degrees)), 1, count)
+    turn, side = RANDOM.uniform(0, 2 * np.pi, count), np.sqrt(1 - height**2)
+    p, q = np.radians(latitude), np.radians(longitude)
+    up = np.array([np.cos(p) * np.cos(q), np.cos(p) * np.sin(q), np.sin(p)])
+    east = np.array([-np.sin(q), np.cos(q), 0.0])
+    u = np.column_stack([side * np.cos(turn), side * np.sin(turn), height]) @ np.array([east, np.cross(up, east), up])
+    return np.degrees(np.column_stack([np.arctan2(u[:, 1], u[:, 0]), np.arcsin(u[:, 2])]))
+
+
+def great_circle(A, B):
+    """Return the distances in km along the surface, by the haversine formula."""
+    (a, b), (c, d) = np.radians(A).T[:, :, None], np.radians(B).T[:, None]
+    haversine = np.sin((d - b) / 2) ** 2 + np.cos(b) * np.cos(d) * np.sin((c - a) / 2) ** 2
+    return 2 * RADIUS * np.arcsin(np.sqrt(np.clip(haversine, 0, 1)))
+
+
+PLACES = {
+    "temperate": (9.0, 50.0, 8.0),
+    "antimeridian": (180.0, -17.0, 12.0),
+    "north pole": (70.0, 88.0, 10.0),
+    "south pole": (0.0, -90.0, 25.0),
+    "hemisphere": (-160.0, 10.0, 90.0),
+    "globe": (0.0, 0.0, 180.0),
+}
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("place", PLACES)
+def test_distances_are_those_on_the_earth(place):
+    longitude, latitude, degrees = PLACES[place]
+    X = around(longitude, latitude, degrees)
+    found = LonLat.of(X)
+    assert found.sphere == (degrees > 30)
+    P, arc = found(X), great_circle(X, X)
+    distance = np.linalg.norm(P[:, None] - P, axis=2)
+    if found.sphere:
+        assert_allclose(distance, 2 * RADIUS * np.sin(arc / (2 * RADIUS)), atol=1e-6)
+    else:
+        limit = 1 / np.cos(np.radians(1.2 * degrees) / 2)  # the center of the data is not that of the circle
+        far = arc > 0
+        assert np.all(distance[far] <= arc[far] * limit)
+        assert np.all(distance[far] >= arc[far] / limit)
+
+
+def test_the_plane_is_of_equal_area_and_north_is_up_in_the_middle():
+    found, h = LonLat(20.0, 60.0), 1e-4
+    for longitude, latitude in ((20.0, 60.0), (5.0, 50.0), (45.0, 75.0)):
+        X = np.array([[longitude, latitude], [longitude + h, latitude], [longitude, latitude + h]])
+        middle, east, north = found(X)
+        area = np.linalg.det([east - middle, north - middle])
+        assert_allclose(area, (RADIUS * np.radians(h)) ** 2 * np.cos(np.radians(latitude)), rtol=1e-5)
+    assert_allclose(found([[20.0, 61.0]]), [[0.0, RADIUS * 2 * np.sin(np.radians(0.5))]], atol=1e-6)
+
+
+def test_one_place_has_one_position():
+    for X in ([[180.0, 3.0], [-180.0, 3.0], [540.0 - 360.0, 3.0]], [[0.0, 90.0], [77.0, 90.0], [-10.0, 90.0]]):
+        assert len(np.unique(LonLat(170.0, 20.0)(X), axis=0)) == 1
+    assert_allclose(np.linalg.norm(LonLat(30.0, 40.0)([[210.0, -40.0]])), 2 * RADIUS)  # the opposite point
+
+
+def field(X):
+    """Return a smooth function on the sphere."""
+    a, b = np.radians(X).T
+    return np.cos(b) * np.cos(a - 1) + 2 * np.sin(b) ** 2 + np.cos(b) ** 2 * np.sin(2 * a)
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("offset", [123.4])
+def test_longitudes_may_begin_anywhere(place, offset):
+    X = around(*PLACES[place])
+    y, turned = field(X), X.copy()
+    turned[:, 0] = np.remainder(X[:, 0] + offset + 180.0, 360.0) - 180.0
+    model = rkhs.InvariantRegressor(coordinates="lonlat", C=1e3)
+    first, second = (clone(model).fit(Z[:40], y[:40]).predict(Z[40:], return_std=True) for Z in (X, turned))
+    assert_allclose(first[0], second[0], atol=1e-6)
+    assert_allclose(first[1], second[1], rtol=1e-4)
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("place", PLACES)
+def test_predictions_are_those_of_dense_kriging(place):
+    """Chords are the oracle on the sphere, and great circles in the plane, where they agree but for the projection."""
+    X = around(*PLACES[place])
+    y, scale, C = field(X), 1500.0, 500.0
+    kernel = rkhs.Matern(1.5, scale=scale)
+    model = rkhs.InvariantRegressor(kernel, coordinates="lonlat", C=C).fit(X[:40], y[:40])
+
+    def k(A, B):
+        arc = great_circle(A, B)
+        r = np.sqrt(3) * (2 * RADIUS * np.sin(arc / (2 * RADIUS)) if model.coordinates_.sphere else arc) / scale
+        return (1 + r) * np.exp(-r)
+
+    saddle = np.ones((41, 41))
+    saddle[:40, :40], saddle[40, 40] = k(X[:40], X[:40]) + np.eye(40) / (2 * C), 0.0
+    *coefficients, constant = np.linalg.solve(saddle, [*y[:40], 0.0])
+    expected = k(X[40:], X[:40]) @ coefficients + constant
+    assert_allclose(model.predict(X[40:]), expected, atol=1e-4 if model.coordinates_.sphere else 0.02 * np.ptp(y))
+
+
+@pytest.mark.slow
+def test_settings_are_chosen_across_the_antimeridian():
+    X = around(180.0, -20.0, 12.0, 50)
+    assert np.ptp(X[:, 0]) > 300
+    model = rkhs.InvariantRegressorCV(coordinates="lonlat").fit(X[:35], field(X[:35]))
+    assert np.sqrt(np.mean((model.predict(X[35:]) - field(X[35:])) ** 2)) < 0.02 * np.ptp(field(X))
+
+
+@pytest.mark.parametrize("place", ["north pole", "globe"])
+def test_slopes_are_those_in_the_columns(place):
+    X = around(*PLACES[place])
+    model = rkhs.InvariantRegressor(coordinates="lonlat").fit(X, np.column_stack([field(X), X[:, 1]]))
+    slopes, spread = model.predict_gradient(X[:3], return_std=True)
+    assert slopes.shape == (3, 2, 2)
+    assert np.all(spread > 0)
+    for k, h in enumerate(1e-3 * np.eye(2)):
+        quotient = (model.predict(X[:3] + h) - model.predict(X[:3] - h)) / 2e-3
+        assert_allclose(slopes[:, k], quotient, rtol=1e-4, atol=1e-6)
+
+
+def projected(X):
+    return np.column_stack([X[:, 0] * X[:, 1], X[:, 1] ** 2, X[:, 0]])
+
+
+def test_a_projection_is_a_callable():
+    X, Z = RANDOM.uniform(1, 2, (40, 2)), RANDOM.uniform(1, 2, (5, 2))
+    y = np.sin(3 * X[:, 0]) + X[:, 1]
+    model = rkhs.InvariantRegressor(coordinates=projected).fit(X, y)
+    plain = rkhs.InvariantRegressor().fit(projected(X), y)
+    assert_allclose(model.predict(Z), plain.predict(projected(Z)))
+    assert_allclose(
+        model.partial_fit(Z, Z[:, 1]).predict(X), plain.partial_fit(projected(Z), Z[:, 1]).predict(projected(X))
+    )
+    chain = np.stack([[[b, 0, 1], [a, 2 * b, 0]] for a, b in Z])  # derivatives of positions in both columns
+    assert_allclose(
+        model.predict_gradient(Z), np.einsum("tnm,tm->tn", chain, plain.predict_gradient(projected(Z))), rtol=1e-5
+    )
+    assert model.set_params(coordinates=None).fit(X, y).coordinates_ is None
+    assert_allclose(model.predict(Z), rkhs.InvariantRegressor().fit(X, y).predict(Z))
+
+
+def test_further_columns_are_kept():
+    X = np.column_stack([around(10.0, 40.0, 5.0), RANDOM.uniform(0, 3, 60)])
+    model = rkhs.InvariantRegressor(coordinates="lonlat", approximation=rkhs.Landmarks(30)).fit(X, X[:, 2])
+    assert_allclose(model.coordinates_(X)[:, 2], X[:, 2])
+    assert_allclose(model.predict(X), X[:, 2], atol=0.2)
+
+
+def test_a_model_file_keeps_the_center(tmp_path):
+    X = around(180.0, 60.0, 5.0)
+    model = rkhs.InvariantRegressor(coordinates="lonlat").fit(X, field(X))
+    rkhs.save(model, tmp_path / "model.skops")
+    assert_allclose(rkhs.load(tmp_path / "model.skops").predict(X), model.predict(X))
+    with pytest.raises(
+        rkhs.exceptions.ExportError, match=r"coordinates='lonlat' cannot be exported: .*`coordinates_\(X\)`"
+    ):
+        rkhs.to_json(model, tmp_path / "model.json")
+
+
+def fitted(X=None, y=None, gradients=None, **options):
+    X = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0]]) if X is None else X
+    return lambda: rkhs.InvariantRegressor(**{"coordinates": "lonlat"} | options).fit(X, X[:, 0], gradients=gradients)
+
+
+LATITUDE_FIRST = pytest.importorskip("pandas").DataFrame({"latitude": [1.0, 2.0], "longitude": [3.0, 4.0]})
+test_what_is_refused = refused(
+    (fitted(coordinates="latlon"), 'coordinates must be "lonlat", a callable or None'),
+    (fitted(np.array([[10.0, 95.0], [0.0, 0.0]])), "Row 0 of X has longitude 10 and latitude 95, which are no degrees"),
+    (fitted(np.array([[4.5e5, 80.0], [0.0, 0.0]])), "Row 0 of X has longitude 450000"),
+    (fitted(np.ones((3, 1))), "needs the longitude in the first column"),
+    (lambda: rkhs.InvariantRegressor(coordinates="lonlat").fit(LATITUDE_FIRST, [1, 2]), "the first one is 'latitude'"),
+    (fitted(gradients=np.ones((3, 2))), "coordinates='lonlat' does not take gradients"),
+    (fitted(shape={0: "increasing"}), "does not take a shape"),
+    (fitted(coordinates=lambda X: X[:, 0]), r"must map X of shape \(3, 2\) to \(3, m\), got shape \(3,\)"),
+    (fitted(coordinates=lambda X: np.where(X > 1, np.inf, X)), r"map row 1 of X, \[1.0, 2.0\], to \[1.0, inf\]"),
+    (
+        lambda: rkhs.InvariantRegressor(coordinates="lonlat", approximation=rkhs.Landmarks(2)).partial_fit(
+            np.ones((3, 2)), np.ones(3)
+        ),
+        "takes no coordinates",
+    ),
+    (fitted(coordinates=None, scale=[rkhs.Tunable(), rkhs.Tunable()]), 'scale for each feature with scale="evidence"'),
+    (fitted(coordinates=None, scale=rkhs.Tunable()), 'of named kernels with scale="evidence"'),
+)
