@@ -190,8 +190,8 @@ class MapErrors:
         return paired_test(first / size, second / size, least=least)
 
     def improves(self, before: Candidate, after: Candidate) -> bool:
-        """Return whether errors fall significantly, and nowhere increase by more than a twentieth."""
-        return self.falls(before, after) and bool(np.all(-after.scores <= 1.05 * -before.scores))
+        """Return whether errors fall significantly, and nowhere increase by more than a hundredth."""
+        return self.falls(before, after) and bool(np.all(-after.scores <= 1.01 * -before.scores))
 
 
 def near_weight(kernel: Kernel, sample: Sample, noise: float) -> float:
