@@ -50,7 +50,12 @@ from rkhs._io import load as load, save as save
 from rkhs._learning.robustness import certified_radius as certified_radius
 from rkhs._problem import Problem as Problem
 from rkhs._shapes.fitting import Shape as Shape
-from rkhs._spaces import FourierFeatures as FourierFeatures, FourierGrid as FourierGrid, Landmarks as Landmarks
+from rkhs._spaces import (
+    FourierFeatures as FourierFeatures,
+    FourierGrid as FourierGrid,
+    Landmarks as Landmarks,
+    Neighbors as Neighbors,
+)
 from rkhs._surfaces import reconstruct_surface as reconstruct_surface
 from rkhs.functionals import (
     Average as Average,

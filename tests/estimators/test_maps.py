@@ -1,12 +1,14 @@
-"""Maps of many points in the plane: estimators on a Fourier grid."""
+"""Maps of many points in the plane: by evidence and errors, on a Fourier grid and by neighborhoods."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.interpolate import RBFInterpolator
+from scipy.spatial import KDTree
 
 import rkhs
-from rkhs._estimators import selection
+from rkhs._estimators import maps, selection
 from rkhs._estimators.data import Sample
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.length_scales import formulate, settings_of, tuned_problem
@@ -27,30 +29,96 @@ Y = truth(X) + 0.7 * RANDOM.standard_normal(len(X))
 def mapped():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(selection, "MOST_EXACT_LABELS", 1000)
-        patch.setattr(selection, "COMPARED", 200)
-        patch.setattr(selection, "TUNED", 300)
+        patch.setattr(maps, "COMPARED", 200)
+        patch.setattr(maps, "TUNED", 300)
         return rkhs.InvariantRegressorCV().fit(X, Y)
 
 
 def test_many_points_in_the_plane_are_mapped_on_a_fourier_grid(mapped):
     assert mapped.solution_.status == "converged"
     assert mapped.solution_.span.startswith("FourierGrid")
-    assert mapped.selection_report_["sentence"].endswith(" of 1500 targets.")
     assert np.sqrt(np.mean((mapped.predict(Z) - truth(Z)) ** 2)) < 0.3
     assert mapped.score(Z, truth(Z)) > 0.99
 
 
-def test_the_kernel_with_the_largest_penalized_evidence_is_chosen(mapped):
-    scores = mapped.cv_results_["mean_test_score"]
-    assert len(scores) == 5
-    assert mapped.best_index_ == np.argmax(scores) == 0
-    assert mapped.best_score_ == scores[0]
+def test_errors_at_left_out_rows_decide(mapped):
     report = mapped.selection_report_
-    assert [row["score"] for row in report["candidates"]] == list(scores)
-    assert "has the largest logarithm of the evidence minus the number of learned settings" in report["sentence"]
-    assert report["chosen"]["prior"] == "scales"
+    assert report["sentence"].startswith("Errors at left-out rows decided: ")
+    assert {"error", "points", "stretches", "blocks", "kernel", "approximation"} <= set(report["candidates"][0])
+    assert report["chosen"]["approximation"] == rkhs.FourierGrid()
     assert mapped.best_params_["kernel"] == mapped.solution_.function.features.kernel
     assert mapped.best_params_["C"] == mapped.C_
+    assert mapped.cv_results_["param_approximation"][mapped.best_index_] == rkhs.FourierGrid()
+
+
+@pytest.fixture(scope="module")
+def tracked():
+    """A rough field along twenty tracks, on which points are fifty times nearer to each other than tracks are."""
+    random = np.random.default_rng(0)
+    starts, angles = random.uniform(size=(20, 2)), random.uniform(0, np.pi, 20)
+    along = np.linspace(-0.7, 0.7, 70)[None, :, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)[:, None]
+    points = (starts[:, None] + along).reshape(-1, 2)
+    heights = np.abs(np.sin(9 * points[:, 0]) + np.cos(7 * points[:, 1])) + 0.3 * np.abs(
+        np.sin(40 * points).sum(axis=1)
+    )
+    held = random.uniform(size=len(points)) < 0.15
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "MOST_EXACT_LABELS", 1000)
+        patch.setattr(maps, "COMPARED", 60)
+        patch.setattr(maps, "TUNED", 90)
+        patch.setattr(maps, "can_map", lambda dimension: False)  # the grid of a rough field takes long
+        model = rkhs.InvariantRegressorCV().fit(points[~held], heights[~held])
+    return model, points[~held], heights[~held], points[held], heights[held]
+
+
+def test_tracks_are_mapped_by_neighborhoods_as_well_as_by_scipy(tracked):
+    model, points, heights, new, truth = tracked
+    assert isinstance(model.best_params_["approximation"], rkhs.Neighbors)
+    assert model.solution_.status == "exact in each neighborhood"
+    predicted, std = model.predict(new, return_std=True)
+    errors = [
+        np.sqrt(np.mean((RBFInterpolator(points, heights, neighbors=50, kernel=name)(new) - truth) ** 2))
+        for name in ("linear", "thin_plate_spline")
+    ]
+    assert np.sqrt(np.mean((predicted - truth) ** 2)) < 1.03 * min(errors)
+    assert 0.9 < np.mean(np.abs(predicted - truth) <= 1.96 * std) < 0.99
+
+
+def test_deviations_of_the_function_leave_out_the_noise(tracked):
+    model, _, _, new, _ = tracked
+    of_targets, of_function = (model.predict(new, return_std=what)[1] for what in (True, "function"))
+    assert np.all(of_function < of_targets)
+    with pytest.raises(ValueError, match='must be True, False or "function"'):
+        model.predict(new, return_std="noise")
+
+
+def test_deviations_of_the_exact_function_leave_out_the_noise():
+    model = rkhs.InvariantRegressor().fit(X[:50], Y[:50])
+    of_function = model.predict(Z, return_std="function")[1]
+    np.testing.assert_allclose(of_function, model.solution_.posterior.std(rkhs.Evaluation(Z)))
+
+
+def test_intervals_of_neighborhoods_cover(tracked):
+    model, _, _, new, truth = tracked
+    low, high = model.predict_interval(new, coverage=0.9).T
+    assert 0.83 < np.mean((low <= truth) & (truth <= high)) < 0.97
+
+
+def test_rows_are_left_out_at_three_distances():
+    held_out = maps.HeldOutRows.of(X)
+    parts = [held_out.rest, *held_out.ways.values()]
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(len(X)))
+    tree = KDTree(X[held_out.rest])
+    distance = {name: np.median(tree.query(X[rows])[0]) for name, rows in held_out.ways.items()}
+    assert distance["points"] < distance["blocks"]
+
+
+def test_a_regressor_takes_neighborhoods():
+    model = rkhs.InvariantRegressor(kernel=rkhs.ThinPlate(), C=1e4, approximation=rkhs.Neighbors(30)).fit(X, truth(X))
+    assert np.abs(model.predict(Z) - truth(Z)).max() < 0.5
+    assert model.predict(Z, return_std=True)[1].shape == (300,)
+    with pytest.raises(rkhs.exceptions.ExportError, match="it is learned anew at each point"):
+        rkhs.to_json(model, "model.json")
 
 
 def test_intervals_cover_new_targets(mapped):
@@ -77,8 +145,8 @@ def test_stated_settings_are_kept(monkeypatch, options):
 
 
 def test_more_than_three_features_are_not_mapped():
-    assert selection.can_map(3)
-    assert not selection.can_map(4)
+    assert maps.can_map(3)
+    assert not maps.can_map(4)
 
 
 @pytest.mark.parametrize("loss", ["squared", rkhs.Huber(0.5)])
@@ -141,8 +209,9 @@ def small_maps(monkeypatch):
     """Maps from 200 points on, whose kernels are compared by 60 of them."""
     for place, name, value in (
         (selection, "MOST_EXACT_LABELS", 200),
-        (selection, "COMPARED", 60),
-        (selection, "TUNED", 90),
+        (maps, "COMPARED", 60),
+        (maps, "TUNED", 90),
+        (maps, "FEWEST", 200),
     ):
         monkeypatch.setattr(place, name, value)
 
@@ -158,16 +227,14 @@ def test_a_kernel_that_no_grid_represents_is_no_candidate(small_maps, monkeypatc
 
     monkeypatch.setattr(rkhs.FourierGrid, "choose", refusing)
     model = rkhs.InvariantRegressorCV().fit(X[:300], Y[:300])
-    assert model.solution_.span.startswith("FourierGrid")
-    assert len(model.cv_results_["params"]) == 4
     assert not isinstance(model.best_params_["kernel"], rkhs.kernels.Sum)
 
 
-def test_a_map_that_no_grid_represents_is_a_table(small_maps, monkeypatch):
+def test_a_map_that_no_grid_represents_is_learned_by_neighborhoods(small_maps, monkeypatch):
     for name in ("FEWEST_MODES", "MODES"):
         monkeypatch.setattr(f"rkhs._spaces.fourier_grid.{name}", 4)
     model = rkhs.InvariantRegressorCV().fit(X[:300], Y[:300])
-    assert model.selection_report_["sentence"].startswith("Leave-one-out")
+    assert isinstance(model.best_params_["approximation"], rkhs.Neighbors)
     assert model.score(Z, truth(Z)) > 0.9
 
 

@@ -27,7 +27,7 @@ from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missi
 from rkhs._estimators.formulation import ModelConfig, SolverOptions, check_number, depends_on_row_order
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.solution import ABSOLUTE, CONVERGED, TIME_LIMIT, Solution
+from rkhs._finite.solution import ABSOLUTE, CONVERGED, LOCAL, TIME_LIMIT, Solution
 from rkhs._moved import check_parameters
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, with_time_limit
@@ -308,7 +308,7 @@ class BaseKernelEstimator(BaseEstimator):
             self.__dict__.pop(earlier, None)
         self.problem_: Any = None if problem is None else replace(problem)  # a copy without cached properties
         self.solution_, self.function_ = solution, solution.function
-        if solution.status not in (CONVERGED, ABSOLUTE):
+        if solution.status not in (CONVERGED, ABSOLUTE, LOCAL):
             late = solution.status == TIME_LIMIT
             remedy = "more time, or an approximation" if late else "a larger tol, or another solver"
             message = f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it {remedy}."

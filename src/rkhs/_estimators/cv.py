@@ -14,8 +14,8 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Matrix, Vector, double, like, namespace, take_rows, to_numpy
-from rkhs._estimators import formulation, many_labels, selection
+from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, take_rows, to_numpy
+from rkhs._estimators import formulation, many_labels, maps, selection
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
@@ -33,7 +33,7 @@ from rkhs._learning.leave_one_out import left_out_amplitude
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
-from rkhs._spaces import FourierFeatures, FourierGrid, Landmarks
+from rkhs._spaces import FourierFeatures, Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
@@ -186,9 +186,13 @@ class CrossValidated(BaseKernelEstimator):
                 f"{type(self).__name__} with gradients chooses its settings by evidence, which needs "
                 f'invariance="auto", got {self.invariance!r}: use rkhs.InvariantRegressor for both.'
             )
+        self._spread: maps.MapSpread | None = None
+        self._calibrated_by: Any = None
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
             config = None
-            if sample.slopes is not None or (automatic and self._is_map(sample)):
+            if automatic and self._is_map(sample):
+                config = self._choose_map(sample)
+            elif sample.slopes is not None:
                 config = self._choose_by_evidence(sample)
             by_errors = automatic and config is None
             if config is None:
@@ -215,6 +219,9 @@ class CrossValidated(BaseKernelEstimator):
                 self.metric_ = formulated.metric
             if by_errors:
                 self._report_graphs(sample)
+            calibrated = self.__dict__.pop("_calibrated_by")
+            if calibrated is not None:
+                self._spread = maps.MapSpread.of(problem, *calibrated)
 
     def _unfinished(self, problem: Problem) -> Problem | None:
         """Return an approximation that takes little time if a time limit has left f far from the minimum, else None."""
@@ -345,41 +352,47 @@ class CrossValidated(BaseKernelEstimator):
             "shape": None,
         }
         defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
-        if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= selection.DIMENSIONS):
+        if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= maps.DIMENSIONS):
             return False
         if not all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y)):
             return False  # a constant has no length scale
         if sample.size > selection.MOST_EXACT_LABELS:
-            return self.loss == "squared" and selection.can_map(int(sample.X.shape[1]))
+            return bool(self.loss == "squared")
         return sample.size >= FEWEST_OF_MAP
 
-    def _choose_by_evidence(self, sample: Sample) -> ModelConfig | None:
-        """Return the settings of largest penalized evidence, of a map or of a model with measured slopes.
-
-        None is returned if a Fourier grid cannot represent the map.
-        """
-        grid = sample.slopes is None and sample.size > selection.MOST_EXACT_LABELS
-        approximation, start = FourierGrid() if grid else self.approximation, perf_counter()
-        config = self._config(C=1.0, nu=0.0, invariance=None, approximation=approximation)
-        if sample.slopes is None:
-            found, best, status = selection.by_evidence_of_map(config, sample)
-        else:
-            is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
-            scales = [Tunable(each=True)] if is_open else formulation.as_list(self.scales)
-            automatic = isinstance(self.kernel, str) and self.kernel == "auto"
-            names = KERNELS_OF_SLOPES if automatic else (config.kernel,)
-            kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
-            found, best, status = selection.by_evidence_of_slopes(config, sample, kernels)
-        if not found:
-            return None
-        params, loss = dict(best.params), config.label_loss
-        if sample.slopes is None and not isinstance(loss, Squared):
+    def _choose_map(self, sample: Sample) -> ModelConfig:
+        """Return the settings of a map, by evidence and by errors at left-out rows."""
+        start = perf_counter()
+        config = self._config(C=1.0, nu=0.0, invariance=None)
+        choice = maps.chosen_map(config, sample, selection.MOST_EXACT_LABELS)
+        found, best, params = choice.found, choice.best, dict(choice.best.params)
+        if not isinstance(config.label_loss, Squared):
             targets, mean = self._scored_by(sample)
             K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])
-            params["C"] = selection.C_for_loss(loss, mean * params["C"], K, targets) / mean
-        self._keep_choice(found, found[0], params, status, start, selection.evidence_report(found, best, sample))
+            params["C"] = selection.C_for_loss(config.label_loss, mean * params["C"], K, targets) / mean
+        if choice.errors is None:
+            report = selection.evidence_report(found, best, sample)
+            self._keep_choice(found, found[0], params, choice.status, start, report)
+        else:
+            self._keep_choice(found, best, params, choice.status, start, choice.report())
+            if params["approximation"] is not None:
+                self._calibrated_by = choice.errors, params, best.values
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **params)
+
+    def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
+        """Return the settings of largest penalized evidence of a model with measured slopes."""
+        start, config = perf_counter(), self._config(C=1.0, nu=0.0, invariance=None)
+        is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
+        scales = [Tunable(each=True)] if is_open else formulation.as_list(self.scales)
+        automatic = isinstance(self.kernel, str) and self.kernel == "auto"
+        names = KERNELS_OF_SLOPES if automatic else (config.kernel,)
+        kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
+        found, best, status = selection.by_evidence_of_slopes(config, sample, kernels)
+        report = selection.evidence_report(found, best, sample)
+        self._keep_choice(found, found[0], dict(best.params), status, start, report)
+        self._settings = 1 + int(sample.X.shape[1])
+        return replace(config, **best.params)
 
     def _choose_by_folds(self, sample: Sample) -> ModelConfig:
         """Return the settings with the best held-out score."""
@@ -601,8 +614,10 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
 
     With 30 or more targets of at most three features, all of them given, as those of a curve or a map, kernels of
     different smoothness, and a sum of two with different length scales, are compared by the logarithm of the evidence
-    minus the number of learned settings.  Above 10,000 targets the evidence is that of a sample, and f is learned on a
-    `FourierGrid`, if `rkhs[maps]` is installed.
+    minus the number of learned settings.  From 1,000 targets on, the best one is compared with powers of the distance,
+    such as the thin plate, and with levels of noise, by errors at rows that are left out at three distances: single
+    points, stretches and blocks.  f is then learned by neighborhoods (`Neighbors`), or, if errors are smaller, from all
+    rows together: up to 10,000 exactly, above on a `FourierGrid` if `rkhs[maps]` is installed.
 
     With measured slopes (`gradients`) the length scales, C and the weight of slopes are those of maximum evidence, and
     so is the choice between the Gaussian kernel and the Matern kernel.
@@ -641,7 +656,9 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     left-out targets have the predicted spread, since the settings were chosen by leaving them out, times l / (l - q) in
     squares for q settings that were chosen by l targets; intervals are wider by the same factor.  With an
     approximation, and above 4,000 functionals, it is the amplitude of maximum likelihood, which
-    `solution_.posterior` has in all cases.
+    `solution_.posterior` has in all cases.  For maps by neighborhoods or on a grid, standard deviations are those of
+    neighborhoods, with a factor that depends on the deviation, so that 95 % of the left-out targets are within 1.96 of
+    them near other points and in gaps.
 
     Examples
     --------
@@ -688,6 +705,11 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         if all(isinstance(loss, Squared | SquaredEpsilonInsensitive) for loss in losses):
             return Squared()
         return Absolute()  # unlike the loss it has no width that the grid may change
+
+    def _deviations(self, points: Functional, noise: bool) -> Array:
+        if self._spread is not None:
+            return self._spread.std(points, self._weight, noise)
+        return super()._deviations(points, noise)
 
     def _posterior(self) -> Posterior:
         """Return the posterior with the amplitude that fits left-out targets, since these chose the settings."""

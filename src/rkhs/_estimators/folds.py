@@ -52,7 +52,7 @@ from rkhs._estimators.data import ClassPrior, Sample, class_weights, fill_missin
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Stopped
-from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Solution
+from rkhs._finite.solution import CONVERGED, LOCAL, TIME_LIMIT, Solution
 from rkhs._finite.term import Term
 from rkhs._learning.leave_one_out import left_out_in_subspace, left_out_of
 from rkhs._problem import Problem
@@ -157,8 +157,9 @@ def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) ->
     factors = list((1 - left_out / count[:, None]).T)
     with interrupts_raised():
         solutions = problem.in_double().grid({}, held_out={0: factors}, tol=FOLD_TOL)
-    solved = [k for k, s in enumerate(solutions) if s.status == CONVERGED]
-    reasons = ", ".join(sorted({s.status for s in solutions if s.status != CONVERGED}))
+    done = (CONVERGED, LOCAL)
+    solved = [k for k, s in enumerate(solutions) if s.status in done]
+    reasons = ", ".join(sorted({s.status for s in solutions if s.status not in done}))
     in_time = all(s.status != TIME_LIMIT for s in solutions)
     if not in_time and seconds_left() < inf:  # results are kept for later calls, which may have more time
         raise Stopped(TIME_LIMIT)

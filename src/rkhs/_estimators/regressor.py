@@ -70,14 +70,14 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         self._weight = float(C) / variance  # the weight of a target, which later changes of C must not affect
 
     @limited
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool | str = False, return_cov: bool = False) -> Any:
         """Predict f at the rows of X, and the standard deviations or covariances of new targets.
 
         The latter need squared losses.  They are those of a Gaussian process with covariance tau^2 times the kernel, an
         improper constant if there is an intercept, and noise of variance tau^2 / (2 w) on observations of weight w; a
         target has the weight C if the kernel has variance one.  tau maximizes the likelihood of the targets, so it has
-        their units.  `solution_.posterior` has the process without the noise of a new target, and functionals other
-        than values.
+        their units.  With return_std="function" the deviations are those of f itself, without the noise of a target.
+        `solution_.posterior` has the process, and functionals other than values.
 
         With an approximation the process has two parts: the span of p functions, which learns from all rows, and its
         complement, which `Landmarks` leave at the prior and `FourierFeatures` leave out.  The result is exact if the
@@ -88,8 +88,8 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         ----------
         X : array-like of shape (t, n)
             The points.
-        return_std : bool, default=False
-            Whether to return standard deviations as well.
+        return_std : bool or "function", default=False
+            Whether to return standard deviations as well: of new targets, or of f without the noise of a target.
         return_cov : bool, default=False
             Whether to return all covariances as well.
 
@@ -99,6 +99,8 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
             The predictions; with `return_std` or `return_cov` a pair of these and of the deviations (t,) or covariances
             (t, t).
         """
+        if not isinstance(return_std, bool) and return_std != "function":
+            raise ValueError(f'return_std must be True, False or "function", got {return_std!r}.')
         if return_std and return_cov:
             raise ValueError(
                 "return_std and return_cov are mutually exclusive: the diagonal of the covariances has the variances."
@@ -115,9 +117,16 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         values, validated = self._values(X, "predict")
         if not (return_std or return_cov):
             return as_input_type(values, validated)
-        posterior, points = self._posterior(), Evaluation(self._as_points(validated))
-        spread = (posterior.std if return_std else posterior.cov)(points, weight=self._weight)
+        points = Evaluation(self._as_points(validated))
+        if return_std:
+            spread = self._deviations(points, noise=return_std != "function")
+        else:
+            spread = self._posterior().cov(points, weight=self._weight)
         return as_input_type(values, validated), as_input_type(spread, validated)
+
+    def _deviations(self, points: Functional, noise: bool) -> Array:
+        """Return the standard deviations of new targets, or of f without their `noise`."""
+        return self._posterior().std(points, weight=self._weight if noise else None)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R2 on the rows that have a target.

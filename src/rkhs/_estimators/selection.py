@@ -7,10 +7,8 @@ whose label is left out stays in as an unlabeled point.  The candidate with the 
 has fewer than `FEWEST` labels, leaving one out says little, and with unlabeled points a fixed sum of kernels is chosen
 instead (`assumed_kernel`).
 
-*Evidence.*  Maps, which are regressions with many points in at most three dimensions, and models with measured slopes
-compare kernels of different smoothness by the evidence of their targets.  Leave-one-out errors of a sample of the rows
-of a map favor kernels that are too smooth for all of them, because points of the sample are far apart.  The evidence is
-that of a spatial sample, part of which lies in a few neighborhoods.
+*Evidence.*  Models with measured slopes compare kernels of different smoothness by the evidence of their targets.
+Maps, which are regressions with many points in at most three dimensions, have a search of their own (`maps`).
 
 *Landmarks.*  For more labels than an exact fit can afford, the squared errors of held-out rows are compared for 1,000
 and 2,000 landmarks, learned from a part of the rows.  If the errors fall, f has more detail than these can show, and as
@@ -34,7 +32,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
-from importlib.util import find_spec
 from itertools import product
 from math import inf
 from time import perf_counter
@@ -59,7 +56,8 @@ from rkhs._estimators.length_scales import (
     deviations,
     feature_maps,
 )
-from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses, search
+from rkhs._estimators.maps import DIMENSIONS, can_map
+from rkhs._estimators.search import Candidate, paired_test, row_losses, search
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped, slowness
 from rkhs._finite.problem import FiniteProblem
@@ -75,14 +73,10 @@ from rkhs._spaces import Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import (
-    Gaussian,
     GraphKernel,
     Kernel,
     Linear,
-    Matern,
-    Multiple,
     Standardized,
-    Sum,
     Tunable,
     median_scale,
 )
@@ -530,10 +524,6 @@ MAPS = 2  # feature maps with which graphs are tried, those with the smallest er
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
 SHARES = (0.1, 1.0, 10.0)  # factors on the best other kernel in a sum with the best graph kernel
 
-# Maps.
-DIMENSIONS = 3
-COMPARED, TUNED = 600, 1500  # functionals of an evaluation of the evidence, to compare kernels and for the chosen one
-
 # Landmarks.
 MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
 MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
@@ -801,53 +791,6 @@ class Choice:
             "chosen": {"prior": self.best.kind, **self.best.params},
             "score": float(self.best.scores[0]),
         }
-
-
-def can_map(dimension: int) -> bool:
-    """Return whether points of a dimension can be mapped with the installed packages."""
-    return dimension <= DIMENSIONS and any(find_spec(name) is not None for name in ("ducc0", "finufft"))
-
-
-def is_representable(problem: Any) -> bool:
-    """Return whether the kernel fits on the Fourier grid of a problem, if it has one.
-
-    The grid of a sum of kernels has the spacing of the longest length scale and the limits of the shortest one.
-    """
-    if problem.approximation is not None and problem.approximation.local:
-        try:
-            problem.approximation.choose(problem.kernel, [term.functional for term in problem.terms], None)
-        except MemoryError:
-            return False
-    return True
-
-
-def by_evidence_of_map(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], Candidate, str]:
-    """Compare kernels by the evidence of the values, or of a sample on a Fourier grid.
-
-    Returns the candidates, the best one, and the status of the search.  The last kernel is a sum of two kernels of the
-    best order with different length scales, as in the nested variograms of geostatistics.  Kernels that need too many
-    frequencies for a grid are no candidates.  The best one is tuned again, with a larger sample.
-    """
-    scale = Tunable(each=True)
-    kernels: list[Kernel] = [*(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5)), Gaussian(scale=scale)]
-    limit = None if seconds_left() == inf else 0.5 * max(seconds_left(), 0.0) / (2 + len(kernels))
-    options: dict[str, Any] = {"starts": 1, "time_limit": limit, "verbose": config.verbose}
-    scorer = EvidenceScorer(config, sample, {**options, "functionals": COMPARED})
-
-    def candidates(found: list[Candidate]) -> Iterator[list[Kernel]]:
-        yield kernels
-        single = kernels[found.index(best_of(found))]
-        kernels.append(Sum((Multiple(Tunable(), single), single)))
-        yield kernels[-1:]
-
-    found, status = search(candidates, scorer)
-    pairs = [pair for pair in zip(found, kernels, strict=True) if is_representable(pair[0].problem)]
-    if not pairs:
-        return [], found[0], status
-    pairs.sort(key=lambda pair: pair[0].loss)
-    [best] = EvidenceScorer(config, sample, {**options, "functionals": TUNED})(pairs[0][1])
-    best = best if is_representable(best.problem) else pairs[0][0]
-    return [candidate for candidate, _ in pairs], best, status
 
 
 def by_evidence_of_slopes(

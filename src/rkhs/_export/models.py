@@ -148,6 +148,8 @@ def _scaled(step: Any, x: Symbol) -> Array:
 
 def _function(f: Function | FeatureFunction, x: Symbol) -> Array:
     """Record f(x), of shape () or (outputs,)."""
+    if not isinstance(f, (Function, FeatureFunction)):
+        refuse("f", "it is learned anew at each point, from neighbors that a file cannot search")
     f = f.compress() if isinstance(f, Function) else f
     graph, tau = x.graph, double(f.coefficients).reshape(-1, f.outputs or 1)
     total: Array = np.zeros(tau.shape[1])

@@ -15,7 +15,6 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace
 from rkhs._backend.memory import check_tables
 from rkhs._finite.certificate import CONVERGED, Certificate
-from rkhs._finite.function import FeatureFunction, Function
 from rkhs.functionals._base import Functional, stack
 
 # Peak memory of `cov` and `sample` in matrices of the size of the covariance, measured.
@@ -65,7 +64,7 @@ class Posterior:
     (100, 1, 1)
     """
 
-    function: Function | FeatureFunction
+    function: Any  # a Function, FeatureFunction or LocalFunction
     spread: Covariance
     amplitude: float | Matrix
 
@@ -194,9 +193,10 @@ def _noise(weight: float | None) -> float:
     return 1 / (2 * float(weight))
 
 
-__all__ = ["ABSOLUTE", "CONVERGED", "INTERRUPTED", "TIME_LIMIT", "Record", "Solution", "with_hidden_functions"]
+__all__ = ["ABSOLUTE", "CONVERGED", "INTERRUPTED", "LOCAL", "TIME_LIMIT", "Record", "Solution", "with_hidden_functions"]
 ABSOLUTE = "absolute tolerance"
 INTERRUPTED = "interrupted"
+LOCAL = "exact in each neighborhood"
 TIME_LIMIT = "time limit"
 
 
@@ -241,6 +241,8 @@ class Solution:
         "rounding leaves 3e-06" means that rounding errors may hide a gap of this size, relative to J.  "rounding hides
         3 of 15 basis functions" (or functions of a span) means that f does not use functions which are linearly
         dependent on the others up to rounding.  J might be smaller with them, so that the lower bound is 0.
+        "exact in each neighborhood" is that of `rkhs.Neighbors`: every value is computed exactly from the functionals
+        near it.  The values belong to different functions, so that J is NaN and the gap infinite.
     solver : str
         The name of the solver.
     iterations, products : int
@@ -324,6 +326,8 @@ class Solution:
         return self.certificate.relative
 
     def __repr__(self) -> str:
+        if self.status == LOCAL:
+            return f"Solution({self.status}, {self.span}; the gap of the whole is not bounded)"
         rank, size = self.basis_rank or (0, 0)
         return (
             f"Solution({self.status}: J = {self.primal:.6g}, relative gap {self.relative_gap:.1e}"

@@ -27,6 +27,7 @@ from rkhs._learning.leave_one_out import LeaveOneOut, left_out_of
 from rkhs._learning.tuning import Tuning, tuned
 from rkhs._problem import spaces
 from rkhs._problem.grid import GridSolver, WeightGrid
+from rkhs._problem.neighborhoods import local_solution
 from rkhs._progress import interrupted
 from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal, check_approximation, check_sums
 from rkhs._warnings import warn
@@ -124,9 +125,10 @@ class Problem:
     precision : {"float64", "float32", "tf32x3", "tf32"}, optional
         The arithmetic of Gram products, by default that of the data; "tf32x3" is float32 on tensor cores.  Iterates,
         residuals and the certificate are always in float64, and a solution whose true gap is too large is refined.
-    approximation : Landmarks, FourierFeatures or FourierGrid, optional
+    approximation : Landmarks, FourierFeatures, FourierGrid or Neighbors, optional
         Seek f in the span of finitely many functions.  Time is then linear in the number of points, and the certificate
         is that of the problem in the span.  On a device the rows are summed there in float64, a tile at a time.
+        `Neighbors` learns f at each point from the functionals near it, without a certificate of the whole.
     tuning : Tuning, optional
         The result of the search for hyperparameters, set by `tune`.
 
@@ -293,6 +295,8 @@ class Problem:
             self._check_no_iterations(None if solver == "auto" else solver, start, monitor.callback)
             if self._is_exact:
                 return self._unapproximated(replace(self, approximation=None)._solved(solver, monitor, start))
+            if not self.approximation.is_span:
+                return local_solution(self, [1.0] * len(self.terms), monitor.seconds)
             return cast(Solution, self._grid_in_space(WeightGrid(len(self.terms), {}, {}), monitor).item())
         system, tol = self.system, monitor.tol
         chosen = auto(system, tol, monitor.time_limit) if solver == "auto" else solver
@@ -396,6 +400,9 @@ class Problem:
                 exact = replace(self, approximation=None)
                 exact_solutions = exact.grid(weights, held_out, tol=tol, time_limit=time_limit, verbose=verbose)
                 return np.vectorize(self._unapproximated, otypes=[object])(exact_solutions)
+            if not self.approximation.is_span:
+                local = [local_solution(self, factors, monitor.seconds) for factors in cells.weightings()]
+                return np.array([*local, None], dtype=object)[:-1].reshape(cells.shape)
             return self._grid_in_space(cells, monitor)
         system = self.system
         weightings = cells.system_weightings(self.terms, system)

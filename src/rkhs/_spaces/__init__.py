@@ -1,9 +1,10 @@
-"""Finite-dimensional approximations of an RKHS: landmarks (Nystroem), random Fourier features, Fourier grids."""
+"""Approximations: landmarks (Nystroem), random Fourier features, Fourier grids, and neighborhoods."""
 
 from rkhs._spaces.base import Approximation, FiniteSpace
 from rkhs._spaces.fourier_features import FourierFeatures, FourierSpace
 from rkhs._spaces.fourier_grid import FourierGrid, FourierGridSpace
 from rkhs._spaces.landmarks import Landmarks, LandmarkSpace
+from rkhs._spaces.neighbors import Neighbors
 
 __all__ = [
     "Approximation",
@@ -14,4 +15,5 @@ __all__ = [
     "FourierSpace",
     "LandmarkSpace",
     "Landmarks",
+    "Neighbors",
 ]

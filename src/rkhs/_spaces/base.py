@@ -451,6 +451,7 @@ class Approximation(ABC):
     """
 
     stored: ClassVar[bool] = True  # whether the matrices of its spaces are stored (`FiniteSpace.stored`)
+    is_span: ClassVar[bool] = True  # whether f is sought in a space; otherwise it is learned anew at each point
     local: ClassVar[bool] = False  # whether short distances matter: a sample of rows keeps neighborhoods
     has_gradients: ClassVar[bool] = False  # whether the evidence in the space has derivatives in hyperparameters
 
@@ -507,8 +508,8 @@ class Approximation(ABC):
 def check_approximation(approximation: Any) -> None:
     if not isinstance(approximation, Approximation):
         raise TypeError(
-            "approximation must be None, rkhs.Landmarks(p), rkhs.FourierFeatures(p) or rkhs.FourierGrid(), got "
-            f"{approximation!r}."
+            "approximation must be None, rkhs.Landmarks(p), rkhs.FourierFeatures(p), rkhs.FourierGrid() or "
+            f"rkhs.Neighbors(m), got {approximation!r}."
         )
 
 
