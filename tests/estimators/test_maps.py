@@ -113,6 +113,31 @@ def test_rows_are_left_out_at_three_distances():
     assert distance["points"] < distance["blocks"]
 
 
+def test_rows_stand_for_the_regions_that_are_left_out():
+    held_out = maps.HeldOutRows.of(X)
+    _, way = held_out.drawn(60)
+    regions = np.bincount(way, held_out.regions(way))
+    np.testing.assert_allclose(regions, [8, 50, 60])  # of blocks, stretches and points
+    assert not np.array_equal(maps.HeldOutRows.of(X, 1).ways["points"], held_out.ways["points"])
+
+
+def test_deviations_are_calibrated_by_the_errors_of_the_chosen_function(monkeypatch):
+    """Neighborhoods with residuals of their own cover; those of f that are twice as large double the deviations."""
+    monkeypatch.setattr(maps, "REPEATS", 3)
+    noise = np.random.default_rng(1).standard_normal((2, len(X)))
+    sample = Sample.of(X, None, np.sin(9 * X[:, 0]) + 0.1 * noise[0], np.ones(len(X), dtype=bool))
+    params = {"kernel": rkhs.kernels.Polyharmonic(1.0), "C": 10.0, "nu": 0.0, "invariance": None, "scale": 1.0}
+    params["approximation"] = maps.NEAREST
+    errors = maps.MapErrors(ModelConfig(C=1.0, loss="squared"), sample, maps.HeldOutRows.of(X), 150)
+    [candidate] = errors(params)
+    problem = formulate(replace(errors.config, **params), sample).problem(sample)[0]
+    once, twice = (maps.MapSpread.of(problem, errors, params, k * candidate.values) for k in (1, 2))
+    points, weight = rkhs.Evaluation(Z), problem.terms[0].weights()[0]
+    np.testing.assert_allclose(twice.std(points, weight, True), 2 * once.std(points, weight, True))
+    error = once.function(Z) - np.sin(9 * Z[:, 0]) - 0.1 * noise[1, : len(Z)]
+    assert 0.92 < np.mean(np.abs(error) <= 1.96 * once.std(points, weight, True)) < 0.99
+
+
 def test_a_regressor_takes_neighborhoods():
     model = rkhs.InvariantRegressor(kernel=rkhs.ThinPlate(), C=1e4, approximation=rkhs.Neighbors(30)).fit(X, truth(X))
     assert np.abs(model.predict(Z) - truth(Z)).max() < 0.5

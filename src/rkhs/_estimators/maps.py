@@ -20,7 +20,8 @@ are significantly smaller, and not clearly larger at any of the distances.  Few 
 
 *Error bars.*  Standard deviations are those of neighborhoods, whatever f is learned by, which is upper bounds for more
 functionals.  The ratio of errors at left-out rows to them, as a function of the deviation, which increases with the
-distance from the data, corrects both the amplitude and what a stationary model misses (`MapSpread`).
+distance from the data, corrects both the amplitude and what a stationary model misses (`MapSpread`).  Errors within one
+region resemble each other, and few regions are left out at a time, so that this is repeated with other regions.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ SHARES = {"points": (0.08, 0.0), "stretches": (0.05, 0.001), "blocks": (0.08, 0.
 LEAST_AGAINST = 0.1  # by which squared errors of a power must fall below those of the proposed kernel to rule it out
 LEAST_GAIN = 0.02  # by which squared errors must fall for a model of all rows, in addition to significance
 BINS, PER_BIN, COVERED = 6, 250, 0.95  # of the correction of standard deviations; the coverage that it restores
+REPEATS, PER_REPEAT = 8, 600  # of leaving rows out for that correction, and rows of each distance
 NORMAL = 1.959964  # deviations that a normal variable exceeds with probability 1 - COVERED
 
 
@@ -118,9 +120,9 @@ class HeldOutRows:
     ways: dict[str, Vector]
 
     @classmethod
-    def of(cls, X: Matrix) -> HeldOutRows:
+    def of(cls, X: Matrix, seed: int = 0) -> HeldOutRows:
         """Draw rows of the points X (t, n): random ones, and the nearest ones of random centers."""
-        random, size, tree = np.random.default_rng(0), len(X), KDTree(X)
+        random, size, tree = np.random.default_rng(seed), len(X), KDTree(X)
         ways, used = {}, np.zeros(size, dtype=bool)
         for name in ("blocks", "stretches", "points"):
             share, each = SHARES[name]
@@ -137,6 +139,11 @@ class HeldOutRows:
         """Return at most `most` rows of each way, and the number of the way of each row."""
         parts = [rows[:most] for rows in self.ways.values()]
         return np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+
+    def regions(self, way: Vector) -> Vector:
+        """Return the number of left-out regions for each row that is drawn, given the numbers of their ways."""
+        regions = [share / each if each else np.inf for share, each in (SHARES[name] for name in self.ways)]
+        return np.minimum(1.0, np.array(regions) / np.maximum(np.bincount(way, minlength=len(regions)), 1))[way]
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,19 +307,39 @@ class MapSpread:
 
     @classmethod
     def of(cls, problem: Problem, errors: MapErrors, params: dict[str, Any], residuals: Matrix) -> MapSpread:
-        """Return the deviations for the problem of all rows, calibrated by the residuals of the chosen candidate."""
-        local = errors.problem({**params, "approximation": NEAREST}).solve().function
-        rows, _ = errors.rows
-        variance = local.variance(Evaluation(double(errors.sample.X)[rows]))
-        s = np.sqrt(variance + np.median(local.noise))
+        """Return the deviations for the problem of all rows, for f with the given residuals at left-out rows.
+
+        Neighborhoods are calibrated by their residuals, and multiplied by the mean ratio of those of f to them.  For a
+        new region, quantiles of residuals from K others are those of the level (1 + 1/K) COVERED, as in hierarchical
+        conformal prediction (Dunn, Wasserman and Ramdas 2023).
+        """
+        X, y, nearest = double(errors.sample.X), errors.sample.y, {**params, "approximation": NEAREST}
+
+        def left_out(errors: MapErrors) -> tuple[Matrix, Vector, Vector]:
+            (rows, way), function = errors.rows, errors.problem(nearest).solve().function
+            values, variance = function.with_variance(Evaluation(X[rows]))
+            found, s = (values - y[rows]).reshape(len(rows), -1), np.sqrt(variance + np.median(function.noise))
+            return found, s, errors.held_out.regions(way)
+
+        def size(found: Matrix) -> Vector:  # the mean of logarithms over the ways, for each output
+            squares = [np.mean(found[errors.rows[1] == k] ** 2, axis=0) for k in np.unique(errors.rows[1])]
+            return np.mean(np.log(np.maximum(squares, 1e-300)), axis=0) / 2
+
+        change = size(residuals.reshape(len(residuals), -1)) - size(left_out(errors)[0])
+        parts: list[tuple[Matrix, Vector, Vector]] = []
+        for seed in range(1, 1 + REPEATS):
+            if not parts or seconds_left() > 0:
+                parts.append(left_out(replace(errors, held_out=HeldOutRows.of(X, seed), most=PER_REPEAT)))
+        found, s, regions = (np.concatenate(part) for part in zip(*parts, strict=True))
         order = np.argsort(s[np.isfinite(s)], kind="stable")
         known = np.flatnonzero(np.isfinite(s))[order]
         bins = np.array_split(known, max(1, min(BINS, len(known) // PER_BIN)))
-        ratios = np.abs(residuals.reshape(len(rows), -1)) / s[:, None]
+        ratios = np.abs(found) / s[:, None]
         knots = [float(np.mean(np.log(s[part]))) for part in bins]
-        factors = [np.quantile(ratios[part], COVERED, axis=0) / NORMAL for part in bins]
+        levels = [min(1.0, COVERED * (1 + 1 / np.sum(regions[part]))) for part in bins]
+        factors = [np.quantile(ratios[part], level, axis=0) / NORMAL for part, level in zip(bins, levels, strict=True)]
         whole = replace(problem, approximation=NEAREST).solve().function
-        return cls(whole, np.array(knots), np.log(np.maximum(factors, 1e-300)))
+        return cls(whole, np.array(knots), np.log(np.maximum(factors, 1e-300)) + change)
 
     def std(self, points: Functional, weight: float, noise: bool) -> Matrix:
         """Return the deviations (t,) or (t, outputs) of new values of a weight, or without their noise."""
