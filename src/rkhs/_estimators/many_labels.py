@@ -50,7 +50,7 @@ ENTRIES = 4e9  # differences of features between learned and held-out rows: seco
 FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
 FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
-SIMPLER = 1.005  # multiple of the least squared error up to which a single kernel is preferred, at half the cost
+SIMPLER = 1.02  # multiple of the least squared error up to which a single kernel is preferred, whose matrix costs less
 
 
 Proposal = tuple[Trial, float]  # a kernel, and the C for which it was proposed
