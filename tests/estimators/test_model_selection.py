@@ -250,6 +250,21 @@ def test_what_is_assumed_is_chosen():
     assert choice_of(plain, assumed).best is plain
 
 
+def test_clear_errors_at_other_classes_overrule_what_is_assumed():
+    """Two labels of 40 are of the only class with few labels; errors there do not count, and too few do not either."""
+    noise = np.random.default_rng(0).uniform(0.9, 1.1, 40)
+    plain, assumed = scored(0.3 * noise), scored(0.5 * noise[::-1], "sum")
+    choice = choice_of(plain, assumed, assumed=assumed)
+    codes = np.r_[np.zeros(38, int), 1, 1]
+    targets = replace(choice.targets, target=np.zeros((40, 1)))
+    clear = replace(choice, targets=replace(targets, classes=codes))
+    assert clear.best is plain
+    assert "it is assumed" not in clear.sentence
+    assert replace(clear, found=(scored(0.5 * noise), assumed)).best is assumed
+    rare = replace(targets, classes=np.arange(40) // 2)
+    assert replace(choice, targets=rare).best is assumed
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_one_label_of_each_class(seed):
     X, y = make_moons(500, noise=0.05, random_state=seed)

@@ -486,9 +486,9 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     of graphs that join every point, labeled or not, with its nearest neighbors (`rkhs.kernels.GraphKernel`); and sums
     of these with the best other kernel.  The smallest error wins, and `selection_report_` has the best of each kind.
     If a class has fewer than three labels, leaving one out says little; then it is assumed that rows of one cluster
-    share a class, and a fixed sum of kernels of graphs and of Gaussian kernels is used.  With three classes or more, if
-    it has fewer errors, a linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise
-    None).
+    share a class, and a fixed sum of kernels of graphs and of Gaussian kernels is used, unless errors at 30 or more
+    labels of the other classes are significantly larger with it.  With three classes or more, if it has fewer errors, a
+    linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise None).
 
     With any other `invariance`, C and nu maximize the held-out accuracy: the labeled points are split into stratified
     folds, and the labels of one fold are left out at a time.  The grid shares its work over folds, C, nu and classes.

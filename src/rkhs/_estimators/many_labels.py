@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
+from math import inf
 
 import numpy as np
 
@@ -49,6 +50,7 @@ ENTRIES = 4e9  # differences of features between learned and held-out rows: seco
 FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
 FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
+SIMPLER = 1.02  # multiple of the least squared error up to which a single kernel is preferred, whose matrix costs less
 
 
 Proposal = tuple[Trial, float]  # a kernel, and the C for which it was proposed
@@ -207,4 +209,13 @@ def chosen(
     if len(near) == 1:
         return near, targets.take(scorer.rows(FIRST)[1]), status
     found, status = search(near, scorer.again, monitor)
+    least = min((one.loss for one in found if not is_sum(one)), default=inf)
+    if least <= SIMPLER * min((one.loss for one in found), default=inf):
+        found = [one for one in found if one.loss >= least]
     return found, targets.take(scorer.rows(SECOND)[1]), status
+
+
+def is_sum(candidate: Candidate) -> bool:
+    """Return whether entries of the matrix of a candidate take several kernels."""
+    kernel = candidate.params["kernel"]
+    return isinstance(kernel, Kernel) and len(kernel.summands()) > 1

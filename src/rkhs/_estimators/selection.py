@@ -5,7 +5,7 @@ errors for all C and all classes (`LeaveOneOutScorer`).  Unlabeled points enter 
 principal components and of decorrelated features, and the kernels of graphs of all points.  A point
 whose label is left out stays in as an unlabeled point.  The candidate with the smallest error is chosen.  If a class
 has fewer than `FEWEST` labels, leaving one out says little, and with unlabeled points a fixed sum of kernels is chosen
-instead (`assumed_kernel`).
+instead (`assumed_kernel`), unless errors at labels of the other classes clearly speak against it.
 
 *Evidence.*  Models with measured slopes compare kernels of different smoothness by the evidence of their targets.
 Maps, which are regressions with many points in at most three dimensions, have a search of their own (`maps`).
@@ -715,7 +715,7 @@ class Choice:
     found: Sequence[Candidate]
     targets: ScoringTargets
     unlabeled: bool  # whether there are points without labels
-    assumed: Candidate | None = None  # what is chosen in any case
+    assumed: Candidate | None = None  # what is chosen unless errors clearly speak against it
     errors: str = "Leave-one-out"  # of what the errors of candidates are
 
     def each(self, kinds: Sequence[str] = KINDS) -> list[Candidate]:
@@ -737,9 +737,22 @@ class Choice:
     @cached_property
     def best(self) -> Candidate:
         """The candidate with the smallest loss, or the one that is assumed; of equal kinds the first of `KINDS`."""
-        best = self.least(KINDS) if self.assumed is None else self.assumed
+        best = self.least(KINDS) if self.assumed is None or self.overruled else self.assumed
         assert best is not None  # those of the kind NONE are scored first
         return best
+
+    @cached_property
+    def overruled(self) -> bool:
+        """Whether another candidate has significantly smaller errors than the assumed one.
+
+        Errors at labels of classes with at least `FEWEST` labels are compared, if there are enough of them.
+        """
+        other, codes, targets = self.least(KINDS), self.targets.classes, self.targets
+        if self.assumed is None or codes is None or other is None or other is self.assumed:
+            return False
+        rows = np.flatnonzero(np.bincount(codes)[codes] >= FEWEST)
+        before, after = (targets.squares(one.values)[rows] for one in (self.assumed, other))
+        return len(rows) >= FEWEST_LABELS and paired_test(before, after, targets.weight[rows], sure=2.0)
 
     @cached_property
     def discriminant(self) -> tuple[Discriminant | None, float]:
@@ -763,7 +776,7 @@ class Choice:
         def shown(candidate: Candidate) -> str:
             return f"{candidate.error:.4g}" if regression else f"{100 * candidate.error:.1f} %"
 
-        if self.assumed is not None:
+        if self.assumed is not None and not self.overruled:
             return (
                 f"Some class has fewer than {FEWEST} labels, too few to compare errors: it is assumed that rows of one "
                 "cluster share a class."
@@ -872,7 +885,7 @@ def landmark_count(problem: Problem, verbose: bool = False) -> int:
     term = problem.terms[0]
     most = int((WORK / term.size) ** 0.5)
     if not term.loss.quadratic:
-        most = min(most, KEPT_BYTES // (8 * term.size))
+        most = min(most, KEPT_BYTES // (8 * term.size) - int(problem.system.Q.shape[1]))  # rows contain the basis
     most = min(max(most, 50), MOST_COUNT)
     if seconds_left() < inf:
         return min(most, max(50, int((_speed() * max(seconds_left(), 0.0) / (2 * term.size)) ** 0.5)))
