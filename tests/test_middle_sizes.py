@@ -168,7 +168,8 @@ def test_a_start_for_each_feature():
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    for name, value in {"FEWEST": 300, "SAMPLE": (80, 120), "FIRST": 150, "SECOND": 250, "HELD_OUT": 150}.items():
+    sizes = {"FEWEST": 300, "SAMPLE": (80, 120), "QUICK": 50, "FIRST": 150, "SECOND": 250, "HELD_OUT": 150}
+    for name, value in {**sizes, "PLAIN": (10, 5), "SUMS": (0, 8)}.items():
         monkeypatch.setattr(many_labels, name, value)
 
 
@@ -207,6 +208,7 @@ def test_large_models_have_error_bars(few_are_many, monkeypatch):
     """Standard deviations and intervals beyond what is factorized cover as they should."""
     monkeypatch.setattr(_conditioned, "fits", lambda rows: rows <= 200)
     monkeypatch.setattr(_conditioned, "SAMPLE", 200)
+    monkeypatch.setattr(_conditioned, "NEAREST", 60)
     monkeypatch.setattr("rkhs._estimators.folds.DENSE", 100)
     monkeypatch.setattr("rkhs._estimators.cv.MOST_INVERTED", 100)
     points, new = RNG.standard_normal((500, 4)), RNG.standard_normal((400, 4))
