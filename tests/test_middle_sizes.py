@@ -291,3 +291,15 @@ def test_a_sum_has_to_be_clearly_better_than_one_kernel(few_are_many, monkeypatc
     monkeypatch.setattr(many_labels, "FIRST", 50)
     compared, _, _ = many_labels.chosen(X, targets, None, found, None, SelectionMonitor(0.0))
     assert min(compared, key=lambda one: one.loss).params["kernel"] == kernels[kept]
+
+
+def test_a_search_without_time_for_its_finals_keeps_the_first_errors(few_are_many, monkeypatch):
+    one, other = (Candidate({"kernel": "gaussian", "scale": s, "C": 1.0}, 1.0, np.array([-1.0])) for s in (1.0, 2.0))
+    answers = iter([([one, other], CONVERGED), ([], "time limit")])
+    monkeypatch.setattr(many_labels, "search", lambda *args: next(answers))
+    monkeypatch.setattr(many_labels, "FIRST", 50)
+    targets = ScoringTargets(np.arange(240), Y[:, None], np.ones(240), None)
+    compared, held_out, status = many_labels.chosen(X, targets, None, [one], None, SelectionMonitor(0.0))
+    assert compared == [one, other]
+    assert status == "time limit"
+    assert len(held_out.rows) >= 48

@@ -202,15 +202,18 @@ def chosen(
             yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
 
     first, status = search(batches, scorer, monitor)
+    of_first = targets.take(scorer.rows(FIRST)[1])
     if status != CONVERGED or len(scorer.rows(SECOND)[0]) <= FIRST:
-        return first, targets.take(scorer.rows(FIRST)[1]), status
+        return first, of_first, status
     best_of_all = nsmallest(FINALISTS, first, key=lambda c: c.loss)
     near = [candidate for candidate in best_of_all if candidate.loss <= NEAR * best_of_all[0].loss]
     if len(near) == 1:
-        return near, targets.take(scorer.rows(FIRST)[1]), status
+        return near, of_first, status
     found, status = search(near, scorer.again, monitor)
+    if not found:  # no time was left for any of them
+        return first, of_first, status
     least = min((one.loss for one in found if not is_sum(one)), default=inf)
-    if least <= SIMPLER * min((one.loss for one in found), default=inf):
+    if least <= SIMPLER * min(one.loss for one in found):
         found = [one for one in found if one.loss >= least]
     return found, targets.take(scorer.rows(SECOND)[1]), status
 

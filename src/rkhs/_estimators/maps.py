@@ -15,13 +15,13 @@ levels of noise, by errors at rows that are left out at three distances (`HeldOu
 One set of rows is left out for all of them.  A map is wanted near its data and in gaps, so that the loss is the
 geometric mean of the three root mean squared errors, which needs no units.  Candidates are learned by neighborhoods
 first (`rkhs.Neighbors`), at a few rows and then at more.  Unless a power of the distance is significantly better than
-the proposed kernel, the latter is also learned from all rows together, on a Fourier grid.  That is chosen if its errors
-are significantly smaller, and not clearly larger at any of the distances.  Few rows are learned from exactly then.
+the proposed kernel, the latter is also learned from all rows together: exactly if they are few, otherwise on a Fourier
+grid.  The grid is chosen if its errors are significantly smaller, and not clearly larger at any of the distances.
 
-*Error bars.*  Standard deviations are those of neighborhoods, whatever f is learned by, which is upper bounds for more
-functionals.  The ratio of errors at left-out rows to them, as a function of the deviation, which increases with the
-distance from the data, corrects both the amplitude and what a stationary model misses (`MapSpread`).  Errors within one
-region resemble each other, and few regions are left out at a time, so that this is repeated with other regions.
+*Error bars.*  Standard deviations are those given the neighborhoods, however f is learned: upper bounds, since further
+functionals can only lower them.  The ratio of left-out errors to deviations, as a function of the deviation, corrects
+the amplitude and what a stationary model misses (`MapSpread`).  Errors within one region resemble each other, and few
+regions are left out at a time, so this is repeated with other regions.
 """
 
 from __future__ import annotations

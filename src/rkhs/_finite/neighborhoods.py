@@ -185,7 +185,7 @@ class LocalFunction:
         each = table.atoms_per_functional
         step = max(1, int(ENTRIES / (size * each) ** 2))
         starts = range(0, L.size, step)
-        assert self._trend is not None  # computed before threads share it
+        _ = self._trend  # computed before threads share it
 
         def solve(start: int) -> tuple[Vector, Matrix, Matrix, Vector]:
             rows = np.arange(start, min(start + step, L.size))
