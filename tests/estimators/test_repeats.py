@@ -37,7 +37,7 @@ SET = {"scale": 1.5, "C": 2.0, "tol": 1e-8}
 PLAIN = {**SET, "invariance": None}
 FLAT = {**SET, "nu": 0.3}
 GRID = {"Cs": [0.1, 1.0, 10.0], "nus": [0, 1.0], "scales": 1.5, "cv": 4, "invariance": "gradient"}
-AUTO = {"Cs": [0.1, 1.0, 10.0], "scales": "median", "kernel": "gaussian"}
+AUTO = {"Cs": [0.1, 1.0, 10.0], "scales": [0.4, 1.5], "kernel": "gaussian"}
 CLASSIFIERS = {
     "hinge": rkhs.InvariantClassifier(**PLAIN),
     "squared": rkhs.InvariantClassifier(loss="squared", **PLAIN),
@@ -198,7 +198,7 @@ def test_a_table_of_categories(rows):
             return np.eye(10)[category], np.where(rng.random(count) < 0.85, category % 2, 1 - category % 2)
 
         (points, y), (new, truth) = drawn(rows), drawn(2000)
-        own = {"scales": "median", "kernel": "gaussian"}
+        own = {"scales": [0.4, 1.5], "kernel": "gaussian"}
         model = rkhs.InvariantClassifierCV(**own).fit(points, y)
         rival = min(np.mean(SVC(C=10).fit(points, y).predict(new) != truth), np.mean(new.argmax(axis=1) % 2 != truth))
         errors.append(np.mean(model.predict(new) != truth) - rival)

@@ -14,7 +14,7 @@ import rkhs
 from rkhs._gram.blocks import NodeProduct, node_magnitudes, node_matrix
 from rkhs._gram.matrix import GramMatrix
 from rkhs._gram.operator import magnitudes
-from rkhs._graphs import filters, neighbor_graph
+from rkhs._graphs import neighbor_graph
 from rkhs._graphs.filters import ChebyshevFilters, SpectralFilters
 from rkhs._progress import with_progress_callback
 from rkhs.kernels import Features, GraphKernel, NeighborGraph
@@ -101,7 +101,6 @@ def way(request, monkeypatch):
     """How filters are computed."""
     if request.param == "polynomials":
         monkeypatch.setattr(neighbor_graph, "SMALL", 0)
-        monkeypatch.setattr(filters, "COUNTED", 0)
     return request.param
 
 

@@ -9,7 +9,7 @@ import torch
 import rkhs
 from problems import LOSSES
 from rkhs._gram.operator import Gram
-from rkhs._graphs import filters, neighbor_graph
+from rkhs._graphs import neighbor_graph
 from rkhs.kernels import GraphKernel, NeighborGraph, _graph
 from rkhs.kernels._graph import graph_kernels, kernel_matrices
 from rkhs.testing import _kernels as laws
@@ -28,7 +28,6 @@ def way(request, monkeypatch):
     """How filters are computed."""
     if request.param == "polynomials":
         monkeypatch.setattr(neighbor_graph, "SMALL", 0)
-        monkeypatch.setattr(filters, "COUNTED", 0)
     return request.param
 
 

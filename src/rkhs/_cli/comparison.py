@@ -23,7 +23,6 @@ from rkhs._backend.arrays import Vector
 from rkhs._cli.learning import Examples, Fit
 from rkhs._cli.options import AUTO, NONE, Request
 from rkhs._estimators.regressor import likely_spread
-from rkhs._estimators.selection import OF_ALL_POINTS
 
 LABELED, OTHERS = 200, 600  # rows that are compared at most, drawn at random: seconds for each fold
 PLAIN_SCALES, PLAIN_CS = (0.25, 0.5, 1.0, 2.0, 4.0), np.logspace(-1, 3, 5)  # of the SVM; scales in median distances
@@ -183,7 +182,7 @@ def _ablations(fit: Fit, unlabeled: bool) -> dict[str, tuple[Request, str]]:
     found: dict[str, tuple[Request, str]] = {}
     request = fit.request
     if request.invariance == AUTO:
-        if unlabeled and fit.prior in OF_ALL_POINTS:  # the kernel is computed from the unlabeled rows
+        if unlabeled and fit.uses_unlabeled:
             found["one without the unlabeled rows"] = request, LABELED_ROWS
     elif fit.prior != NONE:
         found[f"one without the prior {fit.prior!r}"] = replace(request, invariance=NONE), ALL_ROWS

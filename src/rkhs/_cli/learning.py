@@ -26,7 +26,8 @@ PRIORS = {  # what the automatic choice tries, by the names of the library
     selection.TREND: "a linear trend",
     selection.SCALES: "a length scale for each column",
     selection.GRAPH: "neighboring rows have similar targets",
-    selection.SUM: "neighboring rows, and rows with similar columns, have similar targets",
+    selection.CLUSTERS: "rows of one cluster share a class",
+    selection.SUM: "a weighted sum of the kernels that errors cannot tell apart",
 }
 FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[+-]?[0-9]+)?")  # in the name of a kernel
 UNLABELED = ""  # the label of a row that has none
@@ -133,6 +134,12 @@ class Fit:
         if hasattr(self.search, "selection_report_"):
             return str(self.search.selection_report_["chosen"]["prior"])
         return self.request.invariance if self.params["nu"] > 0 else NONE
+
+    @property
+    def uses_unlabeled(self) -> bool:
+        """Whether the kernel is computed from the unlabeled rows too."""
+        parts = getattr(self.search, "selection_report_", {}).get("weights", ())
+        return any(part["prior"] in selection.OF_ALL_POINTS for part in parts)
 
     def refit(self, X: Vector, examples: Examples, **options: Any) -> Fit:
         """Return the same settings, with monotone features, fitted to other examples."""

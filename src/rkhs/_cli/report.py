@@ -32,6 +32,7 @@ from rkhs._cli.effects import Effect
 from rkhs._cli.learning import Examples, Fit, Search, Tried
 from rkhs._cli.options import write_figure
 from rkhs._cli.terminal import as_text, finite, show_section
+from rkhs._estimators.selection import SUM
 from rkhs._files import replacing
 from rkhs.plotting import BoundaryDisplay, GridDisplay
 
@@ -295,8 +296,8 @@ def candidates_table(search: Search, regression: bool) -> str:
         rows.append([name, measured, number(value, f"{value:.4g}"), row["C"], "chosen" if k == tried.chosen else ""])
     what, measure = ("kernel", "logarithm of the evidence") if evidence else ("prior", "leave-one-out error")
     note = f"{'Kernels' if evidence else 'The best settings of each kind'} are compared by the {tried.criterion}."
-    if not evidence and tried.values[tried.chosen] > min(tried.values):
-        note = report["sentence"]  # too few labels to compare errors
+    if not evidence and (report["chosen"]["prior"] == SUM or tried.values[tried.chosen] > min(tried.values)):
+        note = report["sentence"]  # errors do not decide alone
     return f"<p>{escape(note)}</p>" + table([what, measure, tried.criterion, "C", ""], rows)
 
 

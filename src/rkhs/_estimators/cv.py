@@ -15,9 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, take_rows, to_numpy
-from rkhs._estimators import formulation, many_labels, maps, selection
+from rkhs._estimators import formulation, graph_candidates, many_labels, maps, selection
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
+from rkhs._estimators.combination import evidence
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.folds import FOLD_TOL, Folds, folds_of, sampled_residuals
 from rkhs._estimators.formulation import ModelConfig, SolverOptions
@@ -292,6 +293,8 @@ class CrossValidated(BaseKernelEstimator):
         varied = bool(np.any(np.ptp(targets.target, axis=0) > 0))
         many = free and varied and self.approximation is None and not graphs and not shaped
         many = many and int(sample.count[sample.labeled].sum()) >= many_labels.FEWEST
+        combines = named and scales is None and self.approximation is None
+        combines = combines and varied and not many and not shaped and len(targets.rows) <= MOST_LABELS
         points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
         candidates = selection.AutomaticCandidates(
             selection.LeaveOneOutScorer(points, targets, normalized, Cs),
@@ -303,6 +306,7 @@ class CrossValidated(BaseKernelEstimator):
             learns_scales=scales is None and self.scales == "auto" and not many,
             trends=kernels == list(VALUE_KERNELS),
             refines=free and not many and not is_classifier(self),
+            combines=combines,
             rotations=not shaped,
             device=device,
             monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),
@@ -320,7 +324,7 @@ class CrossValidated(BaseKernelEstimator):
                 f"{type(self).__name__} stopped its search after {len(found)} candidates ({status}).",
                 ConvergenceWarning,
             )
-        choice = selection.Choice(found, scored, unlabeled, candidates.assumed, errors)
+        choice = selection.Choice(found, scored, unlabeled, candidates.combination, errors)
         best = choice.best
         if not np.isfinite(best.loss):
             raise RuntimeError(
@@ -337,7 +341,8 @@ class CrossValidated(BaseKernelEstimator):
             C = selection.C_for_loss(loss, C, K, targets)
         self._keep_choice(found, best, {**best.params, "C": C / mean}, status, start, choice.report())
         self.cv_results_["mean_test_loss"] = np.array([candidate.loss for candidate in found])
-        self._settings = (len(Cs) > 1) + (int(sample.X.shape[1]) if best.kind == selection.SCALES else 1)
+        learned = choice.share([selection.SCALES])  # of kernels with a length scale for each feature
+        self._settings = (len(Cs) > 1) + 1 + learned * (int(sample.X.shape[1]) - 1)
         return self._config(**self.best_params_)
 
     def _is_map(self, sample: Sample) -> bool:
@@ -460,17 +465,17 @@ class CrossValidated(BaseKernelEstimator):
 
     def _report_graphs(self, sample: Sample) -> None:
         """Add to the report how well new points agree with nodes, and how many points no label can reach."""
-        graphs = selection.graphs_in(self.best_params_["kernel"])
+        graphs = graph_candidates.graphs_in(self.best_params_["kernel"])
         if not graphs or self.solution_.span is not None:
             return
         unlabeled = np.flatnonzero(~sample.labeled)
         rows = np.sort(np.random.default_rng(0).permutation(unlabeled)[:CHECKED])
-        between, values = selection.as_new_points(self.function_, sample.X, rows)
+        between, values = graph_candidates.as_new_points(self.function_, sample.X, rows)
         if is_classifier(self):
             agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))
         else:
             agreement = float(np.sqrt(np.mean((between - values) ** 2)))
-        count = selection.warn_of_unreached(graphs[0], sample.X, sample.labeled)
+        count = graph_candidates.warn_of_unreached(graphs[0], sample.X, sample.labeled)
         self.selection_report_ |= {"agreement": agreement, "unreached": count}
 
 
@@ -481,14 +486,16 @@ class InvariantClassifierCV(Classifier, CrossValidated):
 
     By default (`invariance="auto"`) the kernel, its length scales and C are chosen by exact leave-one-out errors of the
     squared loss: each label is predicted from all others, while its point stays in, unlabeled.  The candidates are the
-    Gaussian and the Laplace kernel of raw and of standardized features; of their first principal components and of
-    decorrelated features, both computed from all points; a length scale for each feature, learned by evidence; kernels
-    of graphs that join every point, labeled or not, with its nearest neighbors (`rkhs.kernels.GraphKernel`); and sums
-    of these with the best other kernel.  The smallest error wins, and `selection_report_` has the best of each kind.
-    If a class has fewer than three labels, leaving one out says little; then it is assumed that rows of one cluster
-    share a class, and a fixed sum of kernels of graphs and of Gaussian kernels is used, unless errors at 30 or more
-    labels of the other classes are significantly larger with it.  With three classes or more, if it has fewer errors, a
-    linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise None).
+    Gaussian and the Laplace kernel of features divided by their ranges and by their deviations, so that units do not
+    matter; of their first principal components and of decorrelated features, both computed from all points; a length
+    scale for each feature, learned by evidence; and kernels of graphs that join every point, labeled or not, with its
+    nearest neighbors (`rkhs.kernels.GraphKernel`).  Errors of few labels cannot decide between these.  Therefore the
+    kernel is a sum of the best of each family, with weights that decrease with the errors: the more labels there are,
+    the fewer kernels remain.  Half of the prior weight has the assumption that rows of one cluster share a class.
+    Only labels beyond two of each class are evidence for or against it: with one or two, it is used alone, and three or
+    more classes are assumed to be as frequent as among the labels.
+    `selection_report_` has the weights, and the best candidate of each kind.  With three classes or more, if it has
+    fewer errors, a linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise None).
 
     With any other `invariance`, C and nu maximize the held-out accuracy: the labeled points are split into stratified
     folds, and the labels of one fold are left out at a time.  The grid shares its work over folds, C, nu and classes.
@@ -546,7 +553,8 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The share of each feature in the mean squared slope of f, in units of its standard deviation.
     selection_report_ : dict
         For invariance="auto": a "sentence", what was "chosen", and the best of the "candidates" of each kind of prior:
-        "none", "features", "trend" (in regression), "scales", "graph", "sum".  If a graph was chosen, also the
+        "none", "features", "trend" (in regression), "scales", "graph", "clusters" and "sum", the weighted sum, whose
+        parts have "weights".  If a graph was chosen, also the
         "agreement", the share of points that would be classified alike as new points, and the number of points
         "unreached", in components of the graph that have no label.
     search_status_ : str
@@ -577,6 +585,14 @@ class InvariantClassifierCV(Classifier, CrossValidated):
 
     class_weight: Any = None
     unlabeled: Any = -1
+
+    def _report_graphs(self, sample: Sample) -> None:
+        super()._report_graphs(sample)
+        chosen = self.selection_report_["chosen"]["prior"] == selection.CLUSTERS
+        if chosen and self.function_.outputs is not None and not evidence(sample.y[sample.labeled]):
+            counts = np.bincount(sample.y[sample.labeled], sample.count[sample.labeled]) + 1.0
+            shares = counts / counts.sum()
+            self.discriminant_ = selection.Discriminant.with_shares(to_numpy(self.function_(sample.X)), shares)
 
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifierCV:

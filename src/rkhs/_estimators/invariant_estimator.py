@@ -44,8 +44,8 @@ from rkhs._estimators.formulation import (
     quoted,
     weight_of,
 )
+from rkhs._estimators.graph_candidates import graphs_in, warn_of_unreached
 from rkhs._estimators.length_scales import AGOP, OF_INNER_PRODUCTS, as_kernel, formulate, is_learned
-from rkhs._estimators.selection import graphs_in, warn_of_unreached
 from rkhs._finite.features import FeatureTerms
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.sums import FeatureSums

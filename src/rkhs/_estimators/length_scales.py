@@ -15,11 +15,12 @@ The automatic search (`selection`) compares `WIDTHS` times the median distance o
     principal components    the projection on the first few principal directions
     decorrelated features   S^-1/2 x with the covariance S, so that the variance is the same in every direction
 
-of raw and of standardized features, all estimated from labeled and unlabeled points, and one scale for each feature
-learned by evidence (`ScaleLearner`).  If classes are clusters they differ along the first components, and these are
-the main benefit of unlabeled points (cluster kernels: Chapelle, Weston and Scholkopf 2003).  If features are many
-correlated measurements of few quantities, and classes differ in directions of small variance, as in brain signals,
-decorrelated features are those of classical discriminants (Mahalanobis 1936).
+of features divided by their ranges and by their deviations (`units_of`), so that units do not matter, all estimated
+from labeled and unlabeled points, and one scale for each feature learned by evidence (`ScaleLearner`).  If classes are
+clusters they differ along the first components, and these are the main benefit of unlabeled points (cluster kernels:
+Chapelle, Weston and Scholkopf 2003).  If features are many correlated measurements of few quantities, and classes
+differ in directions of small variance, as in brain signals, decorrelated features are those of classical discriminants
+(Mahalanobis 1936).
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ AGOP = ("agop", "agop-diagonal")
 LEARNED = (*CRITERIA, "cv", *AGOP)  # names of rules that learn scales from labels
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the median distance
 COMPONENTS = (3, 10, 30)  # numbers of principal components to try
+ROUNDING = 1e-6  # relative size below which deviations, and their differences, are rounding
 
 
 def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
@@ -300,17 +302,26 @@ class FeatureTransform:
         return kernel, self.scale(width)
 
 
+def units_of(X: Matrix) -> list[Vector]:
+    """Return the units (n,) of features to try: their ranges, and their deviations if these are not proportional.
+
+    Ranges keep what the pixels of an image have in common; deviations do not depend on a single outlier.
+    """
+    spread, width = deviations(X), np.ptp(X, axis=0)
+    width = np.where(width > 0, width, 1.0)
+    ratio = width / spread
+    return [spread] if np.ptp(ratio) <= ROUNDING * ratio.max() else [width, spread]
+
+
 def feature_maps(X: Matrix) -> Iterator[FeatureTransform]:
     """Yield the maps to try for points X (t, n), the identity first."""
     t, n = X.shape
-    spread, rounding = deviations(X), 1e-6  # relative size below which deviations, and their differences, are rounding
-    standardized = np.ptp(spread) <= rounding * spread.max()
-    units: list[Any] = [1.0] if standardized else [1.0, spread]
+    units, spread = units_of(X), deviations(X)
     yield from map(FeatureTransform, units)
     for unit in units if min(t, n) > min(COMPONENTS) else []:
         directions = principal_directions(X / unit, max(COMPONENTS) + 1)
         along = (X / unit @ directions.T).std(axis=0)
-        rank = int(np.sum(along > rounding * along[0]))  # below n if features repeat others
+        rank = int(np.sum(along > ROUNDING * along[0]))  # below n if features repeat others
         yield from (FeatureTransform(unit, directions[:count], count) for count in COMPONENTS if count < rank)
     if 1 < n <= 500 and t > 1:  # larger eigendecompositions take too long
         yield FeatureTransform(spread, decorrelating(X / spread))

@@ -14,7 +14,7 @@ held-out rows  `row_losses`: losses at rows that were not learned from
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -38,9 +38,15 @@ class Candidate:
     status: str = CONVERGED
     tie: float = 0.0  # a second loss, which decides between equal ones
     kind: str = "none"  # of prior, among `selection.KINDS`
+    family: Any = None  # of similar candidates, the best of which is part of a combination
     error: float = inf  # the share of wrong classes, or the root mean squared error
     values: Any = None  # (l, q) held-out predictions
     problem: Any = None  # the Problem with its tuned hyperparameters
+
+    def with_errors(self, ratio: float, regression: bool) -> Candidate:
+        """Return the candidate with `ratio` times the squared error, and the error and score that belong to it."""
+        loss, error = ratio * self.loss, self.error * ratio**0.5 if regression else min(ratio * self.error, 1.0)
+        return replace(self, loss=loss, error=error, scores=np.array([-loss if regression else 1 - error]))
 
 
 def search(

@@ -3,9 +3,8 @@
 *Leave-one-out.*  A candidate is a kernel, its length scales, and C.  One eigendecomposition gives the leave-one-out
 errors for all C and all classes (`LeaveOneOutScorer`).  Unlabeled points enter through the kernel: distances of
 principal components and of decorrelated features, and the kernels of graphs of all points.  A point
-whose label is left out stays in as an unlabeled point.  The candidate with the smallest error is chosen.  If a class
-has fewer than `FEWEST` labels, leaving one out says little, and with unlabeled points a fixed sum of kernels is chosen
-instead (`assumed_kernel`), unless errors at labels of the other classes clearly speak against it.
+whose label is left out stays in as an unlabeled point.  Errors of few labels cannot decide between candidates, and a
+weighted sum of kernels is chosen (`combination`); the kernels of graphs are in `graph_candidates`.
 
 *Evidence.*  Models with measured slopes compare kernels of different smoothness by the evidence of their targets.
 Maps, which are regressions with many points in at most three dimensions, have a search of their own (`maps`).
@@ -13,17 +12,6 @@ Maps, which are regressions with many points in at most three dimensions, have a
 *Landmarks.*  For more labels than an exact fit can afford, the squared errors of held-out rows are compared for 1,000
 and 2,000 landmarks, learned from a part of the rows.  If the errors fall, f has more detail than these can show, and as
 many landmarks are used as a minute affords.
-
-*Graphs.*  With at least three labels of every class, graph kernels are compared with the other candidates by
-leave-one-out errors (`graph_candidates`).  With fewer, too few labels can be left out, and the choice rests on an
-assumption about the points (`assumed_kernel`): the sum of
-
-    a Gaussian kernel of standardized features, and one of their first three principal components,
-    a kernel of the graph of raw features, and one of the graph of standardized features,
-
-each with the mean variance one.  The cutoff of a graph kernel is the largest one with at most as many degrees of
-freedom as there are classes: then its functions are nearly constant on that many clusters.  Where points form no
-clusters this leaves the constants, which are free anyway, and the Gaussian kernels decide.
 """
 
 from __future__ import annotations
@@ -40,73 +28,69 @@ from typing import Any
 import numpy as np
 import scipy
 from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import KFold, cross_val_predict
 
-from rkhs._backend.arrays import Array, Matrix, Vector, placed, take_rows, to_numpy, unique_rows
+from rkhs._backend.arrays import Matrix, Vector, to_numpy, unique_rows
 from rkhs._backend.memory import map_in_threads, single_blas
 from rkhs._calculus.function_spaces import Constant
+from rkhs._estimators.combination import (
+    BEYOND,
+    TINY,
+    USUAL_C,
+    Combination,
+    evidence,
+    families,
+    free_variance,
+    index_of_C,
+    weighted,
+)
 from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
 from rkhs._estimators.formulation import ModelConfig
+from rkhs._estimators.graph_candidates import CUTOFFS, SMALL, Graphs
 from rkhs._estimators.length_scales import (
     WIDTHS,
     EvidenceScorer,
     FeatureTransform,
-    NormalizedKernels,
     deviations,
     feature_maps,
 )
 from rkhs._estimators.maps import DIMENSIONS, can_map
 from rkhs._estimators.search import Candidate, paired_test, row_losses, search
-from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped, slowness
 from rkhs._finite.problem import FiniteProblem
 from rkhs._finite.solution import TIME_LIMIT, Record
 from rkhs._finite.sums import KEPT_BYTES
 from rkhs._finite.term import Term
 from rkhs._gram import gram
-from rkhs._graphs.filters import COUNTED
-from rkhs._graphs.neighbor_graph import COMPONENTS, EXACT, MANY, NeighborGraph
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_progress_callback
 from rkhs._spaces import Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import (
-    GraphKernel,
     Kernel,
     Linear,
     Standardized,
+    Sum,
     Tunable,
     median_scale,
 )
-from rkhs.kernels._graph import graph_kernels, kernel_matrices
 from rkhs.kernels._scaled import LEAST
 from rkhs.losses import Loss, Squared
 from rkhs.solvers._base import Estimate
 
 _SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
 LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
-NONE, FEATURES, TREND, SCALES, GRAPH, SUM = KINDS = ("none", "features", "trend", "scales", "graph", "sum")
-OF_ALL_POINTS = (FEATURES, GRAPH, SUM)  # kinds of kernels that are computed from the unlabeled points too
+KINDS = ("none", "features", "trend", "scales", "graph", "clusters", "sum")  # of priors
+NONE, FEATURES, TREND, SCALES, GRAPH, CLUSTERS, SUM = KINDS
+OF_ALL_POINTS = (FEATURES, GRAPH, CLUSTERS)  # kinds of kernels that are computed from the unlabeled points too
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
 FEW = 300  # labels by whose evidence kernels with learned scales are compared
 MOST_LEARNED = 400  # labels from which length scales are learned
-FACTORIZED = 3  # values of C up to which Cholesky factorizations are faster than an eigendecomposition
-
-
-# Graphs.
-POWER, CUTOFFS = 2, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-NEIGHBORS, MORE_NEIGHBORS = 10, 30  # the second number is tried for at most SMALL points
-MORE_COMPONENTS = 100  # tried besides the usual number for many points of many features
-SMALL = 4000
 LARGEST = 10**8  # entries of the block of columns, labels times points, up to which graphs are tried
-
-# Very few labels.
-FEWEST = 3  # labels of every class with which candidates are compared by leaving labels out
-ASSUMED_C, ASSUMED_POWER = 10.0, 3
-LOWER_CUTOFFS = (0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 5e-4, 2e-4)
-LOWEST_CUTOFFS = (1e-4, 5e-5, 2e-5, 1e-5)  # for small graphs; polynomials of high degree take long
+FACTORIZED = 3  # values of C up to which Cholesky factorizations are faster than an eigendecomposition
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +127,9 @@ class ScoringTargets:
         params = {"C": C, "nu": 0.0, "scale": trial.scale, "kernel": trial.kernel, "invariance": None}
         error, loss = self.error(values), self.loss(values)
         score = -loss if self.classes is None else 1 - error
-        return Candidate(params, loss, np.array([score]), kind=trial.kind, error=error, values=values)
+        return Candidate(
+            params, loss, np.array([score]), kind=trial.kind, family=trial.family, error=error, values=values
+        )
 
 
 def leave_one_out(
@@ -229,6 +215,7 @@ class Trial:
     kind: str = NONE
     matrix: Matrix | None = None
     Cs: Sequence[float] | None = None  # the values of C to try, if not all
+    family: Any = None  # of which the best one is part of a combination
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +241,7 @@ class LeaveOneOutScorer:
         """Return the trial of a candidate's kernel with the values of C halfway to the neighbors in the grid."""
         kernel, scale, C = (best.params[name] for name in ("kernel", "scale", "C"))
         step = (self.Cs[-1] / self.Cs[0]) ** (0.5 / (len(self.Cs) - 1))
-        return Trial(kernel, scale, best.kind, Cs=(C / step, C * step))
+        return Trial(kernel, scale, best.kind, Cs=(C / step, C * step), family=best.family)
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,11 +305,11 @@ class ScaleLearner:
         if not paired_test(before, targets.squares(predictions), targets.weight):
             return None
         # Errors in folds, which learn from fewer labels, are larger than those of single labels that are left out.
-        scored = targets.scored(Trial(name, scale, SCALES), seen.params["C"], predictions)
+        scored = targets.scored(Trial(name, scale, SCALES, family=SCALES), seen.params["C"], predictions)
         loss = base.loss * scored.loss / targets.loss(baseline)
-        if targets.classes is not None:
-            return replace(scored, loss=loss)
-        return replace(scored, loss=loss, error=loss**0.5, scores=np.array([-loss]))
+        return (
+            replace(scored, loss=loss) if targets.classes is not None else scored.with_errors(loss / scored.loss, True)
+        )
 
     def learned(self, first: Candidate, rows: Vector, most: int = MOST_LEARNED) -> tuple[float, tuple[float, ...]]:
         """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
@@ -391,6 +378,19 @@ class Discriminant:
     def __call__(self, scores: Matrix) -> Matrix:
         return np.asarray(scores @ self.matrix.T + self.offset)
 
+    @classmethod
+    def with_shares(cls, scores: Matrix, shares: Vector) -> Discriminant:
+        """Return scores in units of their deviation, plus offsets with which the classes have the given shares.
+
+        The mean over all points of the probabilities, softmax(scores / s + b), is the share of each class (class mass
+        normalization: Zhu, Ghahramani and Lafferty 2003).
+        """
+        unit = float(np.std(scores - scores.mean(axis=1, keepdims=True))) or 1.0
+        offset = np.zeros(scores.shape[1])
+        for _ in range(300):
+            offset += 0.5 * np.log(shares / softmax(scores / unit + offset, axis=1).mean(axis=0))
+        return cls(np.eye(scores.shape[1]) / unit, offset)
+
     @staticmethod
     def applies(scores: Matrix, codes: Vector) -> bool:
         """Return whether there are at least three classes and three labels of each of them."""
@@ -405,124 +405,8 @@ class Discriminant:
         return np.asarray(cross_val_predict(LinearDiscriminantAnalysis(**_SHRUNK), scores, codes, cv=folds))
 
 
-def graph_candidates(
-    X: Matrix, labels: Vector, features: FeatureTransform, device: str | None
-) -> Iterator[tuple[GraphKernel, Matrix]]:
-    """Yield graph kernels of points X (t, n) after a feature map, with their matrices (l, l) of the labeled points."""
-    most, place = len(X) - 1, _place(device)
-    counts = [NEIGHBORS, MORE_NEIGHBORS] if len(X) <= SMALL else [NEIGHBORS]
-    components = [features.components] if features.components is not None else numbers_of_components(X, device)
-    for count, number in product(dict.fromkeys(min(count, most) for count in counts), components):
-        graph = NeighborGraph.of(X, count, features.unit, number, device=device)
-        kernels = graph_kernels(graph, POWER, CUTOFFS, place)
-        yield from zip(kernels, kernel_matrices(kernels, X[labels], place), strict=True)
-
-
-def numbers_of_components(X: Matrix, device: str | None) -> list[int | None]:
-    """Return the numbers of principal components to try in searches of neighbors, None for the default.
-
-    Which of 50 and 100 is better depends on the features: on 60,000 images 50 of pixels, and 100 of edge directions.
-    """
-    if len(X) <= MANY or X.shape[1] <= COMPONENTS or (device is None and len(X) > EXACT):
-        return [None]
-    return [COMPONENTS, min(MORE_COMPONENTS, X.shape[1])]
-
-
-def assumed_kernel(
-    X: Matrix, classes: int, labels: int, rows: Matrix, kernel: Any, kernels: NormalizedKernels, device: str | None
-) -> Kernel:
-    """Return the sum of kernels for very few labels; `rows` is a sample of X, for covariances and medians."""
-    spread = deviations(rows)
-    equal = np.ptp(spread) <= 1e-6 * spread.max()
-    maps = [FeatureTransform(spread)]
-    named: Any = kernels(kernel, 1.0)
-    if named.distance == "euclidean":
-        maps += [f for f in feature_maps(rows) if f.components == 3 and (np.ndim(f.unit) or equal)]
-    summands: list[Kernel] = []
-    for features in maps:
-        median = median_scale(features.points(rows), distance=named.distance)
-        summands.append(kernels(*features.kernel(kernel, median, kernels)))
-    for unit in (1.0,) if equal else (1.0, spread):
-        most = numbers_of_components(X, device)[-1]
-        graph = NeighborGraph.of(X, min(NEIGHBORS, len(X) - 1), unit, most, device=device)
-        summands.append(cluster_kernel(graph, min(classes, labels), _place(device)))
-    total = summands[0]
-    for summand in summands[1:]:
-        total = total + summand
-    return total
-
-
-def cluster_kernel(graph: NeighborGraph, most: int, place: Array) -> GraphKernel:
-    """Return the kernel with the largest cutoff that has at most `most` degrees of freedom.
-
-    Connected components count: there are no fewer degrees of freedom than components.
-    """
-    most = max(most, int(graph.components.max(initial=0)) + 1)
-    cutoffs = LOWER_CUTOFFS + (LOWEST_CUTOFFS if len(graph.nodes) <= COUNTED else ())
-    for cutoff in cutoffs:
-        [kernel] = graph_kernels(graph, ASSUMED_POWER, [cutoff], place)
-        if kernel.degrees_of_freedom <= 1.05 * most:  # the trace is an estimate
-            break
-    return kernel
-
-
-def unreached(graph: NeighborGraph, labels: Vector) -> int:
-    """Return the number of nodes in connected components without a label, given the nodes that have one."""
-    return int(np.sum(~np.isin(graph.components, np.unique(graph.components[labels]))))
-
-
-def warn_of_unreached(graph: NeighborGraph, X: Array, labeled: Vector) -> int:
-    """Warn if no label of the points X (t, n) can reach some nodes, and return the number of these nodes.
-
-    A label of a point that is no node reaches the neighbors of the point.
-    """
-    count = unreached(graph, graph.on_nodes(take_rows(X, np.flatnonzero(labeled))).indices)
-    if count:
-        warn(
-            f"{count} distinct rows are in components of the graph of nearest neighbors that have no label: their "
-            "predictions rest on the other rows alone. Label a row of each component, or join them with a larger "
-            "n_neighbors, as in kernel=GraphKernel(NeighborGraph.of(X, n_neighbors=30))."
-        )
-    return count
-
-
-def graphs_in(kernel: Any) -> list[NeighborGraph]:
-    """Return the graphs of the graph kernels in a sum."""
-    summands: Sequence[tuple[float, Kernel]] = kernel.summands() if isinstance(kernel, Kernel) else ()
-    return [k.graph for _, k in summands if isinstance(k, GraphKernel)]
-
-
-def as_new_points(function: Function, X: Array, rows: Vector) -> tuple[Matrix, Matrix]:
-    """Return the values (r, q) that f would have at some of the points X if these were not nodes, and those it has."""
-    points = take_rows(X, rows)
-    values = np.zeros((len(rows), function.outputs or 1))
-    if function.basis is not None:
-        coefficients = to_numpy(function.basis_coefficients).reshape(-1, values.shape[1])
-        values += to_numpy(Evaluation(points).assemble(function.basis.on)) @ coefficients
-    between = values.copy()
-    for weight, kernel in function.kernel.summands():
-        part = Function(weight * kernel, function.functionals, function.coefficients)
-        if not isinstance(kernel, GraphKernel):
-            own = to_numpy(part(points)).reshape(values.shape)
-            values, between = values + own, between + own
-            continue
-        index = kernel.graph.index_of(X)
-        nodes = np.zeros((len(kernel.graph.nodes), values.shape[1]))
-        nodes[index] = to_numpy(part(X)).reshape(len(index), -1)
-        values = values + nodes[index[rows]]
-        between = between + kernel.graph.as_new_points(index[rows]) @ nodes
-    return between, values
-
-
-def _place(device: str | None) -> Any:
-    """Return an empty array where the products are computed."""
-    empty = placed(np.empty(0), device, None)
-    return np.empty(0) if empty is None else empty
-
-
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
-SHARES = (0.1, 1.0, 10.0)  # factors on the best other kernel in a sum with the best graph kernel
 
 # Landmarks.
 MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
@@ -566,7 +450,8 @@ class AutomaticCandidates:
     rotations: bool = True  # whether maps of the features that mix them are tried
     device: str | None = None  # where graphs are computed
     monitor: SelectionMonitor = field(default_factory=lambda: SelectionMonitor(0.0))
-    assumed: Candidate | None = None  # what is chosen because a class has too few labels to compare errors
+    combines: bool = False  # whether kernels are combined
+    combination: Combination | None = None
 
     def __call__(self, found: list[Candidate]) -> Iterator[Sequence[Any]]:
         """Yield the batches of a search: without priors, with trends, learned scales, graphs."""
@@ -584,7 +469,7 @@ class AutomaticCandidates:
         graphs = self.unlabeled and self.graphs and len(X) > 1
         self.monitor.kernels = len(trials) + 20 * learns * len(self.names)  # learning takes as long as 20 kernels
         if graphs:
-            self.monitor.kernels += (2 * MAPS if len(X) <= SMALL else 1) * len(CUTOFFS) + len(SHARES)
+            self.monitor.kernels += (MAPS if len(X) <= SMALL else 1) * len(CUTOFFS)
         yield [trial for _, trial in trials]
         least = np.reshape([candidate.loss for candidate in found], (len(trials), -1)).min(axis=1)
         plain = [[c for c in found if c.params["kernel"] == name] for name in self.names]  # without priors
@@ -595,7 +480,7 @@ class AutomaticCandidates:
                 kernels(start.params["kernel"], start.params["scale"]) + share * trend
                 for start, share in product(starts, TRENDS)
             ]
-            with_trend = [Trial(kernels(total, 1.0), 1.0, TREND) for total in sums]
+            with_trend = [Trial(kernels(total, 1.0), 1.0, TREND, family=TREND) for total in sums]
             yield list(self._promising(with_trend, 2).values())
         if self.refines:
             yield [self.scorer.between(Choice(found, targets, self.unlabeled).best)]
@@ -604,32 +489,41 @@ class AutomaticCandidates:
             learned = ScaleLearner(self.scorer, labeled, self.refines).candidate(starts, base)
             yield [] if learned is None else [learned]
         classes = targets.classes
-        if graphs and classes is not None and int(np.bincount(classes).min(initial=FEWEST)) < FEWEST:
+        count = len(labeled) if classes is None else evidence(classes)
+        if graphs and classes is not None and (len(X) <= SMALL or int(np.bincount(classes).min()) <= BEYOND):
             with with_progress_callback(_check_time):
-                yield [self._assumed()]
-        elif graphs:
+                yield [self._clusters()]
+        if graphs and count:
             smallest: dict[FeatureTransform, float] = {}  # loss without a graph
             for (features, _), loss in zip(trials, least, strict=True):
                 smallest[features] = min(smallest.get(features, inf), loss)
             maps = (f for f in smallest if f.linear is None or (f.components is not None and len(X) <= SMALL))
             yield from self._with_graphs(nsmallest(MAPS, maps, key=lambda features: smallest[features]), found)
+        if self.combines:
+            with with_progress_callback(_check_time):
+                self.combination = self._combined(found, count)
+            yield [self.combination.candidate]
 
     def _trials(self) -> Iterator[tuple[FeatureTransform, Trial]]:
         """Yield the kernels and scales to try, with their feature maps."""
         if self.scales is not None:
             features = FeatureTransform(1.0)
-            yield from ((features, Trial(kernel, scale)) for kernel, scale in product(self.names, self.scales))
+            yield from (
+                (features, Trial(kernel, scale, family=kernel)) for kernel, scale in product(self.names, self.scales)
+            )
             return
         rows, subset = self._samples
-        for features in (f for f in feature_maps(rows) if self.rotations or f.linear is None):
+        for k, features in enumerate(f for f in feature_maps(rows) if self.rotations or f.linear is None):
             kind = NONE if features.linear is None else FEATURES
             for kernel in self.names:
                 distance = self.scorer.kernels(kernel, 1.0).distance
                 if features.linear is not None and (kernel is not self.names[0] or distance != "euclidean"):
                     continue  # one kernel suffices, and other distances depend on the axes, which the map would change
                 median = median_scale(features.points(subset), distance=distance)
+                family = (kind, kernel, k) if kind == NONE else (kind, features.components)
                 for width in WIDTHS:
-                    yield features, Trial(*features.kernel(kernel, median * width, self.scorer.kernels), kind)
+                    named = features.kernel(kernel, median * width, self.scorer.kernels)
+                    yield features, Trial(*named, kind, family=family)
 
     def _promising(self, trials: list[Trial], most: int) -> dict[int, Trial]:
         """Return `most` trials by index: those with the smallest errors of a sample of the labels, if these are many.
@@ -659,42 +553,59 @@ class AutomaticCandidates:
         rows = self.scorer.X[drawn_rows(self.count, 4000, 0)]
         return rows, rows if len(rows) <= 1000 else np.random.default_rng(0).choice(rows, 1000, replace=False)
 
+    @cached_property
+    def _graphs(self) -> Graphs:
+        return Graphs(self.scorer.X, self.device)
+
     def _with_graphs(self, maps: list[FeatureTransform], found: list[Candidate]) -> Iterator[list[Trial]]:
-        """Yield graphs after some feature maps, and sums of the best graph kernel with the best other.
+        """Yield graphs after some feature maps.
 
         There is one graph if the points are many, since its neighbors take long to find.
         """
-        X, rows, kernels = self.scorer.X, self.scorer.targets.rows, self.scorer.kernels
-        best: tuple[float, Any, Matrix] | None = None
-        unseen = (c for c in found if c.kind != SCALES)  # learned scales have seen the labels that are left out
-        plain = min(unseen, key=lambda candidate: candidate.loss)
-        for features in maps if len(X) <= SMALL else maps[:1]:
+        for k, features in enumerate(maps if len(self.scorer.X) <= SMALL else maps[:1]):
             with with_progress_callback(_check_time):
-                for kernel, K in graph_candidates(X, rows, features, self.device):
-                    yield [Trial(kernel, 1.0, GRAPH, K)]
-                    loss = min(candidate.loss for candidate in found[-len(self.scorer.Cs) :])
-                    if best is None or loss < best[0]:
-                        best = loss, kernel, K
-        if best is None or not np.isfinite(plain.loss):
-            return
-        _, graph_kernel, K = best
-        other = kernels(plain.params["kernel"], plain.params["scale"])
-        K_other = other(X[rows])
-        for share in SHARES:
-            total = kernels(graph_kernel + share * other, 1.0)
-            yield [Trial(total, 1.0, SUM, (K + share * K_other) / (1 + share))]
+                for kernel, K in self._graphs.candidates(self.scorer.targets.rows, features):
+                    yield [Trial(kernel, 1.0, GRAPH, K, family=(GRAPH, k))]
 
-    def _assumed(self) -> Candidate:
-        """Return the candidate for too few labels, whose C is fixed."""
-        X, targets, kernels = self.scorer.X, self.scorer.targets, self.scorer.kernels
+    def _matrix(self, kernel: Kernel) -> Matrix:
+        """Return the matrix (l, l) of a kernel at the labels."""
+        return np.asarray(gram(kernel, Evaluation(self.scorer.X[self.scorer.targets.rows])).dense())
+
+    def _clusters(self) -> Candidate:
+        """Return the candidate that assumes clusters, whose C is fixed."""
+        targets, kernels = self.scorer.targets, self.scorer.kernels
         classes = targets.target.shape[1] if targets.target.shape[1] > 1 else 2
-        rows = self._samples[1]
-        total = assumed_kernel(X, classes, len(targets.rows), rows, self.names[0], kernels, self.device)
-        kernel = kernels(total, 1.0)
-        K = np.asarray(gram(kernel, Evaluation(X[targets.rows])).dense())
-        [values] = leave_one_out(K, targets.target, targets.weight, [ASSUMED_C])
-        self.assumed = targets.scored(Trial(kernel, 1.0, SUM), ASSUMED_C, values)
-        return self.assumed
+        most = min(classes, len(targets.rows))
+        kernel = kernels(self._graphs.cluster_sum(most, self._samples[1], self.names[0], kernels), 1.0)
+        [values] = leave_one_out(self._matrix(kernel), targets.target, targets.weight, [USUAL_C])
+        return targets.scored(Trial(kernel, 1.0, CLUSTERS, family=CLUSTERS), USUAL_C, values)
+
+    def _combined(self, found: list[Candidate], count: int) -> Combination:
+        """Return the weighted sum of the kernels of candidates, by errors at `count` labels."""
+        targets, kernels, Cs = self.scorer.targets, self.scorer.kernels, np.asarray(self.scorer.Cs)
+        parts = weighted(families(found), CLUSTERS, count)
+        if len(parts) == 1:
+            return Combination(parts[0][1], parts)
+        summands: list[Kernel] = []
+        K = np.zeros((len(targets.rows), len(targets.rows)))
+        unseen = 0.0  # the ratio of errors at labels from which no scales were learned, to those at labels that were
+        for weight, part in parts:
+            kernel = kernels(part.params["kernel"], part.params["scale"])
+            matrix = self._matrix(kernel)
+            [own] = leave_one_out(matrix, targets.target, targets.weight, [part.params["C"]])
+            unseen += weight * (part.loss / max(targets.loss(own), TINY) if part.kind == SCALES else 1.0)
+            factor = weight / free_variance(matrix)
+            summands.append(factor * kernel)
+            K += factor * matrix
+        total = Sum(tuple(summands))
+        variance = kernels.variance(total)
+        if self.refines:
+            Cs = np.sort(np.concatenate([Cs, np.sqrt(Cs[1:] * Cs[:-1])]))
+        predictions = list(leave_one_out(K / variance, targets.target, targets.weight, Cs.tolist()))
+        losses = np.array([targets.loss(values) for values in predictions])
+        k = int(losses.argmin()) if targets.classes is None else index_of_C(Cs, losses, count, 1 / variance)
+        one = targets.scored(Trial(kernels(total, 1.0), 1.0, SUM), float(Cs[k]), predictions[k])
+        return Combination(one.with_errors(max(unseen, 1.0), targets.classes is None), parts)
 
 
 def linear_kernel(X: Matrix) -> Kernel:
@@ -715,7 +626,7 @@ class Choice:
     found: Sequence[Candidate]
     targets: ScoringTargets
     unlabeled: bool  # whether there are points without labels
-    assumed: Candidate | None = None  # what is chosen unless errors clearly speak against it
+    combination: Combination | None = None  # what is chosen if there is one
     errors: str = "Leave-one-out"  # of what the errors of candidates are
 
     def each(self, kinds: Sequence[str] = KINDS) -> list[Candidate]:
@@ -736,23 +647,25 @@ class Choice:
 
     @cached_property
     def best(self) -> Candidate:
-        """The candidate with the smallest loss, or the one that is assumed; of equal kinds the first of `KINDS`."""
-        best = self.least(KINDS) if self.assumed is None or self.overruled else self.assumed
+        """The combination, or the candidate with the smallest loss; of equal kinds the first of `KINDS`."""
+        best = self.least(KINDS) if self.combination is None else self.combination.candidate
         assert best is not None  # those of the kind NONE are scored first
         return best
 
-    @cached_property
-    def overruled(self) -> bool:
-        """Whether another candidate has significantly smaller errors than the assumed one.
+    @property
+    def assumes_clusters(self) -> bool:
+        """Whether no label is evidence for or against the assumption that clusters are classes, which is made."""
+        codes = self.targets.classes
+        return self.best.kind == CLUSTERS and codes is not None and not evidence(codes)
 
-        Errors at labels of classes with at least `FEWEST` labels are compared, if there are enough of them.
-        """
-        other, codes, targets = self.least(KINDS), self.targets.classes, self.targets
-        if self.assumed is None or codes is None or other is None or other is self.assumed:
-            return False
-        rows = np.flatnonzero(np.bincount(codes)[codes] >= FEWEST)
-        before, after = (targets.squares(one.values)[rows] for one in (self.assumed, other))
-        return len(rows) >= FEWEST_LABELS and paired_test(before, after, targets.weight[rows], sure=2.0)
+    @property
+    def parts(self) -> Sequence[tuple[float, Candidate]]:
+        """The kernels whose sum is chosen, with their weights."""
+        return [(1.0, self.best)] if self.combination is None else self.combination.parts
+
+    def share(self, kinds: Sequence[str]) -> float:
+        """Return the weight of kernels of some kinds."""
+        return sum(weight for weight, part in self.parts if part.kind in kinds)
 
     @cached_property
     def discriminant(self) -> tuple[Discriminant | None, float]:
@@ -767,23 +680,31 @@ class Choice:
 
     @property
     def sentence(self) -> str:
-        """A sentence about the gain by unlabeled points, and about the discriminant if there is one."""
-        best, using = self.best, self.least(OF_ALL_POINTS)
-        without = self.least([kind for kind in KINDS if kind not in OF_ALL_POINTS])
+        """A sentence about the weights or the gain of unlabeled points, and about the discriminant if there is one."""
+        best, using, parts = self.best, self.least(OF_ALL_POINTS), self.parts
+        without = self.least([NONE, TREND, SCALES])
         regression = self.targets.classes is None
         what = "root mean squared error" if regression else "errors"
 
         def shown(candidate: Candidate) -> str:
             return f"{candidate.error:.4g}" if regression else f"{100 * candidate.error:.1f} %"
 
-        if self.assumed is not None and not self.overruled:
+        if self.assumes_clusters:
+            shares = " and that classes are as frequent as among the labels" if best.values.shape[1] > 1 else ""
             return (
-                f"Some class has fewer than {FEWEST} labels, too few to compare errors: it is assumed that rows of one "
-                "cluster share a class."
+                f"No class has more than {BEYOND} labels, too few to compare errors: it is assumed that rows of one "
+                f"cluster share a class{shares}."
             )
         if not self.unlabeled or using is None or without is None:
             why = "Unlabeled rows were not tried" if self.unlabeled else "There are no unlabeled rows"
-            text = f"{self.errors}: {shown(best)} {what}. {why}."
+            of = f" of a weighted sum of {len(parts)} kernels" if len(parts) > 1 else ""
+            text = f"{self.errors}: {shown(best)} {what}{of}. {why}."
+        elif len(parts) > 1:
+            text = (
+                f"{self.errors}: {shown(best)} {what} of a weighted sum of {len(parts)} kernels. Those that use "
+                f"unlabeled rows have {100 * self.share(OF_ALL_POINTS):.0f} % of the weight; the best "
+                f"kernel without them has {shown(without)} {what} alone."
+            )
         elif best.kind not in OF_ALL_POINTS:
             verdict = "did not help" if using.error >= best.error else "did not lower the squared error"
             text = f"Unlabeled rows {verdict}: {shown(best)} {what} without them, {shown(using)} with them."
@@ -803,6 +724,10 @@ class Choice:
             "candidates": [{"prior": c.kind, "error": c.error, "loss": c.loss, **c.params} for c in self.each()],
             "chosen": {"prior": self.best.kind, **self.best.params},
             "score": float(self.best.scores[0]),
+            "weights": [
+                {"weight": weight, "prior": part.kind, "error": part.error, **part.params}
+                for weight, part in self.parts
+            ],
         }
 
 

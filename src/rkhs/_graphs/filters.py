@@ -29,10 +29,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from rkhs._backend.arrays import Array, Vector, like, namespace, sparse_like, take_rows, zeros
+from rkhs._backend.memory import single_blas
 from rkhs._progress import report_progress
 
 HIGHEST = 2**18  # degree of polynomials
-COUNTED = 2000  # nodes up to which traces are sums over all eigenvalues: a second on one core
 PARALLEL = 10**5  # entries of a block of columns above which several threads are faster
 ACCURACY = 1e-12  # largest error of the polynomial; the filter's largest value is 1, and its mean may be 1e-4
 
@@ -101,11 +101,9 @@ class ChebyshevFilters:
     def mean_diagonals(self, filters: Sequence[Filter], array: Array) -> list[float]:
         """Return the mean diagonal entry of phi(L) for each filter, from products with arrays like `array`.
 
-        For more than `COUNTED` nodes it is estimated by 64 random vectors of signs (Hutchinson 1990), with a relative
-        error of about sqrt(2 / (64 d)) for d degrees of freedom tr phi(L).
+        It is estimated by 64 random vectors of signs (Hutchinson 1990), with a relative error of about
+        sqrt(2 / (64 d)) for d degrees of freedom tr phi(L).
         """
-        if len(self.order) <= COUNTED:
-            return [float(np.mean(filter(self._eigenvalues))) for filter in filters]
         probes = like(np.sign(np.random.default_rng(0).standard_normal((len(self.order), 64))), array)
         size = 64 * len(self.order)
         degree = max(len(filter.coefficients) for filter in filters) - 1
@@ -118,10 +116,6 @@ class ChebyshevFilters:
             before = T
             report_progress(2 * k / (degree + 1))
         return [float(f.coefficients @ moments[: len(f.coefficients)]) / size for f in filters]
-
-    @cached_property
-    def _eigenvalues(self) -> Vector:
-        return np.clip(1 + scipy.linalg.eigvalsh(self.matrix.toarray()), 0.0, 2.0)
 
     def _sequence(self, V: Array) -> Iterator[Array]:
         """Yield T_0(A) V, T_1(A) V, .. for A = L - I; an array is overwritten when the next but one is computed."""
@@ -152,7 +146,8 @@ class SpectralFilters:
     """Filters of the Laplacian of a small graph by its eigendecomposition."""
 
     def __init__(self, laplacian: csr_array) -> None:
-        eigenvalues, self.vectors = scipy.linalg.eigh(laplacian.toarray())
+        with single_blas():  # threads gain little at this size, and on a busy computer take much longer
+            eigenvalues, self.vectors = scipy.linalg.eigh(laplacian.toarray(), driver="evd", overwrite_a=True)
         self.eigenvalues = np.clip(eigenvalues, 0.0, 2.0)
 
     def apply(self, filter: Filter, V: Array) -> Array:

@@ -143,7 +143,7 @@ def as_rows(X: Array) -> Matrix:
 
 
 DECAY = 4.0  # exponent of the weight of the last neighbor, exp(-4)
-SMALL = 500  # nodes up to which an eigendecomposition is faster than polynomials
+SMALL = 2000  # nodes up to which an eigendecomposition, a second on one core, is faster than polynomials
 
 
 @dataclass(frozen=True, eq=False)
