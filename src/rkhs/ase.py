@@ -92,6 +92,11 @@ class Calculator(_Calculator):
         if "energy" in self.results:
             self.results["free_energy"] = self.results["energy"]
 
+    def export_properties(self) -> Any:
+        from ase.outputs import Properties, all_outputs
+
+        return Properties({name: value for name, value in self.results.items() if name in all_outputs})
+
     def _keep(self, predicted: Sequence[Any], name: str) -> None:
         """Put a prediction of one geometry, and its standard deviation if there is one, into `results`."""
         for key, values in zip((name, f"{name}_std"), predicted, strict=False):
@@ -141,7 +146,7 @@ def read(source: Any, *, forces: str = "forces", energy: str | None = "energy") 
     frames = read_frames(source, index=":") if named else list(source)
     where = str(source) if named else "the frames"
     if not frames:
-        raise ValueError(f"{where} has no geometry." if named else "There are no frames.")
+        raise ValueError(f"There is no geometry in {where}.")
     numbers = frames[0].numbers
     others = [i for i, frame in enumerate(frames) if not np.array_equal(frame.numbers, numbers)]
     if others:
