@@ -68,8 +68,13 @@ def add_gradients(out: Array, form: Form, block: GramBlock, lower: bool) -> None
             along = xp.matmul(K, xp.permute_dims(d, (1, 2, 0)))  # K_bj d, (j, m, a i)
             second = xp.reshape(phi[2], (height * points, -1))
             along = xp.permute_dims(along, (2, 1, 0)) * second[:, None, :]  # (a i, m, j)
-            W = xp.reshape(xp.reshape(phi[1], (height * points, -1)) @ xp.reshape(K, (-1, m * p)), (-1, m, p)) - along @ d
-            W = xp.reshape(xp.permute_dims(xp.reshape(W, (height, points, m, p)), (0, 1, 3, 2)), (height, points * p, m))
+            W = (
+                xp.reshape(xp.reshape(phi[1], (height * points, -1)) @ xp.reshape(K, (-1, m * p)), (-1, m, p))
+                - along @ d
+            )
+            W = xp.reshape(
+                xp.permute_dims(xp.reshape(W, (height, points, m, p)), (0, 1, 3, 2)), (height, points * p, m)
+            )
             tile = xp.reshape(weight * (flat[a] @ W), (-1, m))
             k = flat.shape[1]
             target[a.start * k : a.stop * k, b * m : (b + 1) * m] += tile
