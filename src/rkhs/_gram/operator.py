@@ -13,6 +13,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, as_real, like, namespace
 from rkhs._backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision
 from rkhs._gram.blocks import GramBlock, NodeProduct, TableProduct, blocks, check_bounded, mirror, node_magnitudes
+from rkhs._gram.gradients import add_gradients, sums_of_gradients
 from rkhs._gram.jets import ORDER, JetProduct, by_points
 from rkhs._gram.matrix import CALL, GramMatrix
 from rkhs._progress import subtask
@@ -253,6 +254,12 @@ class Gram:
             if isinstance(block.kernel, GraphKernel):
                 with subtask(k, len(self.blocks)):
                     NodeProduct(block.kernel, block, self.shape).add_matrix(out)
+                continue
+            form = block.kernel.form(block.lefts[0].atoms.dimension)
+            if form is not None and sums_of_gradients(form, block):
+                with subtask(k, len(self.blocks)):
+                    add_gradients(out, form, block, self.symmetric)
+                exact = exact and not self.symmetric
                 continue
             if self.symmetric and block.lefts is block.rights:
                 with subtask(k, len(self.blocks)):
