@@ -11,7 +11,8 @@ follow from the joint posterior of values and slopes, since the slope of the var
 Active learning looks for observations that determine f everywhere (`select_batch`).  The posterior covariance does not
 depend on the values that will be observed, so that a whole batch is chosen before the first of them is known: each
 candidate has the largest variance given the data and the candidates before it.  This is a Cholesky factorization of the
-covariance of all candidates with pivots, of which only the chosen columns are computed.
+covariance of all candidates with pivots.  Variances can only decrease, so that those of earlier steps are bounds, and a
+step updates only the candidates whose bounds are the largest (Minoux 1978).
 """
 
 from __future__ import annotations
@@ -168,22 +169,29 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
     if weight is not None and not weight > 0:
         raise ValueError(f"weight must be positive, got {weight!r}.")
     noise = 0.0 if weight is None else 1 / (2 * float(weight))
-    each = L.size // candidates
-    left = to_numpy(spread.variance(L)).reshape(candidates, each).sum(axis=1)
+    size = L.size // candidates  # of the block of functionals of a candidate
+    blocks = np.arange(L.size).reshape(candidates, size)
+    prior = to_numpy(spread.variance(L)).reshape(candidates, size).sum(axis=1)
+    left = prior.copy()  # bounds of the variances given the chosen ones, which can only decrease
+    rows: dict[int, tuple[Matrix, int]] = {}  # of the Cholesky factor, and the number of chosen ones that are in them
+    scales: dict[int, Matrix] = {}  # the roots of the inverse covariances of chosen ones, given those before them
     chosen: list[int] = []
-    roots: list[Matrix] = []  # the covariance that the chosen ones explain is the sum of root @ root.T
-    for _ in range(count):
+    while len(chosen) < count:
         best = int(np.argmax(left))
-        rows = slice(best * each, (best + 1) * each)
-        columns = to_numpy(spread.covariance(L, L.take(np.arange(L.size)[rows])))
-        for root in roots:
-            columns = columns - root @ root[rows].T
-        values, vectors = np.linalg.eigh((columns[rows] + columns[rows].T) / 2)
+        row, known = rows.get(best, (np.zeros((size, 0)), 0))
+        block, new = L.take(blocks[best]), chosen[known:]
+        if new:
+            table = to_numpy(spread.covariance(block, L.take(blocks[new].ravel())))
+            for other, columns in zip(new, np.split(table, len(new), axis=1), strict=True):
+                row = np.hstack([row, (columns - row @ rows[other][0].T) @ scales[other]])
+            rows[best] = row, len(chosen)
+            left[best] = prior[best] - np.sum(row**2)
+            continue  # unless another one has a larger bound, it is the next one
+        values, vectors = np.linalg.eigh(to_numpy(spread.covariance(block)) - row @ row.T)
         kept = values > RESOLVED * max(values[-1], 0.0)  # the forces on all atoms, for example, have no sum
-        roots.append(columns @ (vectors[:, kept] / np.sqrt(values[kept] + noise)))
-        left = left - np.sum(roots[-1].reshape(candidates, -1) ** 2, axis=1)
+        rows[best], scales[best] = (row, known), vectors[:, kept] / np.sqrt(values[kept] + noise)
         chosen.append(best)
-        left[chosen] = -np.inf
+        left[best] = -np.inf
     return np.array(chosen)
 
 

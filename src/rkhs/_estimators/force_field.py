@@ -20,7 +20,7 @@ from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
 from rkhs._estimators.molecules import atomic_numbers, found_symmetries, stated_symmetries
 from rkhs._estimators.search import Candidate, best_of, paired_test, search
-from rkhs._finite.solution import CONVERGED
+from rkhs._finite.solution import CONVERGED, Posterior
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._gram.expansion import Expansion
@@ -208,21 +208,21 @@ class ForceFieldRegressor(BaseEstimator):
         # Standard deviations: of the posterior given few geometries, calibrated by the errors at held-out ones.  These
         # are the errors of f if they were left out, and otherwise those of fewer geometries, which fall on as they did.
         few = rows[: max(SPREAD // X.shape[1], 2)]
-        self._posterior = replace(molecule, device=None).solution(settings, few, self.tol, exact=True).posterior
+        self._spread = replace(molecule, device=None).solution(settings, few, self.tol, exact=True).posterior
         self._reference = X[few[:1]]
         left = -to_numpy(Gradient(X[held_out])(self.function_)) - F[held_out] if every is rows else chosen.values
         fall = 1.0
         if every is order and len(refined) > len(learned):
             rate = np.log(max(best.loss / chosen.loss, 1.0)) / np.log(len(refined) / len(learned))
             fall = float((len(order) / len(refined)) ** -min(rate, 1.0))
-        self._factor = fall * _calibration(left, to_numpy(self._posterior.std(Gradient(X[held_out]))))
+        self._factor = fall * _calibration(left, to_numpy(self._spread.std(Gradient(X[held_out]))))
         self._energy_factor = self._factor
         if E is not None:
             values = Evaluation(X[held_out])
             found_errors = (
                 to_numpy(values(molecule.solution(settings, refined, self.tol, exact=True).function)) - E[held_out]
             )
-            self._energy_factor = fall * _calibration(found_errors, to_numpy(self._posterior.std(values)))
+            self._energy_factor = fall * _calibration(found_errors, to_numpy(self._spread.std(values)))
         return self
 
     def predict(self, R: Any, return_std: bool = False) -> Any:
@@ -247,7 +247,7 @@ class ForceFieldRegressor(BaseEstimator):
             return values
         known = "energy_noise" in self.best_params_
         L = Evaluation(X) if known else Difference(X, np.repeat(self._reference, len(X), axis=0))
-        return values, self._energy_factor * to_numpy(self._posterior.std(L))
+        return values, self._energy_factor * to_numpy(self._spread.std(L))
 
     def predict_forces(self, R: Any, return_std: bool = False) -> Any:
         """Predict forces, which are minus the gradient of `predict`.
@@ -269,7 +269,7 @@ class ForceFieldRegressor(BaseEstimator):
         forces = -self._values(Gradient(X)).reshape(shape)
         if not return_std:
             return forces
-        return forces, self._factor * to_numpy(self._posterior.std(Gradient(X))).reshape(shape)
+        return forces, self._factor * to_numpy(self._spread.std(Gradient(X))).reshape(shape)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in super().__getstate__().items() if name != "_expansion"}
@@ -286,6 +286,10 @@ class ForceFieldRegressor(BaseEstimator):
         if f.basis is not None and L.order == 0:
             values = values + f.basis_coefficients.ravel()[0]  # of the constant
         return to_numpy(values)
+
+    def _posterior(self) -> Posterior:
+        """Return the posterior given all forces, from which `rkhs.acquisition` chooses geometries."""
+        return self.solution_.posterior
 
     def _checked(self, R: Any) -> Matrix:
         check_is_fitted(self, "function_")
