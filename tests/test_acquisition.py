@@ -1,4 +1,4 @@
-"""The expected improvement against quadrature and 50 digits, its slopes against differences, suggestions, and batches."""
+"""Expected improvements against quadrature and 50 digits, slopes against differences, and batches by brute force."""
 
 import mpmath
 import numpy as np

@@ -3,8 +3,9 @@ From an xyz file to a trajectory
 ================================
 
 A file of geometries with energies and forces becomes a model, the model a calculator of ASE, and the calculator a
-trajectory, with a standard deviation of every force. The energy is conserved, because the forces are exactly minus its
-slopes. ASE's effective medium theory writes the file here; any program whose results ASE reads can take its place.
+trajectory, with a standard deviation of every force (``pip install 'rkhs[ase]'``). The forces are exactly minus the
+slopes of one energy, so that the total energy stays what it was. Here ASE's effective medium theory writes the file;
+every format that ASE reads will do.
 """
 
 # %%
@@ -31,20 +32,29 @@ model = rkhs.ForceFieldRegressor(atoms=numbers).fit(R, forces, energies)
 
 atoms.calc, rows = rkhs.ase.Calculator(model), []
 run = VelocityVerlet(atoms, 0.5 * units.fs)
-
-
-def record():
-    """Append the energies, the standard deviation of the forces, and their error."""
+for _ in range(100):
+    run.run(10)
     std, error = atoms.calc.get_property("forces_std", atoms), atoms.get_forces() - EMT().get_property("forces", atoms)
-    rows.append([atoms.get_potential_energy(), atoms.get_total_energy(), np.mean(std), np.abs(error).mean()])
+    rows.append([atoms.get_potential_energy(), atoms.get_total_energy(), std.mean(), np.abs(error).mean()])
 
-
-run.attach(record, interval=10)
-run.run(1000)
+fs, table = 5 * np.arange(1, 101), np.array(rows)
 _, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
-axes[0].plot(np.array(rows)[:, :2], label=["potential energy", "total energy"])
-axes[1].plot(1000 * np.array(rows)[:, 2:], label=["standard deviation of the forces", "their error"])
+axes[0].plot(fs, table[:, :2], label=["potential energy", "total energy"])
+axes[1].plot(fs, 1000 * table[:, 2:], label=["standard deviation of the forces", "their error"])
 for ax, unit in zip(axes, ("eV", "meV/Å"), strict=True):
-    ax.set(xlabel="time in units of 5 fs", ylabel=unit)
+    ax.set(xlabel="fs", ylabel=unit)
     ax.legend()
 plt.show()
+
+# %%
+# What it costs
+# -------------
+#
+# @COSTS@
+#
+# When not to use it
+# ------------------
+#
+# The model is that of one molecule with its atoms in one order: no periodic cell, no reaction whose bonds the file does
+# not contain. Where a trajectory leaves the geometries of the file, the standard deviations grow: stop there, and label
+# some of these geometries, which `rkhs.acquisition.select_batch` chooses.

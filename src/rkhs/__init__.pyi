@@ -2,6 +2,7 @@
 
 from rkhs import (
     acquisition as acquisition,
+    ase as ase,
     datasets as datasets,
     exceptions as exceptions,
     extend as extend,

@@ -1,7 +1,7 @@
 """Where to observe a function next, given a model of it with standard deviations.
 
-Bayesian optimization looks for the minimum.  With the posterior mean m and standard deviation s of f(x), and the smallest value so far, b, the *expected improvement*
-of an evaluation at x, for minimization (Jones, Schonlau and Welch 1998), is
+Bayesian optimization looks for the minimum (`suggest`).  With the posterior mean m and standard deviation s of f(x), and
+the smallest value so far, b, the *expected improvement* of an evaluation at x (Jones, Schonlau and Welch 1998) is
 
     EI(x) = E max(b - f(x), 0) = s h(z),        z = (b - m) / s,        h(z) = phi(z) + z Phi(z)
 

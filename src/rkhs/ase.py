@@ -7,7 +7,7 @@ ASE: ``pip install 'rkhs[ase]'``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, ClassVar
 
@@ -122,7 +122,7 @@ def read(source: Any, *, forces: str = "forces", energy: str | None = "energy") 
     forces : ndarray of shape (t, atoms, 3)
         The forces, without those of constraints.
     energies : ndarray of shape (t,) or None
-        The energies; None if no frame has one.
+        The energies; None if they are left out, or if no frame has an "energy".
     atoms : ndarray of shape (atoms,)
         The atomic numbers.
 
@@ -152,48 +152,49 @@ def read(source: Any, *, forces: str = "forces", energy: str | None = "energy") 
     if others:
         raise ValueError(
             f"A force field is learned from geometries of the same atoms in the same order: frame 0 of {where} is "
-            f"{frames[0].symbols}, but frame {others[0]} is {frames[others[0]].symbols} ({_listed(others)} differ). "
-            "Read one molecule at a time."
+            f"{frames[0].symbols}, but frame {others[0]} is {frames[others[0]].symbols}. Read one molecule at a time, "
+            f"without {_listed(others)}."
         )
     for i, frame in enumerate(frames):
         _check_isolated(frame, f"frame {i} of {where}")
     R = np.stack([frame.positions for frame in frames])
-    F = _found(frames, forces, lambda frame: frame.arrays, f'forces="REF_{forces}"', where)
+    F = _found(frames, forces, "arrays", where, f'pass another name, such as forces="REF_{forces}"')
     E: Any = None
-    if energy is not None:
-        E = _found(frames, energy, lambda frame: frame.info, "energy=None to leave energies out", where, optional=True)
+    if energy is not None and (
+        energy != "energy" or any(_stored(frame, energy, "info") is not None for frame in frames)
+    ):
+        E = _found(frames, energy, "info", where, "pass energy=None to do without energies")
     return R, F, E, numbers.copy()
 
 
-def _found(
-    frames: Sequence[Any], name: str, stored: Callable[[Any], Any], remedy: str, where: str, optional: bool = False
-) -> Any:
-    """Return a result of each frame, from its calculator or from what is stored with it; None if none has it."""
-    found = []
-    for frame in frames:
-        value = None
-        if frame.calc is not None and name in frame.calc.results:
-            value = frame.calc.get_property(name, frame, allow_calculation=False)  # None if the atoms have moved since
-        found.append(stored(frame).get(name) if value is None else value)
+def _found(frames: Sequence[Any], name: str, place: str, where: str, remedy: str) -> Matrix:
+    """Return a result of each frame."""
+    found = [_stored(frame, name, place) for frame in frames]
     missing = [i for i, value in enumerate(found) if value is None]
-    if optional and len(missing) == len(frames):
-        return None
     if missing:
         frame = frames[missing[0]]
-        there = sorted({*stored(frame), *(frame.calc.results if frame.calc else ())} - {"numbers", "positions"})
+        there = {*getattr(frame, place), *(frame.calc.results if frame.calc else ())} - {"numbers", "positions"}
         raise ValueError(
-            f"{_listed(missing)} of {where} have no {name!r}; frame {missing[0]} has "
-            f"{', '.join(map(repr, there)) or 'nothing besides its positions'}. Leave these frames out, or pass another "
-            f"name, such as {remedy}."
+            f"There is no {name!r} in {_listed(missing)} of {where}; frame {missing[0]} has "
+            f"{', '.join(map(repr, sorted(there))) or 'nothing besides its positions'}. Leave these frames out, or "
+            f"{remedy}."
         )
     return np.array(found, dtype=np.float64)
+
+
+def _stored(frame: Any, name: str, place: str) -> Any:
+    """Return a result of a calculator, if the atoms have not moved since, or else what is stored with the frame."""
+    value = None
+    if frame.calc is not None and name in frame.calc.results:
+        value = frame.calc.get_property(name, frame, allow_calculation=False)
+    return getattr(frame, place).get(name) if value is None else value
 
 
 def _check_isolated(atoms: Any, which: str) -> None:
     """Raise ValueError for periodic boundary conditions."""
     if np.any(atoms.pbc):
         raise ValueError(
-            f"A force field of a molecule has no periodic images, but {which} have pbc={atoms.pbc.tolist()}. If the "
+            f"A force field of a molecule has no periodic images: the pbc of {which} is {atoms.pbc.tolist()}. If the "
             "cell is only a box around one molecule, set atoms.pbc = False."
         )
 
@@ -219,8 +220,7 @@ def _check_same(numbers: Vector, model: ForceFieldRegressor) -> None:
         )
 
 
-def _listed(rows: Iterable[int]) -> str:
+def _listed(rows: Sequence[int]) -> str:
     """Return the numbers of frames, as "frames 2, 5 and 40 others"."""
-    rows = list(rows)
     more = f" and {len(rows) - NAMED} others" if len(rows) > NAMED else ""
     return f"frame{'s' if len(rows) > 1 else ''} {', '.join(map(str, rows[:NAMED]))}{more}"

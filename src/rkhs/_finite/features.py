@@ -409,8 +409,9 @@ class FeatureCovariance:
 
     def covariance(self, L: Functional, M: Functional | None = None) -> Array:
         """Return the covariances, (l, m); those of L, (l, l), without M."""
-        rows = [self._rows(one) for one in ((L,) if M is None else (L, M))]
-        for one, (*_, undetermined) in zip((L, M), rows, strict=False):
+        given = [L] if M is None else [L, M]
+        rows = [self._rows(one) for one in given]
+        for one, (*_, undetermined) in zip(given, rows, strict=True):
             check_determined(undetermined, one)
         (_, A, left, E, _), (psi_M, A_M, left_M, E_M, _) = rows[0], rows[-1]
         covariance = self.curvature.covariance(E, E_M)
