@@ -148,6 +148,34 @@ def test_all_candidates_in_their_order_and_no_variance_left():
     assert len({int(i) // 2 for i in found[:4]}) == 4
 
 
+def springs(R):
+    """Forces of springs of length 1 between all pairs of atoms."""
+    d = R[:, :, None] - R[:, None]
+    r = np.linalg.norm(d, axis=-1, keepdims=True) + np.eye(R.shape[1])[:, :, None]
+    return np.sum((1 / r - 1) * d, axis=2)
+
+
+def test_geometries_are_chosen_by_the_forces_that_are_not_known():
+    """Brute force; and a geometry that is known, or chosen, is known when it is rotated or its atoms change places."""
+    rest = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.9, 0.0]])
+    rng = np.random.default_rng(0)
+    R, new = rng.normal(rest, 0.1, (15, 3, 3)), rng.normal(rest, 0.2, (8, 3, 3))
+    model = rkhs.ForceFieldRegressor(rkhs.Matern(2.5, scale=1.0), symmetries=[[0, 2, 1]]).fit(R, springs(R))
+    rotation = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    pool = np.concatenate([new, new[:, [0, 2, 1]] @ rotation, R[:4] @ rotation + 1.0]).reshape(20, 9)
+    found = select_batch(model, rkhs.Gradient(pool), 8)
+    assert sorted(found % 8) == list(range(8))
+    assert np.all(found < 16)
+    kernel, noise = model.function_.kernel, model.best_params_["noise"] * np.mean(springs(R) ** 2)
+    K = np.asarray(rkhs.gram(kernel, rkhs.Gradient(np.vstack([R.reshape(15, 9), pool]))).dense())
+    known = list(range(15 * 9))
+    for one in found:
+        G = K[np.ix_(known, known)] + noise * np.eye(len(known))
+        left = np.diag(K - K[:, known] @ np.linalg.solve(G, K[known]))[15 * 9 :].reshape(20, 9).sum(axis=1)
+        assert left[one] > 0.999 * left.max()  # of two equal ones it may be either
+        known += range((15 + one) * 9, (16 + one) * 9)
+
+
 def improvement_under(model, y):
     return log_expected_improvement(model.fit(X, y), X, 0.0)
 
