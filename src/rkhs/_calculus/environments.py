@@ -5,8 +5,8 @@ of distances and angles: a representation in the manner of FCHL19 (Christensen, 
 J. Chem. Phys. 152, 044107, 2020).  With C the cutoff and T = 1 + 3 cos cos cos of the angles of the triangle (the
 factor of Axilrod and Teller),
 
-    two atoms      sum over j of a kind          r_ij^-1.8 C(r_ij) N(s; r_ij)
-    three atoms    sum over (j, k) of two kinds  13.4 T (r_ij r_ik r_jk)^-0.57 C C C exp(-2.7 (s - (r_ij + r_ik)/2)^2) h(a)
+    two atoms    sum over j of a kind          r_ij^-1.8 C(r_ij) N(s; r_ij)
+    three atoms  sum over (j, k) of two kinds  13.4 T (r_ij r_ik r_jk)^-0.57 C C C h(a) exp(-2.7 (s - r_ij/2 - r_ik/2)^2)
 
 for radii s on a grid, N the log-normal density of FCHL19, a the angle at i, and h(a) = cos a and sin^2 a.  FCHL19 has
 sin a, which is not differentiable where three atoms are in a line.

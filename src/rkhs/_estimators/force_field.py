@@ -61,15 +61,15 @@ MANY = 100  # permutations above which a warning says how long the fit takes
 class ForceFieldRegressor(BaseEstimator):
     """Regressor that learns the energy of a molecule from the forces on its atoms.
 
-    The energy f is invariant under rotations, translations and exchanges of equivalent atoms, and the forces are exactly
-    minus its gradient.  It minimizes
+    The energy f is invariant under rotations, translations and exchanges of equivalent atoms, and the forces are
+    exactly minus its gradient.  It minimizes
 
         1/2 |f|^2 + 1 / (2 noise s^2) sum over geometries of |forces + gradient f|^2
 
     where s^2 is the mean square of a force, which is also its variance under the kernel: units do not matter.
 
-    f is a sum of two parts.  One is a function of the inverse distances of all atoms, and the other one a sum over atoms
-    of functions of their neighborhoods, which atoms of one element share (`atoms`).  A fifth of the geometries, at most
+    f is a sum of two parts.  One is a function of the inverse distances of all atoms, the other one a sum over atoms of
+    functions of their neighborhoods, which atoms of one element share (`atoms`).  A fifth of the geometries, at most
     50, is held out, and the mean absolute error of their forces chooses the kernels, their length scales, the share of
     each part, and the noise.  This choice uses at most 3,000 components of forces for the kernels, and 6,000 for the
     noise.  f is learned from all geometries; from more than 16,000 components, which are not factorized but iterated on
@@ -308,9 +308,9 @@ class ForceFieldRegressor(BaseEstimator):
         group = stated_symmetries(None if automatic else given, self.n_atoms_)
         if len(group) > MANY:
             warn(
-                f"The symmetries of ForceFieldRegressor generate {len(group)} permutations, so that the fit takes about "
-                "as many times as long as without them. Leave out exchanges of atoms that do not change places in the "
-                "data."
+                f"The symmetries of ForceFieldRegressor generate {len(group)} permutations, so that the fit takes "
+                "about as many times as long as without them. Leave out exchanges of atoms that do not change places "
+                "in the data."
             )
         return group, None if automatic else given
 

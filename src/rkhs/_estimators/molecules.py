@@ -21,11 +21,13 @@ from rkhs._backend.arrays import Matrix, Vector
 from rkhs._warnings import warn
 from rkhs.kernels._symmetrized import generated, group_order
 
-ELEMENTS = (
+SYMBOLS = (
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
     "Mo Tc Ru Rh Pd Ag Cd In Sn Sb Te I Xe Cs Ba La Ce Pr Nd Pm Sm Eu Gd Tb Dy Ho Er Tm Yb Lu Hf Ta W Re Os Ir Pt Au "
-    "Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts Og"
-).split()
+    "Hg Tl Pb Bi Po At Rn Fr Ra Ac Th Pa U Np Pu Am Cm Bk Cf Es Fm Md No Lr Rf Db Sg Bh Hs Mt Ds Rg Cn Nh Fl Mc Lv Ts "
+    "Og"
+)
+ELEMENTS = SYMBOLS.split()
 MATCHED = 60  # geometries of which all pairs are matched
 COMPARED = 200  # geometries from which distances to the nearest one are taken
 # Distances of permuted geometries to the nearest one of the data, in units of those without permutation: 0.93 to 1.04
@@ -95,8 +97,8 @@ def found_symmetries(X: Matrix, numbers: Vector) -> Matrix:
     group = generated(kept)
     if skipped:
         warn(
-            f"The geometries are invariant under more than {MOST_FOUND} permutations of atoms; ForceFieldRegressor uses "
-            f"{len(group)} of them, those of the most frequent exchanges. State others with symmetries=..."
+            f"The geometries are invariant under more than {MOST_FOUND} permutations of atoms; ForceFieldRegressor "
+            f"uses {len(group)} of them, those of the most frequent exchanges. State others with symmetries=..."
         )
     return group
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from rkhs._backend.arrays import Array, namespace, zeros
 from rkhs._backend.memory import budget_bytes
+from rkhs._backend.precision import products_in
 from rkhs._calculus.atoms import Atoms
 from rkhs._gram.blocks import GramBlock, pushed
 from rkhs._gram.jets import ORDER, JetPoints, JetProduct, by_points
-from rkhs._backend.precision import products_in
 from rkhs.functionals._base import Functional, Part
 from rkhs.kernels._algebra import Push, PushedKernel
 from rkhs.kernels._base import Kernel

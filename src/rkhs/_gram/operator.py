@@ -255,11 +255,14 @@ class Gram:
                 with subtask(k, len(self.blocks)):
                     NodeProduct(block.kernel, block, self.shape).add_matrix(out)
                 continue
-            form = block.kernel.form(block.lefts[0].atoms.dimension)
-            if form is not None and sums_of_gradients(form, block):
+            together = sums_of_gradients(block)
+            if together is not None:
                 with subtask(k, len(self.blocks)):
-                    add_gradients(out, form, block, self.symmetric)
-                exact = exact and not self.symmetric
+                    add_gradients(out, together, self.symmetric)
+                    for left, right in product(block.lefts, block.rights):
+                        if not (left in together.lefts and right in together.rights):
+                            block.add_table(out, left, right, self.budget, self.symmetric)
+                exact = not self.symmetric
                 continue
             if self.symmetric and block.lefts is block.rights:
                 with subtask(k, len(self.blocks)):
