@@ -1,6 +1,6 @@
 """Where to observe a function next, given a model of it with standard deviations.
 
-Bayesian optimization looks for the minimum (`suggest`).  With the posterior mean m and standard deviation s of f(x), and
+Bayesian optimization looks for the minimum (`suggest`).  With the posterior mean m and standard deviation s of f(x) and
 the smallest value so far, b, the *expected improvement* of an evaluation at x (Jones, Schonlau and Welch 1998) is
 
     EI(x) = E max(b - f(x), 0) = s h(z),        z = (b - m) / s,        h(z) = phi(z) + z Phi(z)
@@ -32,7 +32,7 @@ from rkhs.functionals._base import Functional
 
 __all__ = ["log_expected_improvement", "select_batch", "suggest"]
 DRAWN, STARTS = 512, 5  # points that are compared, and the best of them, from which L-BFGS starts
-TOGETHER = 16  # points whose joint covariances are computed at once
+TOGETHER = 16  # points, or candidates, whose joint covariances are computed at once
 RESOLVED = 1e-8  # eigenvalues of a covariance, relative to the largest, that are not taken for rounding errors
 
 
@@ -173,25 +173,29 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
     blocks = np.arange(L.size).reshape(candidates, size)
     prior = to_numpy(spread.variance(L)).reshape(candidates, size).sum(axis=1)
     left = prior.copy()  # bounds of the variances given the chosen ones, which can only decrease
-    rows: dict[int, tuple[Matrix, int]] = {}  # of the Cholesky factor, and the number of chosen ones that are in them
-    scales: dict[int, Matrix] = {}  # the roots of the inverse covariances of chosen ones, given those before them
+    known = np.zeros(candidates, dtype=int)  # how many of the chosen ones are in a bound
+    rows = [np.zeros((size, 0))] * candidates  # of the Cholesky factor
     chosen: list[int] = []
+    scales: list[Matrix] = []  # the roots of the inverse covariances of the chosen ones, given those before them
     while len(chosen) < count:
-        best = int(np.argmax(left))
-        row, known = rows.get(best, (np.zeros((size, 0)), 0))
-        block, new = L.take(blocks[best]), chosen[known:]
-        if new:
-            table = to_numpy(spread.covariance(block, L.take(blocks[new].ravel())))
-            for other, columns in zip(new, np.split(table, len(new), axis=1), strict=True):
-                row = np.hstack([row, (columns - row @ rows[other][0].T) @ scales[other]])
-            rows[best] = row, len(chosen)
-            left[best] = prior[best] - np.sum(row**2)
-            continue  # unless another one has a larger bound, it is the next one
-        values, vectors = np.linalg.eigh(to_numpy(spread.covariance(block)) - row @ row.T)
+        largest = np.argsort(-left, kind="stable")[:TOGETHER]
+        best = int(largest[0])
+        if known[best] < len(chosen):
+            stale = largest[known[largest] < len(chosen)]
+            first = int(known[stale].min())
+            asked, given = (L.take(blocks[which].ravel()) for which in (stale, chosen[first:]))
+            table = to_numpy(spread.covariance(asked, given)).reshape(len(stale), size, -1, size)
+            for one, columns in zip(stale, table, strict=True):
+                for k in range(known[one], len(chosen)):
+                    unexplained = columns[:, k - first] - rows[one] @ rows[chosen[k]].T
+                    rows[one] = np.hstack([rows[one], unexplained @ scales[k]])
+                known[one], left[one] = len(chosen), prior[one] - np.sum(rows[one] ** 2)
+            continue  # unless another bound is larger now, `best` is the next one
+        values, vectors = np.linalg.eigh(to_numpy(spread.covariance(L.take(blocks[best]))) - rows[best] @ rows[best].T)
         kept = values > RESOLVED * max(values[-1], 0.0)  # the forces on all atoms, for example, have no sum
-        rows[best], scales[best] = (row, known), vectors[:, kept] / np.sqrt(values[kept] + noise)
+        scales.append(vectors[:, kept] / np.sqrt(values[kept] + noise))
         chosen.append(best)
-        left[best] = -np.inf
+        known[best], left[best] = count, -np.inf
     return np.array(chosen)
 
 
