@@ -55,7 +55,7 @@ class Surface:
     >>> import numpy as np, rkhs
     >>> directions = np.random.default_rng(0).standard_normal((200, 3))
     >>> ball = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    >>> surface = rkhs.reconstruct_surface(ball, ball)
+    >>> surface = rkhs.geometry.reconstruct_surface(ball, ball)
     >>> surface([[0.0, 0.0, 0.9]]).round(2)
     array([-0.1])
     """
@@ -172,7 +172,7 @@ def reconstruct_surface(
     >>> import numpy as np, rkhs
     >>> directions = np.random.default_rng(0).standard_normal((200, 3))
     >>> ball = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    >>> f = rkhs.reconstruct_surface(ball, ball)
+    >>> f = rkhs.geometry.reconstruct_surface(ball, ball)
     >>> f([[0.0, 0.0, 0.9], [0.0, 1.1, 0.0]]).round(2)
     array([-0.1,  0.1])
     """
