@@ -114,7 +114,7 @@ def families(draw, kernel, d, largest_family=12):
         case "Second":
             L = rkhs.Derivative(X, axes=draw(st.tuples(*[st.integers(0, d - 1)] * 2)))
         case simple:
-            L = getattr(rkhs, simple)(X)
+            L = getattr(rkhs.functionals, simple)(X)
     match draw(st.sampled_from(["plain", "plain", "scaled", "mixed", "taken"])):
         case "scaled":
             L = draw(factors) * L - L / 3

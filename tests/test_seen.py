@@ -309,17 +309,18 @@ def test_a_tolerance_that_is_none(tol):
 
 
 def _with_both():
-    names = [name for name, home in rkhs._HOME.items() if home.startswith("rkhs._estimators")]
-    found = [n for n in names if {"approximation", "solver"} <= set(inspect.signature(getattr(rkhs, n)).parameters)]
-    assert {"InvariantRegressor", "InvariantClassifier"} <= set(found)
+    homes = (rkhs, rkhs.counts, rkhs.geometry)
+    estimators = [one for home in homes for name in home.__all__ if isinstance(one := getattr(home, name), type)]
+    found = [one for one in estimators if {"approximation", "solver"} <= set(inspect.signature(one).parameters)]
+    assert {rkhs.InvariantRegressor, rkhs.InvariantClassifier} <= set(found)
     return found
 
 
-@pytest.mark.parametrize("name", _with_both())
-def test_an_approximation_and_a_solver_are_not_both_obeyed(name):
+@pytest.mark.parametrize("estimator", _with_both(), ids=lambda one: one.__name__)
+def test_an_approximation_and_a_solver_are_not_both_obeyed(estimator):
     X = rng().standard_normal((40, 2))
-    y = (X[:, 0] > 0).astype(int) if "Classifier" in name else X[:, 0]
-    model = getattr(rkhs, name)(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
+    y = (X[:, 0] > 0).astype(int) if "Classifier" in estimator.__name__ else X[:, 0]
+    model = estimator(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
     with pytest.raises(ValueError, match=r"(?s)(approximation.*solver|solver.*approximation)"):
         model.fit(X, y)
 
