@@ -115,7 +115,7 @@ class Surface:
         triangles : ndarray of shape (m, 3)
             The indices of the vertices of each triangle.
         """
-        measure = import_optional("skimage.measure", "A mesh needs scikit-image: pip install scikit-image.")
+        measure = import_optional("skimage.measure", "A mesh needs scikit-image: pip install 'rkhs[surface]'.")
         low, high = self.points.min(axis=0), self.points.max(axis=0)
         cell = float(np.max(high - low)) / resolution
         low, high = low - 3 * cell, high + 3 * cell
