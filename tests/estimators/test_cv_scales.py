@@ -182,7 +182,7 @@ def test_one_kernel_with_the_largest_evidence_is_scored():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [rkhs.Quantile(0.3), rkhs.Absolute(), rkhs.Huber(0.2), rkhs.Squared()], ids=str)
+@pytest.mark.parametrize("loss", [rkhs.Quantile(0.3), rkhs.losses.Absolute(), rkhs.Huber(0.2), rkhs.Squared()], ids=str)
 def test_C_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
     """For noise of density exp(-loss / b), drawn by the inverse of its distribution, and a process f that is zero."""
     grid = np.linspace(-40, 40, 400_001)
