@@ -45,7 +45,7 @@ def test_a_group_left_out_is_that_of_a_refit():
 
 
 def test_folds_do_not_depend_on_order_and_units():
-    X, weight, target = some()
+    X, _, _ = some()
     classes = (X[:, 1] > 0.5).astype(int)
     order = np.random.default_rng(5).permutation(60)
     moved_folds = folds(1000 * X[order], classes[order], 3)
