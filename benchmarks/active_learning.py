@@ -27,7 +27,7 @@ TESTED = 300
 LARGEST = 0.05  # the share of the geometries whose largest errors are reported
 
 
-def errors(model: rkhs.ForceFieldRegressor, R: Matrix, F: Matrix) -> Matrix:
+def errors(model: rkhs.geometry.ForceFieldRegressor, R: Matrix, F: Matrix) -> Matrix:
     """Return the mean absolute, the root mean square and the mean of the largest errors of forces, in meV/A."""
     left = 1000 * np.abs(model.predict_forces(R) - F).reshape(len(R), -1)
     largest = np.sort(left.max(axis=1))[-int(LARGEST * len(R)) :]
@@ -41,7 +41,7 @@ def learned(data: dict[str, Matrix], options: argparse.Namespace, seed: int, cho
     labeled, pool = np.split(order, [options.batch])
     found, seconds = [], []
     for _ in range(options.rounds + 1):
-        model = rkhs.ForceFieldRegressor(atoms=z).fit(R[labeled], F[labeled])
+        model = rkhs.geometry.ForceFieldRegressor(atoms=z).fit(R[labeled], F[labeled])
         found.append(errors(model, data["R_test"][:TESTED], data["F_test"][:TESTED]))
         start = time.perf_counter()
         new = np.arange(options.batch)

@@ -35,7 +35,7 @@ def main() -> None:
     data, rows = arrays("rmd17_ethanol"), []
     for count in options.counts:
         given = (data[name][:count] for name in ("R_train", "F_train", "E_train"))
-        model = rkhs.ForceFieldRegressor(atoms=data["z"]).fit(*given)
+        model = rkhs.geometry.ForceFieldRegressor(atoms=data["z"]).fit(*given)
         atoms = Atoms(numbers=data["z"], positions=data["R_test"][0], calculator=rkhs.ase.Calculator(model))
         normal = np.random.default_rng(0).standard_normal((len(atoms), 3))
         atoms.set_velocities(np.sqrt(TEMPERATURE * units.kB / atoms.get_masses())[:, None] * normal)

@@ -32,7 +32,7 @@ def model(request):
 
 
 def moments(model, x):
-    posterior = model.posterior if isinstance(model, rkhs.Solution) else model._posterior()
+    posterior = model.posterior if isinstance(model, rkhs.results.Solution) else model._posterior()
     L = rkhs.Evaluation(x)
     return float(posterior.mean(L)[0]), float(posterior.std(L)[0])
 
@@ -160,7 +160,7 @@ def test_geometries_are_chosen_by_the_forces_that_are_not_known():
     rest = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.9, 0.0]])
     rng = np.random.default_rng(0)
     R, new = rng.normal(rest, 0.1, (15, 3, 3)), rng.normal(rest, 0.2, (8, 3, 3))
-    model = rkhs.ForceFieldRegressor(rkhs.Matern(2.5, scale=1.0), symmetries=[[0, 2, 1]]).fit(R, springs(R))
+    model = rkhs.geometry.ForceFieldRegressor(rkhs.Matern(2.5, scale=1.0), symmetries=[[0, 2, 1]]).fit(R, springs(R))
     rotation = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     pool = np.concatenate([new, new[:, [0, 2, 1]] @ rotation, R[:4] @ rotation + 1.0]).reshape(20, 9)
     found = select_batch(model, rkhs.Gradient(pool), 8)

@@ -50,7 +50,7 @@ FRAMES, NEW = labeled(30, 0), labeled(8, 1)
 @pytest.fixture(scope="module")
 def model():
     R, forces, energies, atoms = read(FRAMES)
-    return rkhs.ForceFieldRegressor(KERNEL, atoms=atoms, symmetries=[[0, 2, 1]]).fit(R, forces, energies)
+    return rkhs.geometry.ForceFieldRegressor(KERNEL, atoms=atoms, symmetries=[[0, 2, 1]]).fit(R, forces, energies)
 
 
 def calculated(model, frame=NEW[0]):
@@ -162,7 +162,7 @@ def test_other_atoms_are_refused(model, atoms, message):
 
 def test_a_model_without_elements_knows_the_number_of_atoms():
     R, forces, _, _ = read(FRAMES[:20])
-    fitted = rkhs.ForceFieldRegressor(KERNEL).fit(R, forces)
+    fitted = rkhs.geometry.ForceFieldRegressor(KERNEL).fit(R, forces)
     FOREIGN.calc = Calculator(fitted)
     assert np.all(np.isfinite(FOREIGN.get_forces()))
     with pytest.raises(ValueError, match=r"CH4, 5 atoms, but the model was fitted with 3 atoms\. "):
@@ -238,7 +238,7 @@ test_what_is_refused = refused(
     (lambda: read([FRAMES[0], PERIODIC]), "the pbc of frame 1 of the frames is"),
     (lambda: read([]), "no geometry in the frames"),
     (lambda: Calculator(REGRESSOR), "needs a fitted ForceFieldRegressor, got InvariantRegressor", TypeError),
-    (lambda: Calculator(rkhs.ForceFieldRegressor()), "not fitted yet", NotFittedError),
+    (lambda: Calculator(rkhs.geometry.ForceFieldRegressor()), "not fitted yet", NotFittedError),
 )
 
 

@@ -28,7 +28,7 @@ heat.attach(lambda: write(path, atoms, append=True), interval=20)
 heat.run(1000)  # 51 geometries
 
 R, forces, energies, numbers = rkhs.ase.read(path)
-model = rkhs.ForceFieldRegressor(atoms=numbers).fit(R, forces, energies)
+model = rkhs.geometry.ForceFieldRegressor(atoms=numbers).fit(R, forces, energies)
 
 atoms.calc, rows = rkhs.ase.Calculator(model), []
 run = VelocityVerlet(atoms, 0.5 * units.fs)

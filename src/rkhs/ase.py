@@ -52,7 +52,7 @@ class Calculator(_Calculator):
     >>> R = np.random.default_rng(0).normal([[0, 0, 0], [1, 0, 0]], 0.1, (30, 2, 3))
     >>> bonds = R[:, 1] - R[:, 0]
     >>> pull = (1 - 1 / np.linalg.norm(bonds, axis=1))[:, None] * bonds
-    >>> model = rkhs.ForceFieldRegressor(rkhs.Matern(3.5, scale=2.0), atoms=["H", "H"])
+    >>> model = rkhs.geometry.ForceFieldRegressor(rkhs.Matern(3.5, scale=2.0), atoms=["H", "H"])
     >>> model = model.fit(R, np.stack([pull, -pull], axis=1))
     >>> molecule = Atoms("H2", [[0, 0, 0], [1.1, 0, 0]], calculator=rkhs.ase.Calculator(model))
     >>> converged = BFGS(molecule, logfile=None).run(fmax=1e-3)
