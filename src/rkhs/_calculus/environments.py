@@ -6,10 +6,10 @@ J. Chem. Phys. 152, 044107, 2020).  With C the cutoff and T = 1 + 3 cos cos cos 
 factor of Axilrod and Teller),
 
     two atoms    sum over j of a kind          r_ij^-1.8 C(r_ij) N(s; r_ij)
-    three atoms  sum over (j, k) of two kinds  13.4 T (r_ij r_ik r_jk)^-0.57 C C C h(a) exp(-2.7 (s - r_ij/2 - r_ik/2)^2)
+    three atoms  sum over (j, k) of two kinds  13.4 T (r_ij r_ik r_jk)^-0.57 C C C B(s; r_ij, r_ik) h(a)
 
-for radii s on a grid, N the log-normal density of FCHL19, a the angle at i, and h(a) = cos a and sin^2 a.  FCHL19 has
-sin a, which is not differentiable where three atoms are in a line.
+for radii s on a grid, N the log-normal density of FCHL19, B = exp(-2.7 (s - (r_ij + r_ik) / 2)^2), a the angle at i,
+and h(a) = cos a and sin^2 a.  FCHL19 has sin a, which is not differentiable where three atoms are in a line.
 
 It is invariant under rotations, translations and exchanges of neighbors of one kind, so that atoms of one kind share
 what is learned about their neighborhoods.
@@ -105,7 +105,7 @@ class AtomicEnvironments:
         """Return atoms of f whose sum is equal to atoms of x -> sum of f(neighborhood of i) over i of a kind."""
         xp, X = namespace(atoms.points), atoms.points
         (t, n), (k, m) = X.shape, (atoms.per_point, atoms.order)
-        rows = slice(None)
+        rows: Any = slice(None)
         if k == 1 and t > 1:  # single functionals, several of them at one geometry
             changed = to_numpy(xp.any(X[1:] != X[:-1], axis=1))
             rows = np.concatenate([[0], np.cumsum(changed)])
