@@ -6,10 +6,10 @@ J. Chem. Phys. 152, 044107, 2020).  With C the cutoff and T = 1 + 3 cos cos cos 
 factor of Axilrod and Teller),
 
     two atoms    sum over j of a kind          r_ij^-1.8 C(r_ij) N(s; r_ij)
-    three atoms  sum over (j, k) of two kinds  13.4 T (r_ij r_ik r_jk)^-0.57 C C C h(a) exp(-2.7 (s - r_ij/2 - r_ik/2)^2)
+    three atoms  sum over (j, k) of two kinds  13.4 T (r_ij r_ik r_jk)^-0.57 C C C B(s; r_ij, r_ik) h(a)
 
-for radii s on a grid, N the log-normal density of FCHL19, a the angle at i, and h(a) = cos a and sin^2 a.  FCHL19 has
-sin a, which is not differentiable where three atoms are in a line.
+for radii s on a grid, N the log-normal density of FCHL19, B = exp(-2.7 (s - (r_ij + r_ik) / 2)^2), a the angle at i,
+and h(a) = cos a and sin^2 a.  FCHL19 has sin a, which is not differentiable where three atoms are in a line.
 
 It is invariant under rotations, translations and exchanges of neighbors of one kind, so that atoms of one kind share
 what is learned about their neighborhoods.
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy, zeros
+from rkhs._backend.memory import cores, in_threads, on_cpu
 from rkhs._calculus.atoms import Atoms
 
 # The constants of FCHL19 for forces, where lengths are in Angstrom.
@@ -33,7 +34,7 @@ DECAY_3, WIDTH_3, WEIGHT_3 = 0.57, 2.7, 13.4
 ANGLES = 2  # functions of an angle
 BOND = 1.09  # Angstrom, a bond of carbon and hydrogen: the typical distance of an atom to the nearest one
 
-GEOMETRIES = 32  # of a batch, whose arrays stay in the cache
+CACHED, DEVICE = 2**17, 2**25  # numbers in an array of three atoms, on CPUs and on accelerators
 LOST = 1e-6  # fraction of the squared derivatives of a representation that a projection may leave out
 SAMPLED = 1500  # derivatives from which a projection is computed
 
@@ -105,7 +106,7 @@ class AtomicEnvironments:
         """Return atoms of f whose sum is equal to atoms of x -> sum of f(neighborhood of i) over i of a kind."""
         xp, X = namespace(atoms.points), atoms.points
         (t, n), (k, m) = X.shape, (atoms.per_point, atoms.order)
-        rows = slice(None)
+        rows: Any = slice(None)
         if k == 1 and t > 1:  # single functionals, several of them at one geometry
             changed = to_numpy(xp.any(X[1:] != X[:-1], axis=1))
             rows = np.concatenate([[0], np.cumsum(changed)])
@@ -130,11 +131,16 @@ class AtomicEnvironments:
             raise ValueError(f"{self!r} needs {3 * n} coordinates, got points of {int(X.shape[1])} features.")
         V = None if self.projections is None else like(self.projections[kind], X)
         results = [(zeros((t, p), X), zeros((t if slopes else 0, 3 * n, p), X)) for _ in centers]
-        for start in range(0, t, GEOMETRIES):
-            rows = slice(start, start + GEOMETRIES)
+
+        def add(start: int) -> None:
+            rows = slice(start, start + step)
             batch = _Batch(xp.reshape(X[rows], (-1, n, 3)) / self.unit)
             for center, (x, J) in zip(centers, results, strict=True):
                 self._add(batch, int(center), V, x[rows], J[rows] if slopes else None)
+
+        step = max(1, (CACHED if on_cpu(X) else DEVICE) // (n * n * RADII_3))
+        starts, threads = range(0, t, step), cores(X)
+        in_threads(add, [starts[thread::threads] for thread in range(threads)])
         return results
 
     def _add(self, batch: _Batch, center: int, V: Array | None, x: Array, J: Array | None) -> None:

@@ -48,8 +48,8 @@ def atomic_numbers(atoms: Any, count: int) -> Vector | None:
         given = np.array([ELEMENTS.index(str(symbol)) + 1 for symbol in given.ravel()])
     if given.dtype.kind not in "iu" or given.ndim != 1 or np.any((given < 1) | (given > len(ELEMENTS))):
         raise ValueError(
-            "atoms must contain the symbols of elements, such as 'H', or atomic numbers from 1 to "
-            f"{len(ELEMENTS)}; got {atoms!r}."
+            "atoms must be a sequence, the same for all geometries, of symbols of elements, such as 'H', or of atomic "
+            f"numbers from 1 to {len(ELEMENTS)}; got an array of {given.dtype} of shape {given.shape}."
         )
     if len(given) != count:
         raise ValueError(f"atoms has {len(given)} elements, but R has {count} atoms.")

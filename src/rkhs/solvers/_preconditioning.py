@@ -15,7 +15,6 @@ least where F takes about half as long as all iterations, of which a good precon
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from math import inf, sqrt
 from numbers import Integral
 from time import perf_counter
@@ -73,17 +72,12 @@ class Nystroem:
             QR, TR = take_rows(Q, chosen), take_rows(image, chosen)
             return block - Q[rows] @ (TR - QR @ middle).T - image[rows] @ QR.T
 
-        size, starts = int(strength.shape[0]), gram.group_starts
-        cuts = np.unique(starts[np.searchsorted(starts, np.arange(0, size, ROWS)).clip(max=len(starts) - 1)])
-        blocks = [slice(start, stop) for start, stop in pairwise([*cuts.tolist(), size])]  # of whole groups
-        F = zeros((size, len(chosen)), strength)
-        for rows in blocks:
-            F[rows] = columns(rows)
+        F = columns(slice(None))
         root = xp.astype(_inverse_root(xp.astype(take_rows(F, chosen), xp.float64)), strength.dtype)
         if not root.shape[1]:
             return cls(F[:, :0], diagonal, Q)
-        for rows in blocks:  # C and F share their memory
-            F[rows] = F[rows] @ root
+        for start in range(0, int(F.shape[0]), ROWS):  # C and F share their memory
+            F[start : start + ROWS] = F[start : start + ROWS] @ root
         # The difference G - FF' is inaccurate below 1e-9 of a diagonal entry.
         return cls(F, xp.maximum(diagonal - row_squares(F), 1e-9 * diagonal), Q)
 
