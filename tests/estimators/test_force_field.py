@@ -39,7 +39,7 @@ TRUE_E, TRUE_F = energies_and_forces(NEW)
 
 @pytest.fixture(scope="module")
 def model():
-    return rkhs.ForceFieldRegressor(symmetries=SYMMETRIES).fit(R, F)
+    return rkhs.geometry.ForceFieldRegressor(symmetries=SYMMETRIES).fit(R, F)
 
 
 def test_forces_and_energies_of_new_geometries(model):
@@ -75,7 +75,7 @@ def test_energies_beside_forces_in_any_units(model, length, energy):
 
 def test_the_forces_solve_the_normal_equations():
     """f = sum of c_i times the representers of the slopes, with (G + noise I) c = slopes."""
-    fitted = rkhs.ForceFieldRegressor(rkhs.Gaussian(1.0)).fit(R, F)
+    fitted = rkhs.geometry.ForceFieldRegressor(rkhs.Gaussian(1.0)).fit(R, F)
     kernel, slopes = rkhs.Gaussian(1.0) @ rkhs.kernels.InverseDistances(), rkhs.Gradient(R.reshape(24, 12))
     G = np.asarray(rkhs.gram(kernel, slopes).dense())
     noise = fitted.best_params_["noise"] * np.mean(np.diag(G)[:60])
@@ -90,7 +90,7 @@ def test_the_least_held_out_error_is_chosen(model):
     assert {key: table[key][best] for key in model.best_params_} == model.best_params_
     assert {type(kernel) for kernel in table["kernel"]} == {rkhs.Gaussian, rkhs.Matern}
     assert {0.0, 0.7} <= set(table["share"])
-    poor = rkhs.ForceFieldRegressor(rkhs.Matern(2.5, 0.05), symmetries=SYMMETRIES).fit(R, F)
+    poor = rkhs.geometry.ForceFieldRegressor(rkhs.Matern(2.5, 0.05), symmetries=SYMMETRIES).fit(R, F)
     errors = [np.abs(one.predict_forces(NEW) - TRUE_F).mean() for one in (model, poor)]
     assert errors[0] < errors[1] / 2
     assert poor.best_params_["kernel"] == rkhs.Matern(2.5, 0.05)
@@ -107,8 +107,8 @@ def test_atoms_of_one_element_share_what_is_learned_about_their_neighborhoods():
     pull = (1 - np.exp(-2 * (lengths - 1))) * np.exp(-2 * (lengths - 1)) / lengths * bonds
     forces = np.concatenate([pull, 0 * pull[:, :1]], axis=1) - np.concatenate([0 * pull[:, :1], pull], axis=1)
     few, rest = slice(20), slice(20, None)
-    fitted = rkhs.ForceFieldRegressor(atoms=[6] * 6, symmetries=None).fit(positions[few], forces[few])
-    distances = rkhs.ForceFieldRegressor(fitted.best_params_["kernel"]).fit(positions[few], forces[few])
+    fitted = rkhs.geometry.ForceFieldRegressor(atoms=[6] * 6, symmetries=None).fit(positions[few], forces[few])
+    distances = rkhs.geometry.ForceFieldRegressor(fitted.best_params_["kernel"]).fit(positions[few], forces[few])
     errors = [np.abs(one.predict_forces(positions[rest]) - forces[rest]).mean() for one in (fitted, distances)]
     assert fitted.best_params_["share"] > 0
     assert errors[0] < errors[1] / 2
@@ -145,10 +145,12 @@ def test_larger_groups_than_the_bound_are_cut_with_a_warning(monkeypatch):
 
 
 def test_found_permutations_are_used():
-    fitted = rkhs.ForceFieldRegressor(KERNEL, atoms=["C", "H", "H", "F"]).fit(R, F)
+    fitted = rkhs.geometry.ForceFieldRegressor(KERNEL, atoms=["C", "H", "H", "F"]).fit(R, F)
     assert fitted.atoms_.tolist() == [6, 1, 1, 9]
     np.testing.assert_allclose(fitted.predict(NEW[:, fitted.symmetries_[-1]]), fitted.predict(NEW), rtol=1e-6)
-    assert rkhs.ForceFieldRegressor(KERNEL, atoms=[6, 1, 1, 9], symmetries=None).fit(R, F).symmetries_.shape == (1, 4)
+    assert rkhs.geometry.ForceFieldRegressor(KERNEL, atoms=[6, 1, 1, 9], symmetries=None).fit(
+        R, F
+    ).symmetries_.shape == (1, 4)
 
 
 def test_standard_deviations_cover_held_out_errors():
@@ -156,7 +158,7 @@ def test_standard_deviations_cover_held_out_errors():
     train, test = (rng.normal(REST, 0.15, (count, 4, 3)) for count in (40, 60))
     energy, forces = energies_and_forces(train)
     true_energy, true_forces = energies_and_forces(test)
-    fitted = rkhs.ForceFieldRegressor(atoms=["C", "H", "H", "H"]).fit(train, forces, energy)
+    fitted = rkhs.geometry.ForceFieldRegressor(atoms=["C", "H", "H", "H"]).fit(train, forces, energy)
     found, deviations = fitted.predict_forces(test, return_std=True)
     assert found.shape == deviations.shape == test.shape
     assert 0.85 < np.mean(np.abs(found - true_forces) < 1.96 * deviations) < 0.99
@@ -179,7 +181,7 @@ def test_conjugate_gradients_agree_with_the_factorization(model, monkeypatch):
     """For more components of forces than are factorized; the held-out geometries stay out of f."""
     for name, value in (("DIRECT", 100), ("NOISES", (1e-3,)), ("REFINED", (1.0,))):
         monkeypatch.setattr(f"rkhs._estimators.force_field.{name}", value)
-    iterated = rkhs.ForceFieldRegressor(atoms=["C", "H", "H", "H"], tol=1e-5).fit(R, F)
+    iterated = rkhs.geometry.ForceFieldRegressor(atoms=["C", "H", "H", "H"], tol=1e-5).fit(R, F)
     assert "ConjugateGradients" in repr(iterated.solution_)
     assert iterated.function_.functionals.size == 12 * 20
     monkeypatch.undo()
@@ -209,7 +211,7 @@ def test_linear_molecules():
     lengths = np.linalg.norm(bonds, axis=2, keepdims=True)
     pull = -(lengths - 1.2) / lengths * bonds
     forces = np.concatenate([-pull.sum(axis=1, keepdims=True), pull], axis=1)
-    fitted = rkhs.ForceFieldRegressor(atoms=["C", "O", "O"]).fit(positions[:30], forces[:30])
+    fitted = rkhs.geometry.ForceFieldRegressor(atoms=["C", "O", "O"]).fit(positions[:30], forces[:30])
     assert len(fitted.symmetries_) == 2
     errors = fitted.predict_forces(positions[30:]) - forces[30:]
     assert np.abs(errors).mean() < 0.02 * np.abs(forces).mean()
@@ -228,7 +230,7 @@ def test_parameters_and_clone(model):
 
 test_bad_input = refused(
     *(
-        (lambda given=parameters, data=data: rkhs.ForceFieldRegressor(**given).fit(*data), message)
+        (lambda given=parameters, data=data: rkhs.geometry.ForceFieldRegressor(**given).fit(*data), message)
         for parameters, data, message in [
             ({}, (R.reshape(24, 12), F), r"R must have the shape \(geometries, atoms, 3\).*got \(24, 12\)"),
             ({}, (R, F[:, :3]), r"forces must have the shape of R, \(24, 4, 3\), got \(24, 3, 3\)"),
@@ -255,10 +257,10 @@ test_bad_input = refused(
 def test_many_permutations_are_named():
     nine = np.random.default_rng(0).normal(size=(4, 9, 3))
     with pytest.raises(ValueError, match="362,880 elements"):
-        rkhs.ForceFieldRegressor(symmetries=[[*range(1, 9), 0], [1, 0, *range(2, 9)]]).fit(nine, nine)
+        rkhs.geometry.ForceFieldRegressor(symmetries=[[*range(1, 9), 0], [1, 0, *range(2, 9)]]).fit(nine, nine)
     five = np.random.default_rng(0).normal(size=(3, 5, 3))
     with pytest.warns(UserWarning, match="generate 120 permutations"):
-        rkhs.ForceFieldRegressor(KERNEL, symmetries=[[1, 2, 3, 4, 0], [1, 0, 2, 3, 4]]).fit(five, five)
+        rkhs.geometry.ForceFieldRegressor(KERNEL, symmetries=[[1, 2, 3, 4, 0], [1, 0, 2, 3, 4]]).fit(five, five)
 
 
 def test_prediction_needs_the_same_atoms(model):
@@ -279,7 +281,7 @@ KERNEL = rkhs.Matern(2.5, scale=2.0)
 )
 def test_energies_that_contradict_the_forces_are_reported(factor, remedy):
     with pytest.warns(UserWarning, match=remedy):
-        rkhs.ForceFieldRegressor(KERNEL, symmetries=SYMMETRIES).fit(R, F, factor * E)
+        rkhs.geometry.ForceFieldRegressor(KERNEL, symmetries=SYMMETRIES).fit(R, F, factor * E)
 
 
 def test_exchanges_of_atoms_that_are_not_equivalent_are_reported():
@@ -288,4 +290,4 @@ def test_exchanges_of_atoms_that_are_not_equivalent_are_reported():
     extra = 5 * (1 - 1.2 / np.linalg.norm(d, axis=1))[:, None] * d
     forces = F + np.stack([extra, -extra, 0 * extra, 0 * extra], axis=1)
     with pytest.warns(UserWarning, match=r"errors of held-out forces.*\[\[0, 2, 1, 3\]\]"):
-        rkhs.ForceFieldRegressor(KERNEL, symmetries=[[0, 2, 1, 3], [0, 1, 3, 2]]).fit(R, forces)
+        rkhs.geometry.ForceFieldRegressor(KERNEL, symmetries=[[0, 2, 1, 3], [0, 1, 3, 2]]).fit(R, forces)

@@ -46,7 +46,7 @@ class Effect:
         return float(np.ptp(self.dependence, axis=0).max())
 
 
-def effects(f: rkhs.Function, columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) -> list[Effect]:
+def effects(f: rkhs.results.Function, columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) -> list[Effect]:
     """Return the effects of all columns at 100 rows; columns along which f changes most come first."""
     some = features.iloc[np.sort(np.random.default_rng(0).permutation(len(features))[:100])]
     X = np.asarray(columns.transform(some), dtype=float)
@@ -71,7 +71,7 @@ def effects(f: rkhs.Function, columns: ColumnTransformer, features: pd.DataFrame
     return sorted(found, key=lambda effect: -effect.size)
 
 
-def slopes(f: rkhs.Function, X: Vector, feature: int) -> Vector:
+def slopes(f: rkhs.results.Function, X: Vector, feature: int) -> Vector:
     """Return df/dx_a at the rows of X, (rows, outputs).
 
     Functions of a kernel that is not smooth have no derivatives; then these are differences over 0.1, where features
