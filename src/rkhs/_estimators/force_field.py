@@ -51,7 +51,7 @@ CONTRADICTION = 0.1  # relative deviation of energies from the integral of the f
 
 DIRECT = 16_000  # functionals whose equations are factorized, in 2 GB; above, conjugate gradients
 INDIFFERENT = 0.02  # relative difference of errors for which conjugate gradients may take a larger noise
-PRECONDITIONER = 1.5e9  # bytes of the columns of landmark geometries
+PRECONDITIONER = 3e9  # bytes of the columns of landmark geometries
 SPREAD = 3000  # components of forces that standard deviations are conditioned on
 COVERAGE, NORMAL = 0.95, 1.959964  # the share of errors within this many calibrated standard deviations
 
@@ -93,7 +93,7 @@ class ForceFieldRegressor(BaseEstimator):
         fit grows with the number of permutations; groups of more than 1000 are refused.
     device : str, optional
         A device of PyTorch such as "cuda", on which f is learned.
-    tol : float, default=1e-2
+    tol : float, default=3e-2
         The relative duality gap to reach; factorizations reach rounding errors.  Held-out errors settle long before.
     random_state : int, RandomState or None, default=0
         The seed that draws the held-out geometries.
@@ -138,7 +138,7 @@ class ForceFieldRegressor(BaseEstimator):
     atoms: Any = None
     symmetries: Any = "auto"
     device: str | None = None
-    tol: float = 1e-2
+    tol: float = 3e-2
     random_state: Any = 0
     verbose: bool = False
 
@@ -212,7 +212,7 @@ class ForceFieldRegressor(BaseEstimator):
         # Standard deviations: of the posterior given few geometries, calibrated by the errors at held-out ones.  These
         # are the errors of f if they were left out, and otherwise those of fewer geometries, which fall on as they did.
         few = rows[: max(SPREAD // X.shape[1], 2)]
-        self._spread = replace(molecule, device=None).solution(settings, few, self.tol, exact=True).posterior
+        self._few = replace(molecule, device=None).problem(settings, few)
         self._reference = X[few[:1]]
         left = -to_numpy(Gradient(X[held_out])(self.function_)) - F[held_out] if every is rows else chosen.values
         fall = 1.0
@@ -276,7 +276,15 @@ class ForceFieldRegressor(BaseEstimator):
         return forces, self._factor * to_numpy(self._spread.std(Gradient(X))).reshape(shape)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_expansion"}
+        made_when_needed = ("_expansion", "_posterior_given_few")
+        return {name: value for name, value in super().__getstate__().items() if name not in made_when_needed}
+
+    @property
+    def _spread(self) -> Posterior:
+        """The posterior given few geometries, which standard deviations are multiples of."""
+        if not hasattr(self, "_posterior_given_few"):
+            self._posterior_given_few = self._few.solve(Direct(), tol=self.tol).posterior
+        return self._posterior_given_few
 
     def _values(self, L: Functional) -> Vector:
         """Return L(f), by an expansion of f that is made once."""
