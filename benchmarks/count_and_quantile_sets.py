@@ -32,7 +32,7 @@ Vector = np.ndarray[Any, Any]
 LEVELS = (0.1, 0.5, 0.9)
 TESTED = 4000
 WEIGHTS = [10.0**k for k in range(-5, 2)]
-BOOSTED = {"learning_rate": [0.02, 0.05, 0.1], "max_leaf_nodes": [4, 15]}
+BOOSTED = {"learning_rate": [0.05, 0.1], "max_leaf_nodes": [4, 15]}
 
 
 def daily(rng: Any, t: int, one_hot: bool) -> tuple[Vector, Vector, Vector]:

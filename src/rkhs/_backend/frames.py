@@ -64,11 +64,18 @@ class FrameColumn:
         if _is_polars(self.values):
             import polars as pl
 
-            return np.array(self.values.cast(pl.String).fill_null("").to_list(), dtype=object)
-        missing = self.values.isna().to_numpy(bool)
-        texts = np.array([str(value) for value in self.values.tolist()], dtype=object)
+            values = self.values if self.kind == NUMERIC else self.values.cast(pl.String)
+            missing, values = self.values.is_null().to_numpy(), values.to_list()
+        else:
+            missing, values = self.values.isna().to_numpy(bool), self.values.tolist()
+        texts = np.array([as_text(value) for value in values], dtype=object)
         texts[missing] = ""
         return texts
+
+
+def as_text(value: Any) -> str:
+    """Return a value as text; a float without a fraction as an integer, since missing values make integers floats."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def days_since_1970(values: Any) -> Vector:

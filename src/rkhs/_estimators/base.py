@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._backend import arrays
 from rkhs._backend.arrays import Array, Vector, like, to_numpy
+from rkhs._backend.frames import check_numeric, frame_columns
 from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
@@ -355,10 +356,12 @@ def check_finite(values: Array) -> Array:
 def accepted_formats(X: Any) -> tuple[Any, dict[str, Any]]:
     """Return X, with dask collections computed, and the options for `validate_data`.
 
-    Masked arrays and frames without columns are refused here, since `validate_data` accepts them.
+    Masked arrays and frames without columns are refused here, since `validate_data` accepts them, and so are columns of
+    frames that are no numbers, since its error does not name them.
     """
     X = X.compute() if hasattr(X, "__dask_graph__") else X
     arrays.check_unmasked(X, "X")
+    check_numeric(frame_columns(X) or {}, "X")
     shape: Any = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] == 0:
         raise ValueError(

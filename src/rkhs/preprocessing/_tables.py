@@ -35,7 +35,7 @@ KINDS = (*AMOUNTS, CATEGORICAL, WORDS, ID)
 MAX_CATEGORIES = 50  # features of one column of categories; the rarest share one if there are more
 MIN_NAMES = 20  # different texts, one in each row, from which a column is taken to name the rows
 SENTENCE = 4  # the median number of words in texts of which most differ, from which they are sentences and no names
-COMPONENTS = 50  # features of a column of sentences
+COMPONENTS = 100  # features of a column of sentences
 IDENTIFIER = re.compile(r"(^|[\s_.-])(id|uuid|key)$|^id[\s_.-]|[a-z]I[Dd]$", re.IGNORECASE)
 
 
@@ -71,7 +71,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     | dates, as days since 1970; durations     | one, standardized                                                   |
     | ordered categories, as 0, 1, 2, ..       | one, standardized                                                   |
     | categories, and texts that repeat        | one for each category, 1 or 0; the rarest share one                 |
-    | texts that are sentences                 | up to 50 latent semantic features of their words                    |
+    | texts that are sentences                 | up to 100 latent semantic features of their words                   |
     | texts that differ in most rows; numbers  | none: they name the rows, as do different integers in a column such |
     | that name the rows                       | as "customer_id"                                                    |
 
@@ -149,7 +149,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         amounts, categories = self._names(*AMOUNTS), self._names(CATEGORICAL)
         self.number_encoder_ = self.category_encoder_ = None
         if amounts:
-            self.number_encoder_ = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
+            self.number_encoder_ = make_pipeline(
+                SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
+            )
             self.number_encoder_.fit(self._numbers(columns))
         if categories:
             self.category_encoder_ = OneHotEncoder(
