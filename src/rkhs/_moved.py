@@ -1,7 +1,9 @@
 """What the names of earlier versions are called now, for errors that name the remedy."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NoReturn
+from collections.abc import Callable, Collection, Mapping
+from math import inf, sqrt
+from numbers import Real
+from typing import Any, NoReturn
 
 SINCE = "0.3.0"
 
@@ -72,10 +74,25 @@ PARAMETERS = {
     "fit_intercept": "use GridSearchCV with the plain estimator: the CV estimators always have an intercept",
 }
 
+# Kernels by the names of scikit-learn
+FOREIGN_KERNELS = {
+    "rbf": 'exp(-gamma |x - y|^2) is kernel="gaussian" with scale = 1 / sqrt(2 gamma)',
+    "poly": '(gamma <x, y> + coef0)^degree is, up to a factor, kernel=rkhs.Polynomial(degree, offset=coef0 / gamma)',
+}
 
-def check_parameters(given: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise a TypeError that names the remedy for parameters of earlier versions."""
-    for name in given:
+
+def check_parameters(given: Mapping[str, Any], known: Collection[str], owner: str) -> None:
+    """Raise a TypeError that names the remedy for parameters of earlier versions, and of scikit-learn."""
+    for name, value in given.items():
+        if name == "gamma" and name not in known and {"scale", "scales"} & set(known):
+            which = "scales" if "scales" in known else "scale"
+            is_number = isinstance(value, Real) and 0 < float(value) < inf
+            scale = f"{1 / sqrt(2 * float(value)):.6g}" if is_number else ""
+            here = f", here {which}={f'[{scale}]' if which == 'scales' else scale}" if is_number else ""
+            raise TypeError(
+                f"{owner} has no parameter 'gamma': scikit-learn's kernel {FOREIGN_KERNELS['rbf']}{here}. Without {which} the "
+                "length scale is chosen."
+            )
         if name in PARAMETERS and name not in known:
             raise TypeError(f"{owner} has no parameter {name!r} since rkhs {SINCE}: {PARAMETERS[name]}.")
 

@@ -26,7 +26,6 @@ from rkhs.preprocessing import TableEncoder
 from rkhs.preprocessing._tables import AMOUNTS
 
 CHECKED = 20  # rows at which the formula of a function is compared with it
-TEXT_KINDS = "OUS"  # kinds of NumPy dtypes
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +77,14 @@ def takes_columns(step: Any) -> bool:
     if isinstance(step, ColumnTransformer):
         return any(takes_columns(one) for _, one, _ in step.transformers_)
     if isinstance(step, OneHotEncoder):
-        return any(values.dtype.kind in TEXT_KINDS for values in step.categories_)
+        return any(map(_has_texts, step.categories_))
     if isinstance(step, SimpleImputer):
-        return bool(step.statistics_.dtype.kind in TEXT_KINDS)
+        return _has_texts(step.statistics_)
     return isinstance(step, TableEncoder)
+
+
+def _has_texts(values: Vector) -> bool:
+    return any(isinstance(value, str) for value in values.tolist())
 
 
 def recorded_step(step: Any, data: Data) -> Data:
@@ -152,7 +155,7 @@ def _simple_imputer(step: SimpleImputer, data: Data) -> Data:
     if len(kept) < len(step.statistics_) and step.keep_empty_features:
         refuse("SimpleImputer with keep_empty_features=True", "a column is empty", "leave the column out")
     data, fills = _taken(data, kept), step.statistics_[kept]
-    if fills.dtype.kind not in TEXT_KINDS:
+    if not _has_texts(fills):
         x = features(data)
         graph, missing = x.graph, step.missing_values
         absent = graph.elementwise("Equal", x, float(missing)) if missing == missing else graph.is_nan(x)
@@ -165,13 +168,13 @@ def _simple_imputer(step: SimpleImputer, data: Data) -> Data:
 def _one_hot_encoder(step: OneHotEncoder, data: Data) -> Data:
     parts = []
     for k, (categories, table) in enumerate(zip(step.categories_, _one_hot_tables(step), strict=True)):
-        if categories.dtype.kind not in TEXT_KINDS:
-            x = features(_taken(data, [k]))
+        if not _has_texts(categories):
+            x, numbers = features(_taken(data, [k])), categories.astype(np.float64)
             graph = x.graph
-            equal = graph.elementwise("Equal", x, categories.astype(np.float64))
+            equal = graph.elementwise("Equal", x, numbers)
             is_category = graph.record("Cast", equal.shape, equal)
-            if np.isnan(categories.astype(np.float64)).any():
-                is_category = is_category + graph.record("Cast", (1,), graph.is_nan(x)) * np.isnan(categories)
+            if np.isnan(numbers).any():
+                is_category = is_category + graph.record("Cast", (1,), graph.is_nan(x)) * np.isnan(numbers)
             known = graph.reshape(graph.sum(is_category, axis=-1), (1,))
             parts.append(is_category @ table[:-1] + (1.0 - known) * table[-1])
         elif isinstance(data, Symbol):

@@ -36,6 +36,7 @@ MAX_CATEGORIES = 50  # features of one column of categories; the rarest share on
 MIN_NAMES = 20  # different texts, one in each row, from which a column is taken to name the rows
 SENTENCE = 4  # the median number of words in texts of which most differ, from which they are sentences and no names
 COMPONENTS = 100  # features of a column of sentences
+ROUNDING = 1e-6  # singular values below this share of the largest one are rounding, which scaling would magnify
 IDENTIFIER = re.compile(r"(^|[\s_.-])(id|uuid|key)$|^id[\s_.-]|[a-z]I[Dd]$", re.IGNORECASE)
 
 
@@ -228,7 +229,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         found = []
         for name in self._names(*AMOUNTS):
             order = self.orders_.get(name)
-            values = columns[name].numbers() if order is None else ranks(columns[name].texts(), order)
+            try:
+                values = columns[name].numbers() if order is None else ranks(columns[name].texts(), order)
+            except Exception as error:  # the libraries have many
+                raise ValueError(f"Column {name!r} of X was {self.kinds_[name]} in fit, and is not here: {error}") from error
             if np.any(np.isinf(values)):
                 raise ValueError(f"Column {name!r} of X contains infinity: replace it by a number, or leave it empty.")
             found.append(values)
@@ -279,6 +283,11 @@ def _word_encoder(column: FrameColumn) -> Pipeline:
             f"No word of column {column.name!r} is in two rows: leave the column out, or read it as categories, as by "
             f'kinds={{{column.name!r}: "categorical"}}.'
         ) from error
-    count = min(COMPONENTS, X.shape[1], len(texts))
-    latent = TruncatedSVD(count, algorithm="arpack" if count < min(X.shape) else "randomized", random_state=0)
-    return Pipeline([("frequencies", frequencies), ("latent", latent.fit(X))])
+    latent = _truncated_svd(min(COMPONENTS, *X.shape), X)
+    rank = int(np.sum(latent.singular_values_ > ROUNDING * latent.singular_values_[0]))
+    return Pipeline([("frequencies", frequencies), ("latent", _truncated_svd(rank, X))])
+
+
+def _truncated_svd(count: int, X: Any) -> TruncatedSVD:
+    method = "arpack" if count < min(X.shape) else "randomized"  # the first is exact, and does not find all values
+    return TruncatedSVD(count, algorithm=method, random_state=0).fit(X)
