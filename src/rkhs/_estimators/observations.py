@@ -344,6 +344,7 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
         given = (self.kernel, self.scale, self.C)
         if any(map(_by_folds, given)) or not any(map(_is_open, given)):
             return super()._chosen(observe, data)
+        stated = None if self.C is None else check_number(self.C, 'C (unless it is "cv")')
         if len(data.X) > MOST_COMPARED:
             rows = np.random.default_rng(0).choice(len(data.X), MOST_COMPARED, replace=False)
             data = observe(np.sort(rows))
@@ -352,7 +353,7 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
         for _ in range(LINEARIZATIONS):
             rate = np.exp(log_rate)
             responses, weight = log_rate + (y - rate) / rate, exposure * rate / 2
-            kernel, C = searched(data.X, responses, weight, self.kernel, self.scale, self.C, self.verbose)
+            kernel, C = searched(data.X, responses, weight, self.kernel, self.scale, stated, self.verbose)
             problem, _ = data.problem(kernel, C, data.landmarks(None))
             log_rate = to_numpy(data.functional(problem.solve(tol=GRID_TOL, verbose=self.verbose).function))
         return kernel, C

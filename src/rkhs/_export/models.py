@@ -30,7 +30,7 @@ from rkhs._estimators.functional_regressor import FunctionalRegressor
 from rkhs._estimators.quantile_regressor import QuantileRegressor
 from rkhs._estimators.regressor import Regressor
 from rkhs._export.steps import Column, Data, Table, features, recorded_step, refuse, takes_columns
-from rkhs._export.tracing import Graph, PointPairs, Symbol
+from rkhs._export.tracing import Graph, Node, PointPairs, Symbol
 from rkhs._files import replacing
 from rkhs._finite.features import FeatureCovariance
 from rkhs._finite.function import FeatureFunction, Function
@@ -41,6 +41,7 @@ from rkhs.exceptions import ExportError
 from rkhs.functionals._base import Functional, Part
 from rkhs.kernels._base import Kernel
 from rkhs.losses import Logistic
+from rkhs.preprocessing import TableEncoder
 from rkhs.solvers._conditioned import ConditionedGram
 
 CHECKED = 20  # points of each kind of functional at which the recorded formula is compared with f
@@ -92,15 +93,19 @@ def recorded(model: Any, return_std: bool, coverage: float | None) -> tuple[Grap
                 "ForceFieldRegressor", "its points are geometries", "export `function_`, the energy of flat positions"
             )
         dimension = model.n_features_in_
-    data: Data
-    if isinstance(model, Pipeline) and takes_columns(model[:-1]):
-        names = getattr(model, "feature_names_in_", [f"x{k}" for k in range(dimension)])
+    steps: Any = None
+    if isinstance(model, Pipeline):
+        steps, model = model[:-1], model[-1]
+    elif isinstance(model, TableEncoder):  # by sklearn-onnx, which converts the steps of a pipeline one by one
+        steps, model = model, None
+    data: Data = Table()
+    if takes_columns(steps):
+        names = getattr(steps, "feature_names_in_", [f"x{k}" for k in range(dimension)])
         data = Table([Column(graph, str(name)) for name in names])
     else:
         data = graph.input("X", float, dimension)
-    if isinstance(model, Pipeline):
-        data, model = recorded_step(model[:-1], data), model[-1]
-    symbols = _outputs(model, graph.with_point(features(data)), return_std, coverage)
+    x = features(data if steps is None else recorded_step(steps, data))
+    symbols = {"variable": x} if model is None else _outputs(model, graph.with_point(x), return_std, coverage)
     if clash := sorted(graph.inputs.keys() & symbols.keys()):
         refuse(f"The column {clash[0]!r}", "an output has this name", "rename the column")
     return graph.needed(symbols), symbols
@@ -393,21 +398,11 @@ def to_onnx(
     onnx = import_optional("onnx", "ONNX files need onnx: pip install 'rkhs[onnx]'.")
     graph, symbols = recorded(model, return_std, coverage)
     make, as_tensor = onnx.helper, onnx.numpy_helper.from_array
-    nodes, constants, results = [], dict(graph.constants), []
-    for name, operation, inputs, options in graph.nodes:
-        if operation in ("Reshape", "ReduceSum", "ReduceMax"):  # their options are inputs in ONNX
-            constants[f"{name}_option"] = np.array([*options.values()], dtype=np.int64).reshape(-1)
-            inputs, options = [*inputs, f"{name}_option"], {}
-        if operation == "WordCounts":
-            refuse(
-                "A column of sentences",
-                "words and lower case depend on the computer that runs an ONNX file",
-                "use rkhs.to_json, or leave the column out",
-            )
-        if operation == "LabelEncoder":
-            keys, values, default = options.values()
-            options = {"keys_strings": keys, "values_int64s": values, "default_int64": default, "domain": TEXTS}
-        nodes.append(make.make_node(operation, inputs, [name], **options, **ATTRIBUTES.get(operation, {})))
+    nodes, results = [], []
+    operations, constants = onnx_operations(graph)
+    for name, operation, inputs, options in operations:
+        domain = {"domain": TEXTS} if operation == "LabelEncoder" else {}
+        nodes.append(make.make_node(operation, inputs, [name], **options, **domain))
     for output, symbol in symbols.items():
         nodes.append(make.make_node("Identity", [symbol.name], [output]))
         kind = make.np_dtype_to_tensor_dtype(_onnx_dtype(symbol.dtype))
@@ -426,6 +421,26 @@ def to_onnx(
     with replacing(path) as file:
         file.write_bytes(exported.SerializeToString())
     return None
+
+
+def onnx_operations(graph: Graph) -> tuple[list[Node], dict[str, Vector]]:
+    """Return the nodes with the options that ONNX has for them, and the constants, some of which are such options."""
+    nodes, constants = [], dict(graph.constants)
+    for name, operation, inputs, options in graph.nodes:
+        if operation == "WordCounts":
+            refuse(
+                "A column of sentences",
+                "words and lower case depend on the computer that runs an ONNX file",
+                "use rkhs.to_json, or leave the column out",
+            )
+        if operation in ("Reshape", "ReduceSum", "ReduceMax"):  # their options are inputs in ONNX
+            constants[f"{name}_option"] = np.array([*options.values()], dtype=np.int64).reshape(-1)
+            inputs, options = [*inputs, f"{name}_option"], {}
+        elif operation == "LabelEncoder":
+            keys, values, default = options.values()
+            options = {"keys_strings": keys, "values_int64s": values, "default_int64": default}
+        nodes.append((name, operation, inputs, options | ATTRIBUTES.get(operation, {})))
+    return nodes, constants
 
 
 def _onnx_dtype(dtype: Any) -> Any:
