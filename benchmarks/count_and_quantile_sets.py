@@ -63,20 +63,24 @@ def few_of_ten(rng: Any, t: int) -> tuple[Vector, Vector, Vector]:
 
 
 def flat(rng: Any, t: int) -> tuple[Vector, Vector, Vector]:
+    """Nothing to learn."""
     return rng.standard_normal((t, 4)), np.full(t, 0.7), np.ones(t)
 
 
 def straight(rng: Any, t: int) -> tuple[Vector, Vector, Vector]:
+    """A log-linear rate, in very different units."""
     X = rng.standard_normal((t, 5)) * [1e6, 1e-6, 1, 10, 1]
     return X, 1.5 + X / [1e6, 1e-6, 1, 10, 1] @ [0.4, 0.3, -0.3, 0.1, 0], np.ones(t)
 
 
 def along(rng: Any, t: int) -> tuple[Vector, Vector, Vector]:
+    """Accidents along a road."""
     x = rng.uniform(0, 1e3, (t, 1))
     return x, np.sin(x[:, 0] / 100) + 0.5, rng.uniform(0.5, 5, t)
 
 
 def plane(rng: Any, t: int) -> tuple[Vector, Vector, Vector]:
+    """A hill on a slope."""
     X = rng.uniform(0, 10, (t, 2))
     return X, 1 + 1.5 * np.exp(-np.sum((X - 3) ** 2, axis=1) / 4) - 0.1 * X[:, 1], np.ones(t)
 
@@ -126,7 +130,7 @@ def compared_counts(name: str, draw: int, ours: bool) -> Iterator[tuple[str, flo
     }
     if not ours:
         models |= {
-            'with C="cv", scale="cv"': lambda: rkhs.KernelPoissonRegressor("gaussian", C="cv", scale="cv").fit(
+            "with one scale and C = 1": lambda: rkhs.KernelPoissonRegressor("gaussian", scale="median", C=1.0).fit(
                 X, y, sample_weight=exposure
             ),
             "PoissonRegressor": lambda: GridSearchCV(
@@ -143,7 +147,11 @@ def compared_counts(name: str, draw: int, ours: bool) -> Iterator[tuple[str, flo
         start = perf_counter()
         model = fit()
         seconds = perf_counter() - start
-        yield label, float(mean_poisson_deviance(target, np.maximum(model.predict(Z), 1e-9), sample_weight=tested)), seconds
+        yield (
+            label,
+            float(mean_poisson_deviance(target, np.maximum(model.predict(Z), 1e-9), sample_weight=tested)),
+            seconds,
+        )
 
 
 def _noise(rng: Any, t: int) -> Vector:
@@ -200,7 +208,11 @@ def compared_quantiles(name: str, draw: int, ours: bool) -> Iterator[tuple[str, 
     if ours:
         return
     for label, model, grid in (
-        ("linear", make_pipeline(StandardScaler(), QuantileRegressor(solver="highs")), {"quantileregressor__alpha": [0, *WEIGHTS]}),
+        (
+            "linear",
+            make_pipeline(StandardScaler(), QuantileRegressor(solver="highs")),
+            {"quantileregressor__alpha": [0, *WEIGHTS]},
+        ),
         ("boosting", HistGradientBoostingRegressor(loss="quantile", quantile=0.5, random_state=0), BOOSTED),
     ):  # fmt: skip
         start, columns = perf_counter(), []

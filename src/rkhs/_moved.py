@@ -77,7 +77,7 @@ PARAMETERS = {
 # Kernels by the names of scikit-learn
 FOREIGN_KERNELS = {
     "rbf": 'exp(-gamma |x - y|^2) is kernel="gaussian" with scale = 1 / sqrt(2 gamma)',
-    "poly": '(gamma <x, y> + coef0)^degree is, up to a factor, kernel=rkhs.Polynomial(degree, offset=coef0 / gamma)',
+    "poly": "(gamma <x, y> + coef0)^degree is, up to a factor, kernel=rkhs.Polynomial(degree, offset=coef0 / gamma)",
 }
 
 
@@ -90,8 +90,8 @@ def check_parameters(given: Mapping[str, Any], known: Collection[str], owner: st
             scale = f"{1 / sqrt(2 * float(value)):.6g}" if is_number else ""
             here = f", here {which}={f'[{scale}]' if which == 'scales' else scale}" if is_number else ""
             raise TypeError(
-                f"{owner} has no parameter 'gamma': scikit-learn's kernel {FOREIGN_KERNELS['rbf']}{here}. Without {which} the "
-                "length scale is chosen."
+                f"{owner} has no parameter 'gamma': scikit-learn's kernel {FOREIGN_KERNELS['rbf']}{here}. Without "
+                f"{which} the length scale is chosen."
             )
         if name in PARAMETERS and name not in known:
             raise TypeError(f"{owner} has no parameter {name!r} since rkhs {SINCE}: {PARAMETERS[name]}.")

@@ -53,7 +53,9 @@ def daily(size, seed, unit=1.0):
     return unit * np.column_stack([day, day % 7, warm]), rng.poisson(rate), rate
 
 
-@pytest.mark.parametrize("unit", [1e6, pytest.param(1e-6, marks=pytest.mark.slow), pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "unit", [1e6, pytest.param(1e-6, marks=pytest.mark.slow), pytest.param(1.0, marks=pytest.mark.slow)]
+)
 def test_the_default_finds_trend_weekdays_and_weather(unit):
     """The deviance of the true rates is a twentieth of that of a linear model; it was a half with C = 1, one scale."""
     X, y, _ = daily(120, 0, unit)
@@ -69,9 +71,9 @@ def test_the_search_keeps_what_is_stated():
     model = rkhs.KernelPoissonRegressor("gaussian", scale=[300.0, 3.0, 10.0]).fit(X, y)
     assert model.function_.kernel == rkhs.Gaussian((300.0, 3.0, 10.0))
     stated = rkhs.KernelPoissonRegressor("matern", C=0.5).fit(X, y)
-    assert stated.C_ == pytest.approx(0.5)
+    assert pytest.approx(0.5) == stated.C_
     assert "Matern" in repr(stated.function_.kernel)
-    with pytest.raises(ValueError, match='C .unless it is "cv". must be'):
+    with pytest.raises(ValueError, match=r'C .unless it is "cv". must be'):
         rkhs.KernelPoissonRegressor(C=-1.0).fit(X, y)
 
 

@@ -58,7 +58,19 @@ def test_conventions_of_scikit_learn(estimator, check):
 def test_each_kind_by_its_definition():
     table = frame()
     encoder = TableEncoder().fit(table)
-    kinds = ["numeric", "categorical", "ordered", "boolean", "date", "numeric", "boolean", "date", "date", "id", "empty"]
+    kinds = [
+        "numeric",
+        "categorical",
+        "ordered",
+        "boolean",
+        "date",
+        "numeric",
+        "boolean",
+        "date",
+        "date",
+        "id",
+        "empty",
+    ]
     assert list(encoder.kinds_.values()) == kinds
     found = dict(zip(encoder.get_feature_names_out(), encoder.transform(table).T, strict=True))
     days = (table["since"] - pd.Timestamp(0)) / pd.Timedelta(days=1)
@@ -177,7 +189,7 @@ Y = np.arange(T) % 2
 @pytest.mark.parametrize("model", ESTIMATORS, ids=lambda model: type(model).__name__)
 def test_an_estimator_names_the_column_and_the_encoder(model):
     for table in (frame()[["area", "city"]].fillna({"area": 0.0}), in_polars(frame())[["rooms", "city"]]):
-        with pytest.raises(ValueError, match="Column 'city' of X holds texts such as '(Paris|Rome)'.*TableEncoder"):
+        with pytest.raises(ValueError, match=r"Column 'city' of X holds texts such as '(Paris|Rome)'.*TableEncoder"):
             model.fit(table, Y)
 
 

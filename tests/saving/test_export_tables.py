@@ -35,7 +35,7 @@ TABLE = pd.DataFrame(
     }
 )
 VALUES = TABLE["area [m²]"].fillna(5.0) + (TABLE["city"] == "Rome") + TABLE["size"].cat.codes
-CLASSES = np.where(VALUES > VALUES.median(), "dear", "cheap")
+CLASSES = np.where(VALUES.median() < VALUES, "dear", "cheap")
 NEW = TABLE[:20].assign(city=["Oslo", "Paris", None, "Rome"] * 5, rooms=[7, 1, 2, 3] * 5)
 NUMBERS = np.abs(RNG.normal(size=(T, 3))) + 0.1
 

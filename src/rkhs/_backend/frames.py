@@ -17,7 +17,9 @@ _DAY = 86_400_000_000  # microseconds
 _INFERRED = {  # kinds by `pandas.api.types.infer_dtype`, for columns of Python objects
     **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "empty"), NUMERIC),
     **dict.fromkeys(("date", "datetime", "datetime64", "timedelta", "timedelta64"), DATE),
-    **{"boolean": BOOLEAN, "string": TEXT, "categorical": CATEGORICAL},
+    "boolean": BOOLEAN,
+    "string": TEXT,
+    "categorical": CATEGORICAL,
 }
 
 

@@ -79,9 +79,7 @@ def _certainty(
     return [(f"lower ({level})", predicted - size), (f"upper ({level})", predicted + size)]
 
 
-def _check_new_marks(
-    marks: Sequence[str], columns: Any, kinds: Kinds, notes: Mapping[str, Any], model: Path
-) -> None:
+def _check_new_marks(marks: Sequence[str], columns: Any, kinds: Kinds, notes: Mapping[str, Any], model: Path) -> None:
     """Refuse --missing with a text that the model has learned as a text or a class."""
     problems, learned = Problems(), {notes["target"]: list(notes.get("classes") or ())}
     if kinds.categorical:

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._backend import arrays
 from rkhs._backend.arrays import Array, Vector, like, to_numpy
+from rkhs._backend.converters import HasOnnxConverter
 from rkhs._backend.frames import check_numeric, frame_columns
 from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
@@ -116,7 +117,7 @@ def limited(predict: Method) -> Method:
 
 
 @dataclass(eq=False, repr=False)
-class BaseKernelEstimator(BaseEstimator):
+class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
     """An estimator with a learned function.
 
     Sparse X stays sparse if all parts of the estimator accept it, and becomes a dense array otherwise.  With

@@ -38,7 +38,9 @@ from rkhs.kernels._base import Kernel
 from rkhs.losses import OneSided, Quantile
 
 MOST = 1000  # targets by whose left-out residuals C is learned
-LONG = 10.0  # length scale, in deviations of a feature, at which a Gaussian kernel is nearly a constant plus a linear one
+LONG = (
+    10.0  # length scale, in deviations of a feature, at which a Gaussian kernel is nearly a constant plus a linear one
+)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,10 @@ VALUED = (  # models whose only prediction is f(x), or its exponential
 TEXTS, TEXTS_OPSET = "ai.onnx.ml", 3  # the domain of operations on texts
 OPSET, IR = 18, 8  # versions of operations and of the file format, of ONNX 1.13 (2022), which all later runtimes read
 ATTRIBUTES = {
-    **{"ReduceSum": {"keepdims": 0}, "ReduceMax": {"keepdims": 0}, "ArgMax": {"keepdims": 0}, "Mod": {"fmod": 1}},
+    "ReduceSum": {"keepdims": 0},
+    "ReduceMax": {"keepdims": 0},
+    "ArgMax": {"keepdims": 0},
+    "Mod": {"fmod": 1},
     "Cast": {"to": 11},  # double
 }
 BEYOND = 1e300  # a finite number in place of infinity, which JSON does not have

@@ -15,7 +15,8 @@ OPERATIONS: dict[str, Any] = {
     "Concat": lambda *arrays, axis: np.concatenate(arrays, axis), "Equal": np.equal, "IsNaN": np.isnan,
     "Where": np.where, "Cast": lambda array: array.astype(float),
     "LabelEncoder": lambda texts, keys, values, default: np.array(
-        [dict(zip(keys, values)).get(text, default) for text in texts.ravel()], dtype=int).reshape(texts.shape),
+        [values[keys.index(text)] if text in keys else default for text in texts.ravel()],
+        dtype=int).reshape(texts.shape),
     "WordCounts": lambda texts, words: np.array(
         [[counts[word] for word in words] for counts in map(word_counts, texts.ravel())]).reshape(-1, len(words)),
 }  # fmt: skip

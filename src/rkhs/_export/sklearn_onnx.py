@@ -1,7 +1,7 @@
 """The converter of this library for sklearn-onnx, which looks for it in the methods of an estimator.
 
-`skl2onnx.to_onnx` converts pipelines, stacks and searches in which other estimators stand next to ours.  Ours compute
-in float64, and cast inputs of sklearn-onnx in float32.
+`skl2onnx.to_onnx` converts pipelines in which other steps stand next to ours.  Ours compute in float64, and cast inputs
+in float32.  Ensembles such as `VotingRegressor` look for types that were registered, not for methods, and are refused.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ def convert(scope: Any, operator: Any, container: Any) -> None:
     """Add the operations of a fitted model to a graph of sklearn-onnx."""
     graph, symbols = recorded(operator.raw_operator, False, None)
     nodes, constants = onnx_operations(graph)
-    names: dict[str, str] = {}
+    names: dict[str, str] = {}  # in the graph of sklearn-onnx
 
     def named(name: str) -> str:
         return names.setdefault(name, scope.get_unique_variable_name(f"rkhs_{name.strip('#')}"))
 
     def add(operation: str, inputs: list[str], output: str, **options: Any) -> None:
         domain = {"op_domain": TEXTS, "op_version": TEXTS_OPSET} if operation == "LabelEncoder" else {}
-        container.add_node(operation, inputs, output, name=scope.get_unique_operator_name(operation), **domain, **options)
+        container.add_node(
+            operation, inputs, output, name=scope.get_unique_operator_name(operation), **domain, **options
+        )
 
-    for name, source in _sources(operator, graph.inputs, scope, add).items():
-        names[name] = source
+    names.update(_sources(operator, graph.inputs, scope, add))
     for name, value in constants.items():
         kind = {"f": DOUBLE, "i": 7, "U": 8}[value.dtype.kind]  # 7 and 8 are 64-bit integers and strings
         texts = [text.encode() for text in value.ravel().tolist()] if kind == 8 else value.ravel()
@@ -74,9 +75,7 @@ def _sources(operator: Any, inputs: Any, scope: Any, add: Any) -> dict[str, str]
     return {"X": joined}
 
 
-def _add_output(
-    name: str, symbol: Symbol, variable: Any, classes: bool, container: Any, scope: Any, add: Any
-) -> None:
+def _add_output(name: str, symbol: Symbol, variable: Any, classes: bool, container: Any, scope: Any, add: Any) -> None:
     """Rename an output; numbers have two axes in sklearn-onnx."""
     if classes or symbol.shape:
         add("Identity", [name], variable.full_name)

@@ -268,9 +268,7 @@ def _table_encoder(step: TableEncoder, data: Data) -> Data:
     if step.category_encoder_ is not None:
         categories = Table([columns[name] for name in step._names(CATEGORICAL)])
         parts.append(features(recorded_step(step.category_encoder_, categories)))
-    parts += [
-        features(recorded_step(encoder, Table([columns[name]]))) for name, encoder in step.word_encoders_.items()
-    ]
+    parts += [features(recorded_step(encoder, Table([columns[name]]))) for name, encoder in step.word_encoders_.items()]
     return _joined(parts)
 
 

@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._backend.arrays import Matrix, Vector
+from rkhs._backend.converters import HasOnnxConverter
 from rkhs._backend.frames import (
     BOOLEAN,
     CATEGORICAL,
@@ -63,7 +64,7 @@ def kind_of_texts(texts: Vector) -> str:
 
 
 @dataclass(eq=False, repr=False)
-class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode the columns of a data frame as numeric features.
 
     | columns                                  | features                                                            |
@@ -232,7 +233,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             try:
                 values = columns[name].numbers() if order is None else ranks(columns[name].texts(), order)
             except Exception as error:  # the libraries have many
-                raise ValueError(f"Column {name!r} of X was {self.kinds_[name]} in fit, and is not here: {error}") from error
+                raise ValueError(
+                    f"Column {name!r} of X was {self.kinds_[name]} in fit, and is not here: {error}"
+                ) from error
             if np.any(np.isinf(values)):
                 raise ValueError(f"Column {name!r} of X contains infinity: replace it by a number, or leave it empty.")
             found.append(values)
