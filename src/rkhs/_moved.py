@@ -80,21 +80,30 @@ FOREIGN_KERNELS = {
     "poly": "(gamma <x, y> + coef0)^degree is, up to a factor, kernel=rkhs.Polynomial(degree, offset=coef0 / gamma)",
 }
 
+SHAPES = ("increasing", "decreasing", "monotonic_cst")  # parameters of the command and of scikit-learn
+
 
 def check_parameters(given: Mapping[str, Any], known: Collection[str], owner: str) -> None:
     """Raise a TypeError that names the remedy for parameters of earlier versions, and of scikit-learn."""
     for name, value in given.items():
         if name == "gamma" and name not in known and {"scale", "scales"} & set(known):
-            which = "scales" if "scales" in known else "scale"
-            is_number = isinstance(value, Real) and 0 < float(value) < inf
-            scale = f"{1 / sqrt(2 * float(value)):.6g}" if is_number else ""
-            here = f", here {which}={f'[{scale}]' if which == 'scales' else scale}" if is_number else ""
+            raise TypeError(f"{owner} has no parameter 'gamma': {_without_gamma(value, 'scales' in known)}")
+        if name in SHAPES and name not in known and "shape" in known:
+            word = "decreasing" if name == "decreasing" else "increasing"
             raise TypeError(
-                f"{owner} has no parameter 'gamma': scikit-learn's kernel {FOREIGN_KERNELS['rbf']}{here}. Without "
-                f"{which} the length scale is chosen."
+                f"{owner} has no parameter {name!r}: use shape={{column: {word!r}}}, with columns by name or number."
             )
         if name in PARAMETERS and name not in known:
             raise TypeError(f"{owner} has no parameter {name!r} since rkhs {SINCE}: {PARAMETERS[name]}.")
+
+
+def _without_gamma(value: Any, several: bool) -> str:
+    """Return what to write instead of the parameter gamma of scikit-learn."""
+    which, here = "scales" if several else "scale", ""
+    if isinstance(value, Real) and 0 < float(value) < inf:
+        scale = f"{1 / sqrt(2 * float(value)):.6g}"
+        here = f", here {which}=[{scale}]" if several else f", here {which}={scale}"
+    return f"scikit-learn's kernel {FOREIGN_KERNELS['rbf']}{here}. Without {which} the length scale is chosen."
 
 
 def missing(module: str, name: str, moved: Mapping[str, str]) -> AttributeError:

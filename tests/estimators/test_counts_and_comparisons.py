@@ -87,12 +87,12 @@ def test_defaults_with_few_and_with_equal_counts(y):
 
 def test_the_search_looks_at_a_part_of_many_rows(monkeypatch):
     X, y, _ = daily(150, 3)
-    monkeypatch.setattr(observations, "MOST_COMPARED", 60)
+    monkeypatch.setattr(observations, "SEARCHED", (40, 60))
     seen = []
     searched = observations.searched
     monkeypatch.setattr(observations, "searched", lambda *data: seen.append(len(data[0])) or searched(*data))
     model = rkhs.KernelPoissonRegressor("gaussian").fit(X, y)
-    assert seen == [60, 60]
+    assert seen == [40, 60]
     assert model.function_.functionals.size == 150
 
 

@@ -81,9 +81,8 @@ def _certainty(
 
 def _check_new_marks(marks: Sequence[str], columns: Any, kinds: Kinds, notes: Mapping[str, Any], model: Path) -> None:
     """Refuse --missing with a text that the model has learned as a text or a class."""
-    problems, learned = Problems(), {notes["target"]: list(notes.get("classes") or ())}
-    if kinds.categorical:
-        learned |= learned_texts(columns, kinds)
+    problems, classes = Problems(), list(notes.get("classes") or ())
+    learned: dict[str, Any] = {notes["target"]: classes, **learned_texts(columns, kinds)}
     for mark, name in product(marks, learned):
         if mark in learned[name]:
             problems.add(

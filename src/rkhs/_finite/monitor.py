@@ -372,7 +372,8 @@ class _Work:
     """
 
     def __init__(self, what: str) -> None:
-        self.what, self.started, self.display, self.lock, self.ended = what, perf_counter(), None, Lock(), Event()
+        self.what, self.started, self.lock, self.ended = what, perf_counter(), Lock(), Event()
+        self.display: Any = None
         self.shown = False  # whether a monitor has reported since the last look
         self.thread = Thread(target=self._watch, daemon=True)
         self.thread.start()
@@ -384,7 +385,7 @@ class _Work:
             if perf_counter() - self.started < PATIENCE:
                 return
             if self.display is None:
-                self.display: Any = _display(line)
+                self.display = _display(line)
                 self.display.start()
             self.display.update(line)
 

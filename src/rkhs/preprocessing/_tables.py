@@ -149,7 +149,8 @@ class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: 
         ordered = self._names(ORDERED)
         self.orders_ = {name: columns[name].categories for name in ordered}
         amounts, categories = self._names(*AMOUNTS), self._names(CATEGORICAL)
-        self.number_encoder_ = self.category_encoder_ = None
+        self.number_encoder_: Any = None
+        self.category_encoder_: Any = None
         if amounts:
             self.number_encoder_ = make_pipeline(
                 SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()
