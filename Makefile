@@ -40,7 +40,7 @@ docs: .venv/.documented
 site-test: .venv/.browsed
 	$(BIN)/python -m pytest tests/docs/test_site.py -rs
 
-# Wheel and sdist; the wheel in an empty environment, where README is run
+# Wheel and sdist; the wheel in an empty environment, where README is run, and with the oldest dependencies; conda package
 dist: .venv/.built
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist

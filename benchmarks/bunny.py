@@ -57,7 +57,7 @@ def _to_segment(p: Matrix, u: Matrix, v: Matrix) -> Matrix:
 def ours(points: Matrix, normals: Matrix, resolution: int) -> tuple[Matrix, Matrix, str]:
     """The corners and triangles of the mesh, and what else there is to say."""
     start = time.perf_counter()
-    surface = rkhs.reconstruct_surface(points, normals)
+    surface = rkhs.geometry.reconstruct_surface(points, normals)
     fitted = time.perf_counter() - start
     corners, triangles = surface.mesh(resolution)
     return corners, triangles, f"{len(surface.pieces)} pieces, {fitted:.0f} s before the mesh"

@@ -73,8 +73,8 @@ def counts(name: str, draw: int) -> Iterator[Result]:
     Z, target = Z[:TESTED], target[:TESTED]
     X, Z = standardized(X, Z)
     grid: dict[str, Callable[[], Any]] = {
-        "KernelPoissonRegressor": lambda: rkhs.KernelPoissonRegressor(C="cv").fit(X, y),
-        'KernelPoissonRegressor, scale="cv"': lambda: rkhs.KernelPoissonRegressor(C="cv", scale="cv").fit(X, y),
+        "KernelPoissonRegressor": lambda: rkhs.counts.KernelPoissonRegressor(C="cv").fit(X, y),
+        'KernelPoissonRegressor, scale="cv"': lambda: rkhs.counts.KernelPoissonRegressor(C="cv", scale="cv").fit(X, y),
         "PoissonRegressor": lambda: GridSearchCV(PoissonRegressor(max_iter=1000), {"alpha": WEIGHTS}).fit(X, y),
         "HistGradientBoosting": lambda: GridSearchCV(
             HistGradientBoostingRegressor(loss="poisson", random_state=0),
@@ -97,7 +97,7 @@ def preferences(name: str, draw: int) -> Iterator[Result]:
     pairs = rng.integers(0, len(y), (8 * size, 2))
     pairs = pairs[y[pairs[:, 0]] != y[pairs[:, 1]]][:size]
     pairs = np.where((y[pairs[:, 0]] > y[pairs[:, 1]])[:, None], pairs, pairs[:, ::-1])
-    model, seconds = timed(lambda: rkhs.PreferenceRegressor(C="cv").fit(X, pairs=pairs))
+    model, seconds = timed(lambda: rkhs.counts.PreferenceRegressor(C="cv").fit(X, pairs=pairs))
     yield "PreferenceRegressor", {"right pairs": model.score(Z, target)}, seconds
 
     def linear() -> Any:
@@ -111,7 +111,7 @@ def preferences(name: str, draw: int) -> Iterator[Result]:
     larger = target[:, None] > target
     share = np.sum((np.sign(utilities[:, None] - utilities) + 1) / 2, where=larger) / larger.sum()
     yield "LogisticRegression of differences", {"right pairs": float(share)}, seconds
-    whole, seconds = timed(lambda: rkhs.PreferenceRegressor(C="cv").fit(X, y))
+    whole, seconds = timed(lambda: rkhs.counts.PreferenceRegressor(C="cv").fit(X, y))
     yield "PreferenceRegressor, all targets", {"right pairs": whole.score(Z, target)}, seconds
 
 
@@ -130,7 +130,7 @@ def survival(name: str, draw: int) -> Iterator[Result]:
     X, Z = standardized(X, Z)
     gamma = 1 / (2 * rkhs.kernels.median_scale(X) ** 2)
     models = {
-        "SurvivalRanker": lambda: rkhs.SurvivalRanker(C="cv").fit(X, y),
+        "SurvivalRanker": lambda: rkhs.counts.SurvivalRanker(C="cv").fit(X, y),
         "FastKernelSurvivalSVM": lambda: GridSearchCV(
             FastKernelSurvivalSVM(kernel="rbf", gamma=gamma, random_state=0),
             {"alpha": [10.0**k for k in range(-4, 3)]},
@@ -150,8 +150,8 @@ def ordinal(name: str, draw: int) -> Iterator[Result]:
     X, Z = standardized(X.astype(float), Z.astype(float))
     gammas = [g / (2 * rkhs.kernels.median_scale(X) ** 2) for g in (0.25, 1, 4)]
     models: dict[str, Callable[[], Any]] = {
-        "OrdinalClassifier": lambda: rkhs.OrdinalClassifier(C="cv").fit(X, y),
-        'OrdinalClassifier, scale="cv"': lambda: rkhs.OrdinalClassifier(C="cv", scale="cv").fit(X, y),
+        "OrdinalClassifier": lambda: rkhs.counts.OrdinalClassifier(C="cv").fit(X, y),
+        'OrdinalClassifier, scale="cv"': lambda: rkhs.counts.OrdinalClassifier(C="cv", scale="cv").fit(X, y),
         "SVC": lambda: GridSearchCV(SVC(), {"C": [10.0**k for k in range(-1, 4)], "gamma": gammas}).fit(X, y),
         "HistGradientBoosting": lambda: GridSearchCV(
             HistGradientBoostingClassifier(random_state=0, max_iter=50), {"max_leaf_nodes": [4, 15]}, cv=3

@@ -25,7 +25,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
     points, weight, rows = np.random.default_rng(0).uniform(size=(60, 2)), 1e4, []
-    families = {"values and gradients": [rkhs.Gradient], "and Hessians": [rkhs.Gradient, rkhs.Hessian]}
+    families = {"values and gradients": [rkhs.Gradient], "and Hessians": [rkhs.Gradient, rkhs.functionals.Hessian]}
     for name, others in families.items():
         cells = [name]
         for unit in (1e-3, 1.0, 1e3):

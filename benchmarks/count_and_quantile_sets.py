@@ -126,13 +126,13 @@ def compared_counts(name: str, draw: int, ours: bool) -> Iterator[tuple[str, flo
     """Yield names of models, their deviances and seconds."""
     X, y, exposure, Z, target, tested = count_set(name, draw)
     models: dict[str, Callable[[], Any]] = {
-        "KernelPoissonRegressor": lambda: rkhs.KernelPoissonRegressor().fit(X, y, sample_weight=exposure)
+        "KernelPoissonRegressor": lambda: rkhs.counts.KernelPoissonRegressor().fit(X, y, sample_weight=exposure)
     }
     if not ours:
         models |= {
-            "with one scale and C = 1": lambda: rkhs.KernelPoissonRegressor("gaussian", scale="median", C=1.0).fit(
-                X, y, sample_weight=exposure
-            ),
+            "with one scale and C = 1": lambda: rkhs.counts.KernelPoissonRegressor(
+                "gaussian", scale="median", C=1.0
+            ).fit(X, y, sample_weight=exposure),
             "PoissonRegressor": lambda: GridSearchCV(
                 make_pipeline(StandardScaler(), PoissonRegressor(max_iter=1000)),
                 {"poissonregressor__alpha": WEIGHTS},

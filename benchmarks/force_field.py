@@ -7,9 +7,9 @@ first 300 of the test file.  The energy is a function of the inverse distances o
 change places (6 permutations); the forces are minus its slopes, so that energy is conserved.  It is a sum of three
 parts: one of all atoms but the hydrogen of the hydroxyl group, one of all but those of the methyl group (which are far
 from that), and a small one of all atoms.  The parts, the scale and the noise were chosen once, with 200 geometries, by
-the error on rows 600 to 700 of the training file.  "One entry" is `rkhs.ForceFieldRegressor`, which chooses settings
-from the n geometries.  The peer, where it is installed, is sgdml with its own symmetries and sig=10 and 20, the better
-on those rows; it needs over 24 GiB for 1,000 geometries and is left out there.
+the error on rows 600 to 700 of the training file.  "One entry" is `rkhs.geometry.ForceFieldRegressor`, which chooses
+settings from the n geometries.  The peer, where it is installed, is sgdml with its own symmetries and sig=10 and
+20, the better on those rows; it needs over 24 GiB for 1,000 geometries and is left out there.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def ours(R: Matrix, F: Matrix, test: Matrix, _: Any) -> Matrix:
 
 def entry(R: Matrix, F: Matrix, test: Matrix, _: Any) -> Matrix:
     """The same by the estimator, which chooses its kernel by held-out forces."""
-    model = rkhs.ForceFieldRegressor(symmetries=SYMMETRIES).fit(R, F)
+    model = rkhs.geometry.ForceFieldRegressor(symmetries=SYMMETRIES).fit(R, F)
     print(model.best_params_, model.solution_, flush=True)
     return model.predict_forces(test)
 

@@ -173,7 +173,7 @@ def with_margin_term(X: Matrix, y: Matrix, setting: tuple[float, float, float]) 
     rare = y > 0
 
     def terms(scale: float) -> list[rkhs.Term]:
-        far = rkhs.Term(rkhs.Evaluation(X[rare]), rkhs.OneSided(), target=margin, weight=C)
+        far = rkhs.Term(rkhs.Evaluation(X[rare]), rkhs.losses.OneSided(), target=margin, weight=C)
         return [far, *labels(X[~rare], y[~rare], C)]
 
     return solved(X, factor, terms)
@@ -208,7 +208,7 @@ def robust(X: Matrix, y: Matrix, setting: tuple[float, float, float]) -> Values:
     target = np.zeros((int(rare.sum()), X.shape[1] + 1))
     target[:, 0] = 1
     jets = rkhs.functionals.Jet(X[rare])
-    balls = rkhs.Term(jets, rkhs.RobustHinge(radius), target=target, weight=float(weights[rare][0]))
+    balls = rkhs.Term(jets, rkhs.losses.RobustHinge(radius), target=target, weight=float(weights[rare][0]))
     f = solved(X, factor, lambda scale: [balls, *labels(X[~rare], y[~rare], weights[~rare])])
     reach = np.zeros(len(y))
     reach[rare] = radius * np.linalg.norm(np.asarray(rkhs.Gradient(X[rare])(f)), axis=1)

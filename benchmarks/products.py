@@ -27,8 +27,8 @@ from benchmarks.timing import interleaved, markdown, show, write
 KERNELS: dict[str, Any] = {
     "Gaussian": lambda n: rkhs.Gaussian(scale=n**0.5),
     "Matern 5/2": lambda n: rkhs.Matern(nu=2.5, scale=n**0.5),
-    "rational quadratic": lambda n: rkhs.RationalQuadratic(alpha=1.5, scale=n**0.5),
-    "polynomial 3": lambda n: rkhs.Polynomial(degree=3),
+    "rational quadratic": lambda n: rkhs.kernels.RationalQuadratic(alpha=1.5, scale=n**0.5),
+    "polynomial 3": lambda n: rkhs.kernels.Polynomial(degree=3),
     "polyharmonic 3": lambda n: rkhs.kernels.Polyharmonic(power=3),
 }
 FAMILIES = {"gradients": rkhs.Gradient, "values": rkhs.Evaluation}

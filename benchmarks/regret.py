@@ -53,9 +53,9 @@ LABELS: dict[str, rkhs.extend.Loss] = {
 }
 VALUES: dict[str, rkhs.extend.Loss] = {
     "ridge": rkhs.Squared(),
-    "svr": rkhs.EpsilonInsensitive(0.1),
+    "svr": rkhs.losses.EpsilonInsensitive(0.1),
     "huber": rkhs.Huber(0.1),
-    "absolute": rkhs.Absolute(),
+    "absolute": rkhs.losses.Absolute(),
     "quantile": rkhs.Quantile(0.9),
 }
 FAMILIES = (
@@ -112,7 +112,7 @@ class Case:
             terms.append(rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=self.weight / 10))
         elif more:
             axes = [0, 0] if more == "convex" else [0]
-            terms.append(rkhs.Term(rkhs.Derivative(X, axes=axes), rkhs.OneSided(), weight=self.weight))
+            terms.append(rkhs.Term(rkhs.Derivative(X, axes=axes), rkhs.losses.OneSided(), weight=self.weight))
         return rkhs.Problem(self._kernel(X), terms, rkhs.Constant() if self.constant else None)
 
     def svc(self) -> SVC:
@@ -127,7 +127,7 @@ class Case:
             case "matern":
                 return rkhs.Matern(2.5, rkhs.kernels.median_scale(X))
             case "plate" if "+" not in self.family:
-                return rkhs.ThinPlate(2)
+                return rkhs.kernels.ThinPlate(2)
             case _:
                 return rkhs.kernels.Polyharmonic(5 if "convex" in self.family else 3)
 

@@ -61,9 +61,9 @@ def variation(X: Matrix, y: Matrix, scale: float, weight: float, noise: float, m
     """Return f by squared losses and total variation, to whose triangulation points may be added."""
     n = X.shape[1]
     values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=y, weight=1 / (2 * noise**2))
-    prior, kernel = rkhs.TotalVariation(X), AMPLITUDE[n] * rkhs.Matern(1.5, scale)
+    prior, kernel = rkhs.invariances.TotalVariation(X), AMPLITUDE[n] * rkhs.Matern(1.5, scale)
 
-    def fitted(prior: rkhs.TotalVariation) -> Any:
+    def fitted(prior: rkhs.invariances.TotalVariation) -> Any:
         term = prior.term(weight / noise * len(X) ** ((n - 1) / n))  # differences of neighbors count as the noise does
         return rkhs.Problem(kernel, [values, term], rkhs.Constant()).solve(tol=1e-2 if n > 1 else 1e-3).function
 

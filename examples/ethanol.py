@@ -41,7 +41,7 @@ class Learned(Calculator):
 if __name__ == "__main__":
     with np.load(Path(os.environ["RKHS_DATA"]) / "rmd17_ethanol.npz") as file:
         R, F, z = file["R_train"][:100], file["F_train"][:100], file["z"]
-    model = rkhs.ForceFieldRegressor(symmetries=[TURN, MIRROR]).fit(R, F)
+    model = rkhs.geometry.ForceFieldRegressor(symmetries=[TURN, MIRROR]).fit(R, F)
 
     molecule = Atoms(numbers=z, positions=R[0], calculator=Learned(model))
     MaxwellBoltzmannDistribution(molecule, temperature_K=300, rng=np.random.default_rng(0))

@@ -4,8 +4,8 @@ Signals with jumps
 
 A squared norm makes large slopes expensive: it rounds off jumps, or follows the noise between them.  The total
 variation, the integral of ``|grad f|``, charges a jump by its height alone (Rudin, Osher and Fatemi 1992).  It is a
-loss of vectors, :class:`rkhs.GroupNorm`, of the slopes on a triangulation of points, to which
-:class:`rkhs.TotalVariation` can add points where f jumps.
+loss of vectors, :class:`rkhs.losses.GroupNorm`, of the slopes on a triangulation of points, to which
+:class:`rkhs.invariances.TotalVariation` can add points where f jumps.
 """
 
 # %%
@@ -36,7 +36,7 @@ found = {
     "little smoothing": rkhs.Problem(kernel, [values], rkhs.Constant()).solve(),
     "much smoothing": rkhs.Problem(0.02 * kernel, [values], rkhs.Constant()).solve(),
 }
-variation = rkhs.TotalVariation(X)
+variation = rkhs.invariances.TotalVariation(X)
 for _ in range(2):
     solution = rkhs.Problem(kernel, [values, variation.term(weight=30.0)], rkhs.Constant()).solve(tol=1e-3)
     variation = variation.refined(solution.function, 40)
@@ -60,7 +60,7 @@ Z = rng.uniform(size=(400, 2))
 disc = (np.hypot(Z[:, 0] - 0.5, Z[:, 1] - 0.5) < 0.3) + 0.2 * rng.standard_normal(400)
 terms = [
     rkhs.Term(rkhs.Evaluation(Z), rkhs.Squared(), target=disc, weight=1 / (2 * 0.2**2)),
-    rkhs.TotalVariation(Z).term(weight=40.0),
+    rkhs.invariances.TotalVariation(Z).term(weight=40.0),
 ]
 plane = rkhs.Matern(1.5, scale=0.1)
 results = [rkhs.Problem(plane, terms[:k], rkhs.Constant()).solve(tol=1e-2) for k in (1, 2)]

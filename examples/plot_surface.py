@@ -22,7 +22,7 @@ points = middle + 0.4 * outward
 # Values and slopes are one interpolation problem: f is zero at the points and its gradient is the normal there.
 # Overlapping pieces of some hundred points each make it fast for many points.
 
-ring = rkhs.reconstruct_surface(points, outward)
+ring = rkhs.geometry.reconstruct_surface(points, outward)
 print(ring)
 test = rng.uniform(0, 2 * np.pi, (2, 500))
 on = np.stack([(1 + 0.4 * np.cos(test[0])) * f(test[1]) for f in (np.cos, np.sin)] + [0.4 * np.sin(test[0])], axis=1)

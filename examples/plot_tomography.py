@@ -33,7 +33,7 @@ print(
     "noise:",
     round(model.noise_[0], 4),
     " error of nodes:",
-    rkhs.quadrature_error(model.problem_.kernel, rays).max(),
+    rkhs.geometry.quadrature_error(model.problem_.kernel, rays).max(),
 )
 
 # %%

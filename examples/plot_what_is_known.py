@@ -14,7 +14,9 @@ import numpy as np
 import rkhs
 
 rng = np.random.default_rng(4)
-truth = rkhs.Function(rkhs.Gaussian(scale=0.13), rkhs.Evaluation(rng.uniform(0, 1, (40, 2))), rng.standard_normal(40))
+truth = rkhs.results.Function(
+    rkhs.Gaussian(scale=0.13), rkhs.Evaluation(rng.uniform(0, 1, (40, 2))), rng.standard_normal(40)
+)
 axis = np.linspace(0, 1, 61)
 grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
 
@@ -22,10 +24,10 @@ X = np.random.default_rng(1).uniform(0, 1, (25, 2))
 values, slopes = rkhs.Evaluation(X), rkhs.Gradient(X)
 measured = {
     "values": values,
-    "averages over N(x, 0.1^2)": rkhs.LocalAverage(X, width=0.1),
+    "averages over N(x, 0.1^2)": rkhs.functionals.LocalAverage(X, width=0.1),
     "values, differences to a neighbor": rkhs.stack([values, rkhs.Difference(np.clip(X + 0.1, 0, 1), X)]),
     "values and slopes": rkhs.stack([values, slopes]),
-    "values, slopes, curvatures": rkhs.stack([values, slopes, rkhs.Hessian(X)]),
+    "values, slopes, curvatures": rkhs.stack([values, slopes, rkhs.functionals.Hessian(X)]),
 }
 
 # %%

@@ -74,7 +74,7 @@ def growth(x):
 
 noisy = growth(point_groups) + 0.25 * random.standard_normal(12)
 values = rkhs.Term(rkhs.Evaluation(point_groups), rkhs.Squared(), target=noisy, weight=30.0)
-rising = rkhs.Term(rkhs.Derivative(grid[::4], axes=[0]), rkhs.OneSided(), weight=30.0)
+rising = rkhs.Term(rkhs.Derivative(grid[::4], axes=[0]), rkhs.losses.OneSided(), weight=30.0)
 observed_target = {"12 values": [values], "12 values + it rises": [values, rising]}
 for ax, (name, terms) in zip(axes[:, 2], observed_target.items(), strict=True):
     f = rkhs.Problem(rkhs.Gaussian(scale=0.2), terms, basis=rkhs.Constant()).solve().function

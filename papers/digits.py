@@ -105,7 +105,7 @@ def functionals(variant: str, X: Array) -> Any:
         ends, starts = (np.moveaxis(own, 1, 0).reshape(-1, X.shape[1]) for own in (ends, starts))
         return rkhs.Difference(ends, starts)
     directions = once - X if "one-sided" in variant else (once[::2] - once[1::2]) / 2
-    return rkhs.DirectionalDerivative(X, np.moveaxis(directions, 1, 0))
+    return rkhs.functionals.DirectionalDerivative(X, np.moveaxis(directions, 1, 0))
 
 
 @lru_cache(maxsize=1)
@@ -193,15 +193,15 @@ class Model:
         """Return the problem with C = nu = 1, for a scale or a degree."""
         kernels: dict[str, Any] = {
             "Gaussian": lambda: rkhs.Gaussian(shape * self.median),
-            "polynomial": lambda: rkhs.Polynomial(degree=int(shape), offset=1.0),
+            "polynomial": lambda: rkhs.kernels.Polynomial(degree=int(shape), offset=1.0),
             "linear": rkhs.kernels.Linear,
         }
         terms = [self.labels]
         if self.invariance is not None:
-            terms.append(rkhs.Term(self.invariance, rkhs.EpsilonInsensitive(epsilon)))
+            terms.append(rkhs.Term(self.invariance, rkhs.losses.EpsilonInsensitive(epsilon)))
         return rkhs.Problem(kernels[self.kernel](), terms, rkhs.Constant())
 
-    def function(self, C: float, nu: float, shape: float, epsilon: float) -> rkhs.Function:
+    def function(self, C: float, nu: float, shape: float, epsilon: float) -> rkhs.results.Function:
         """Return f learned from all labels."""
         weights = {0: [C]} if self.invariance is None else {0: [C], 1: [nu]}
         solution = self.problem(shape, epsilon).grid(weights, tol=TOL).item()

@@ -134,7 +134,7 @@ def invariances(model: str, points: Points) -> Iterator[tuple[rkhs.Term, dict[st
     if model == "local average":  # nu means what it means for gradients: n slopes of squared norm 1 / s^2
         features = points.X.shape[1]
         for width in WIDTHS:
-            functionals = rkhs.LocalDeviation(points.X, width=width * points.scale / np.sqrt(features))
+            functionals = rkhs.functionals.LocalDeviation(points.X, width=width * points.scale / np.sqrt(features))
             norm = float(rkhs.gram(rkhs.Gaussian(points.scale), functionals.take([0])).diagonal()[0])
             weight = features / (points.scale**2 * norm)
             yield rkhs.Term(functionals, rkhs.Squared(), weight=weight), {"width": width}

@@ -17,8 +17,9 @@ from scipy.special import expit
 
 import rkhs
 from papers.experiment import Array, Result
-from rkhs import Derivative, DirectionalDerivative, Evaluation, Gaussian, Gradient, LocalDeviation, Polynomials, gram
+from rkhs import Derivative, Evaluation, Gaussian, Gradient, Polynomials, gram
 from rkhs.extend import Functional, Kernel
+from rkhs.functionals import DirectionalDerivative, LocalDeviation
 from rkhs.invariances import ImageTangents
 from rkhs.kernels import Polyharmonic
 
@@ -81,7 +82,7 @@ def representer_theorem(theorem: str) -> Result:
     kernel, basis, others = {
         "2": (Gaussian(0.4), None, Gradient(X[:6])),
         "7": (Gaussian(0.4), Polynomials(1), Gradient(X[:6])),
-        "4.6": (rkhs.ThinPlate(order=2), None, Evaluation(X[:6]) - Evaluation(X[6:])),
+        "4.6": (rkhs.kernels.ThinPlate(order=2), None, Evaluation(X[:6]) - Evaluation(X[6:])),
     }[theorem]
     task = Minimum(kernel, Evaluation(X), y, others, basis, Evaluation(more))
     size = task.labeled.size + others.size
@@ -132,7 +133,10 @@ MOTIONS: dict[str, tuple[list[list[float]], list[float]]] = {  # B and b of the 
     "shear along columns": ([[0, 1], [0, 0]], [0, 0]),
     "shear along rows": ([[0, 0], [1, 0]], [0, 0]),
 }
-MOVED_KERNELS: dict[str, Kernel] = {"Gaussian(scale=20)": Gaussian(20.0), "Polynomial(degree=3)": rkhs.Polynomial(3)}
+MOVED_KERNELS: dict[str, Kernel] = {
+    "Gaussian(scale=20)": Gaussian(20.0),
+    "Polynomial(degree=3)": rkhs.kernels.Polynomial(3),
+}
 
 
 def motion(name: str, kernel_name: str, count: int) -> Result:
@@ -149,7 +153,7 @@ def motion(name: str, kernel_name: str, count: int) -> Result:
     rng = np.random.default_rng(0)
     points = Evaluation(np.stack([Picture(image).moved(np.eye(2), np.zeros(2)) for image in images]))
     coefficients = rng.standard_normal((20, count))
-    f = rkhs.Function(kernel, points, coefficients)
+    f = rkhs.results.Function(kernel, points, coefficients)
 
     def along(amount: float) -> Array:
         flow = scipy.linalg.expm(-amount * np.block([[B, b[:, None]], [np.zeros((1, 3))]]))
@@ -198,7 +202,7 @@ def derivative_products() -> Result:
     Q = k * (inner.T - np.diag(inner)[:, None])
     eleven = scale**-4 * (scale**2 * A @ k + X.T @ Q - X.T * Q.sum(axis=0))
     found = {}
-    for name, kernel, printed in (("(7)", rkhs.Polynomial(degree), seven), ("(8)", Gaussian(scale), eight)):
+    for name, kernel, printed in (("(7)", rkhs.kernels.Polynomial(degree), seven), ("(8)", Gaussian(scale), eight)):
         exact = gram(kernel, Gradient(X)).dense().reshape(6, 3, 6, 3)
         found[name] = float(np.max(np.abs(exact - printed)) / np.max(np.abs(exact)))
     product = (gram(Gaussian(scale), Gradient(X)) @ A.T.reshape(-1)).reshape(6, 3).T
@@ -237,12 +241,12 @@ TENTH = 0.1
 SCALED: dict[str, Scaled] = {
     "Gaussian, translation": Scaled(Gaussian(1.0), 2, lambda X: X + 3.0, 1.0),
     "Gaussian, rotation": Scaled(Gaussian(1.0), 3, _turned, 1.0),
-    "(x'y)^2, dilation": Scaled(rkhs.Polynomial(2, offset=0.0), 3, lambda X: TENTH * X, TENTH**-4),
-    "(x'y)^3, dilation": Scaled(rkhs.Polynomial(3, offset=0.0), 3, lambda X: TENTH * X, TENTH**-6),
-    "thin plate in R^1, dilation": Scaled(rkhs.ThinPlate(2), 1, lambda X: TENTH * X, TENTH**-3),
-    "thin plate in R^2, dilation": Scaled(rkhs.ThinPlate(2), 2, lambda X: TENTH * X, TENTH**-2),
-    "thin plate in R^3, dilation": Scaled(rkhs.ThinPlate(2), 3, lambda X: TENTH * X, TENTH**-1),
-    "thin plate in R^2, rotation": Scaled(rkhs.ThinPlate(2), 2, _turned, 1.0),
+    "(x'y)^2, dilation": Scaled(rkhs.kernels.Polynomial(2, offset=0.0), 3, lambda X: TENTH * X, TENTH**-4),
+    "(x'y)^3, dilation": Scaled(rkhs.kernels.Polynomial(3, offset=0.0), 3, lambda X: TENTH * X, TENTH**-6),
+    "thin plate in R^1, dilation": Scaled(rkhs.kernels.ThinPlate(2), 1, lambda X: TENTH * X, TENTH**-3),
+    "thin plate in R^2, dilation": Scaled(rkhs.kernels.ThinPlate(2), 2, lambda X: TENTH * X, TENTH**-2),
+    "thin plate in R^3, dilation": Scaled(rkhs.kernels.ThinPlate(2), 3, lambda X: TENTH * X, TENTH**-1),
+    "thin plate in R^2, rotation": Scaled(rkhs.kernels.ThinPlate(2), 2, _turned, 1.0),
     "r^2 log r in R^6, dilation": Scaled(Polyharmonic(2), 6, lambda X: TENTH * X, TENTH**-2),
     "the same without linear functions (6.2)": Scaled(
         Polyharmonic(2), 6, lambda X: TENTH * X, TENTH**-2, null_space="dropped", expected=False
@@ -262,7 +266,7 @@ def corollary(name: str) -> Result:
     X, there = rng.standard_normal((80, case.dimension)), rng.standard_normal((2000, case.dimension))
     y = np.sign(X[:, 0] + 0.3 * rng.standard_normal(80) + 0.3)
 
-    def fitted(points: Array, weight: float) -> rkhs.Function:
+    def fitted(points: Array, weight: float) -> rkhs.results.Function:
         labels = rkhs.Term(Evaluation(points), rkhs.SquaredHinge(), target=y, weight=weight)
         problem = rkhs.Problem(case.kernel, [labels], case.basis, case.null_space)
         return problem.solve(tol=1e-11).function
@@ -277,11 +281,11 @@ def corollary(name: str) -> Result:
 def homogeneous_scaling(power: int, s: float) -> Result:
     """Return k(x, y) / k(sx, sy) and |f|^2 / |f o W_s|^2 for k = (x'y)^p in R^2, beside the printed s^(-2p)."""
     rng = np.random.default_rng(0)
-    kernel = rkhs.Polynomial(power, offset=0.0)
+    kernel = rkhs.kernels.Polynomial(power, offset=0.0)
     X, there = rng.standard_normal((5, 2)), rng.standard_normal((12, 2))
     values = kernel(X) / kernel(s * X)
     a = rng.standard_normal(5)
-    f = rkhs.Function(kernel, Evaluation(X), a)
+    f = rkhs.results.Function(kernel, Evaluation(X), a)
     inverse = np.linalg.pinv(kernel(there), rcond=1e-11, hermitian=True)  # f is determined by its values at 12 points
     plain, scaled = f(there), f(s * there)
     norms = float((plain @ inverse @ plain) / (scaled @ inverse @ scaled))
@@ -317,10 +321,10 @@ def homogeneous_function(name: str) -> Result:
 
 
 INTERPOLATED: dict[str, tuple[Kernel, int, int, bool]] = {  # kernel, points, dimension, all on a line?
-    "thin plate in R^2, 30 points": (rkhs.ThinPlate(2), 30, 2, False),
-    "thin plate in R^2, 30 points on a line": (rkhs.ThinPlate(2), 30, 2, True),
+    "thin plate in R^2, 30 points": (rkhs.kernels.ThinPlate(2), 30, 2, False),
+    "thin plate in R^2, 30 points on a line": (rkhs.kernels.ThinPlate(2), 30, 2, True),
     "r^2 log r in R^20, 10 points": (Polyharmonic(2), 10, 20, False),
-    "thin plate of order 3 in R^3, 40 points": (rkhs.ThinPlate(3), 40, 3, False),
+    "thin plate of order 3 in R^3, 40 points": (rkhs.kernels.ThinPlate(3), 40, 3, False),
 }
 
 
@@ -346,9 +350,9 @@ def interpolation(name: str) -> Result:
 
 
 LEAST_NORM: dict[str, tuple[Kernel, int]] = {
-    "thin plate in R^1": (rkhs.ThinPlate(2), 1),
-    "thin plate in R^2": (rkhs.ThinPlate(2), 2),
-    "thin plate of order 3 in R^3": (rkhs.ThinPlate(3), 3),
+    "thin plate in R^1": (rkhs.kernels.ThinPlate(2), 1),
+    "thin plate in R^2": (rkhs.kernels.ThinPlate(2), 2),
+    "thin plate of order 3 in R^3": (rkhs.kernels.ThinPlate(3), 3),
     "r^2 log r in R^6": (Polyharmonic(2), 6),
 }
 
@@ -389,7 +393,7 @@ def integral_norm(name: str) -> Result:
     d, m, constant = PLATES[name]
     rng = np.random.default_rng(3)
     X = rng.standard_normal((d + 4, d))
-    kernel = rkhs.ThinPlate(m)
+    kernel = rkhs.kernels.ThinPlate(m)
     Z = scipy.linalg.null_space(Evaluation(X)(kernel.null_space).T)
     alpha = Z @ rng.standard_normal(Z.shape[1])
     total = _on_line(X[:, 0], alpha, m) if d == 1 else _in_space(X, alpha)
@@ -450,11 +454,11 @@ def plate_scaling(name: str, s: float) -> Result:
     d, m, _ = PLATES[name]
     rng = np.random.default_rng(4)
     X = rng.standard_normal((d + 5, d))
-    kernel = rkhs.ThinPlate(m)
+    kernel = rkhs.kernels.ThinPlate(m)
     Z = scipy.linalg.null_space(Evaluation(X)(kernel.null_space).T)
     alpha = Z @ rng.standard_normal(Z.shape[1])
     # f o W_s is in the span of phi(. - x_i / s) and polynomials, which interpolate its values at further points.
-    f = rkhs.Function(kernel, Evaluation(X), alpha)
+    f = rkhs.results.Function(kernel, Evaluation(X), alpha)
     beta, _, K = _saddle(kernel, X / s, f(X))
     ratio = float((alpha @ kernel(X) @ alpha) / (beta @ K @ beta))
     printed = s ** -(2.0 * m - d)
@@ -531,7 +535,7 @@ def no_minimizer() -> Result:
     X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     labels = rkhs.Term(Evaluation(X), rkhs.Logistic(), target=np.sign(X[:, 0]))
     try:
-        rkhs.Problem(rkhs.ThinPlate(2), [labels]).solve()
+        rkhs.Problem(rkhs.kernels.ThinPlate(2), [labels]).solve()
     except rkhs.exceptions.UnattainedError:
         return {"refused": True, "holds": False}
     return {"refused": False, "holds": True}

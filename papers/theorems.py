@@ -12,12 +12,13 @@ from numpy.polynomial.hermite_e import hermegauss
 import rkhs
 from papers import theorem_checks as checks
 from papers.experiment import Array, Cell, Experiment, Record, Result, select, table
-from rkhs import Derivative, Evaluation, Gaussian, Gradient, LocalDeviation, gram
+from rkhs import Derivative, Evaluation, Gaussian, Gradient, gram
 from rkhs.extend import Functional, Kernel
+from rkhs.functionals import LocalDeviation
 
 KERNELS: dict[str, Kernel] = {
     "Gaussian(scale=0.7)": Gaussian(0.7),
-    "Polynomial(degree=3)": rkhs.Polynomial(degree=3, offset=1.0),
+    "Polynomial(degree=3)": rkhs.kernels.Polynomial(degree=3, offset=1.0),
     "Matern(nu=2.5)": rkhs.Matern(nu=2.5),
 }
 FAMILIES: dict[str, Callable[[Array], Functional]] = {
@@ -108,7 +109,7 @@ def bound(kernel: Kernel, family: str, count: int) -> Result:
         sizes = np.sqrt(np.sum(a * (gram(kernel, points).dense() @ a), axis=0))
         images = gram(kernel, L, points).dense() @ a
         largest = max(largest, float(np.max(np.abs(images) / (norms[:, None] * sizes))))
-    representer = rkhs.Function(kernel, L, np.eye(L.size)[0])
+    representer = rkhs.results.Function(kernel, L, np.eye(L.size)[0])
     ratio = float(np.ravel(L(representer))[0] / (norms[0] * representer.norm()))
     holds = largest <= 1 + checks.ROUNDING and abs(ratio - 1) <= checks.ROUNDING
     return {"largest": largest, "of the representer": ratio, "holds": holds}

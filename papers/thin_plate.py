@@ -68,14 +68,14 @@ def thin_plate_problem(
     """
     kernel: Any = rkhs.kernels.Polyharmonic(power=power)
     if X.shape[1] < 4 and power == 2:
-        kernel, power = rkhs.ThinPlate(order=2), 4 - X.shape[1]
+        kernel, power = rkhs.kernels.ThinPlate(order=2), 4 - X.shape[1]
     weight = 1 / rkhs.kernels.median_scale(X) ** power
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), target=target, weight=weight)
     basis = rkhs.Constant() if null_space == "dropped" and constant else None
     return rkhs.Problem(kernel, [labels], basis, null_space, approximation=approximation)
 
 
-def values_at(solutions: Sequence[rkhs.Solution], points: Array) -> Array:
+def values_at(solutions: Sequence[rkhs.results.Solution], points: Array) -> Array:
     """Return f(x) of solutions of one grid: (solutions, t) or (solutions, t, outputs).
 
     The values are NaN, which has no sign and is an error everywhere, for solutions that did not converge.
@@ -94,7 +94,7 @@ def values_at(solutions: Sequence[rkhs.Solution], points: Array) -> Array:
     assert all(f.functionals is first.functionals for f in functions)
     coefficients = np.column_stack([f.coefficients for f in functions])
     on_basis = None if first.basis is None else np.column_stack([f.basis_coefficients for f in functions])
-    joined = rkhs.Function(first.kernel, first.functionals, coefficients, first.basis, on_basis)
+    joined = rkhs.results.Function(first.kernel, first.functionals, coefficients, first.basis, on_basis)
     values = np.asarray(joined(points)).reshape(len(points), len(functions), -1).transpose(1, 0, 2)
     values[[solution.status != "converged" for solution in solutions]] = np.nan
     return values[:, :, 0] if first.outputs is None else values

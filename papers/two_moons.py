@@ -31,7 +31,7 @@ SCALE = 0.25
 NUS = (0.0, 0.01, 0.1, 1.0)
 LOSSES: dict[str, tuple[str, rkhs.extend.Loss]] = {
     "logistic + squared": ("logistic", rkhs.Squared()),
-    "hinge + epsilon-insensitive": ("hinge", rkhs.EpsilonInsensitive(EPSILON)),
+    "hinge + epsilon-insensitive": ("hinge", rkhs.losses.EpsilonInsensitive(EPSILON)),
 }
 SEEDS = 20
 
@@ -61,12 +61,12 @@ def gradient_options(nu: float, loss: rkhs.extend.Loss, points: int, scale: floa
 
     Examples
     --------
-    >>> options = gradient_options(0.1, rkhs.EpsilonInsensitive(epsilon=0.01), points=200, scale=0.5)
+    >>> options = gradient_options(0.1, rkhs.losses.EpsilonInsensitive(epsilon=0.01), points=200, scale=0.5)
     >>> options["nu"], options["invariance"].loss
     (40.0, EpsilonInsensitive(epsilon=0.005))
     """
-    if isinstance(loss, rkhs.EpsilonInsensitive):
-        flat = rkhs.Invariance("gradient", loss=rkhs.EpsilonInsensitive(scale * loss.epsilon))
+    if isinstance(loss, rkhs.losses.EpsilonInsensitive):
+        flat = rkhs.Invariance("gradient", loss=rkhs.losses.EpsilonInsensitive(scale * loss.epsilon))
         return {"nu": nu * points / scale, "invariance": flat}
     assert isinstance(loss, rkhs.Squared)
     return {"nu": nu * points / scale**2, "invariance": rkhs.Invariance("gradient", loss=loss)}
@@ -89,7 +89,7 @@ def fit(moons: TwoMoons, losses: str, nu: float) -> rkhs.InvariantClassifier:
 
 def fit_2006(moons: TwoMoons, rho_2: float) -> rkhs.InvariantClassifier:
     """Fit the model of a panel of Lee et al. 2006."""
-    options = gradient_options(rho_2 / (2 * RHO_1), rkhs.EpsilonInsensitive(EPSILON), len(moons.y), SCALE_2006)
+    options = gradient_options(rho_2 / (2 * RHO_1), rkhs.losses.EpsilonInsensitive(EPSILON), len(moons.y), SCALE_2006)
     options |= {"C": 1 / (2 * RHO_1), "fit_intercept": False, "solver": rkhs.solvers.BoxDual(), "tol": 1e-9}
     model = rkhs.InvariantClassifier(scale=SCALE_2006, loss="hinge", unlabeled=0, **options)
     return model.fit(moons.X, known_labels(moons))

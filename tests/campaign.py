@@ -36,7 +36,7 @@ from rkhs._calculus.function_spaces import SumOfSpaces
 SLACK = 1e-9
 ZERO = 1e-25  # of J(0), what counts as zero
 MODES = 4000  # frequencies of Fourier grids
-LENGTHS = (rkhs.Squared(), rkhs.Huber(0.5), rkhs.Absolute(), rkhs.EpsilonInsensitive(0.3))
+LENGTHS = (rkhs.Squared(), rkhs.Huber(0.5), rkhs.losses.Absolute(), rkhs.losses.EpsilonInsensitive(0.3))
 SOLVERS = {
     n: getattr(rkhs.solvers, n)()
     for n in sorted(rkhs.solvers.__all__)
@@ -77,16 +77,16 @@ def draw(seed, largest=400, kind="plain"):
     unit = float(rng.choice([1.0, 1.0, 1.0, 1e-6, 1e6]))
     shift = float(rng.choice([0.0, 0.0, 0.0, 1e3, 1e6]))
     kernel = _kernel(rng, d, unit, near)
-    if isinstance(kernel, rkhs.Polynomial):  # whose values grow like powers of the points, beyond 30 digits
+    if isinstance(kernel, rkhs.kernels.Polynomial):  # whose values grow like powers of the points, beyond 30 digits
         unit, shift = 1.0, min(shift, 1e3)
     if isinstance(kernel, rkhs.kernels.Composition) and rng.random() < 0.3:
         shift = 1e12
     squared = rng.random() < 0.3
     most = largest if squared else min(largest, 90)
-    pool = [*problems.LOSSES, *[rkhs.Poisson(), "vectors"] * 4 * (kind == "wide")]
+    pool = [*problems.LOSSES, *[rkhs.losses.Poisson(), "vectors"] * 4 * (kind == "wide")]
     losses = [rkhs.Squared() if squared else pool[rng.integers(len(pool))] for _ in range(rng.integers(1, 4))]
     if "vectors" in losses and kernel.smoothness(d) <= 1:
-        losses = [rkhs.Poisson() if loss == "vectors" else loss for loss in losses]
+        losses = [rkhs.losses.Poisson() if loss == "vectors" else loss for loss in losses]
     count = max(1, int(np.exp(rng.uniform(0, np.log(most)))) // len(losses))
     basis = REDUNDANT[rng.integers(6)] if near else BASES[rng.integers(3)]
     points = _Points(rng, d, unit, shift, near)
@@ -102,16 +102,16 @@ def _kernel(rng, d, unit, near):
         lambda: rkhs.Gaussian(s),
         lambda: rkhs.Matern(float(rng.choice([0.5, 1.5, 2.5, 3.5])), s),
         lambda: rkhs.kernels.Polyharmonic(int(rng.choice([1, 2, 3, 5]))),
-        lambda: rkhs.ThinPlate(order + int(rng.integers(2))),
-        lambda: rkhs.Polynomial(int(rng.integers(1, 4)), 1.0),
+        lambda: rkhs.kernels.ThinPlate(order + int(rng.integers(2))),
+        lambda: rkhs.kernels.Polynomial(int(rng.integers(1, 4)), 1.0),
         lambda: rkhs.Gaussian(s) + 0.5 * rkhs.Matern(2.5, 2 * s),
         lambda: rkhs.kernels.Polyharmonic(3) + 0.5 * rkhs.Gaussian(s),
     ]
     if near:
         choices += 2 * [
-            lambda: rkhs.RationalQuadratic(float(10 ** rng.uniform(-0.7, 1)), s),
-            lambda: rkhs.Periodic(unit * float(rng.choice([0.7, 3.0, 24.0])), s),
-            lambda: rkhs.Periodic(3.0 * unit, s) + 0.5 * rkhs.RationalQuadratic(1.0, 2 * s),
+            lambda: rkhs.kernels.RationalQuadratic(float(10 ** rng.uniform(-0.7, 1)), s),
+            lambda: rkhs.kernels.Periodic(unit * float(rng.choice([0.7, 3.0, 24.0])), s),
+            lambda: rkhs.kernels.Periodic(3.0 * unit, s) + 0.5 * rkhs.kernels.RationalQuadratic(1.0, 2 * s),
         ]
     return choices[rng.integers(len(choices))]()
 
@@ -140,10 +140,10 @@ def _term(rng, kernel, loss, count, points, first):
     if loss == "vectors":
         return _term_of_vectors(rng, points(max(1, count // (d + 1))), unit)
     X, kinds = points(count), ["values"]
-    if not (first or loss.classification or isinstance(loss, rkhs.Poisson)):
+    if not (first or loss.classification or isinstance(loss, rkhs.losses.Poisson)):
         kinds += ["difference", "nothing"] + ["deviation"] * (2 * isinstance(kernel, rkhs.Gaussian))
         kinds += ["gradient"] * 2 * (kernel.smoothness(d) > 1) + ["laplacian"] * (
-            kernel.smoothness(d) > 2 and not isinstance(kernel, rkhs.Polynomial)
+            kernel.smoothness(d) > 2 and not isinstance(kernel, rkhs.kernels.Polynomial)
         )
     kind = kinds[rng.integers(len(kinds))]
     match kind:
@@ -155,15 +155,15 @@ def _term(rng, kernel, loss, count, points, first):
             same = points(1)
             family, size = rkhs.stack([rkhs.Difference(same, same), rkhs.Evaluation(X)]), 1.0
         case "deviation":
-            family, size = rkhs.LocalDeviation(X, 0.3 * unit), 1.0
+            family, size = rkhs.functionals.LocalDeviation(X, 0.3 * unit), 1.0
         case "gradient":
             family, size = rkhs.Gradient(X[: max(1, count // d)]), 1 / unit
         case "laplacian":
-            family, size = rkhs.Laplacian(X), 1 / unit**2
+            family, size = rkhs.functionals.Laplacian(X), 1 / unit**2
     noise = rng.normal(size=family.shape)
     if loss.classification:
         target = np.where(noise > 0, 1.0, -1.0)
-    elif isinstance(loss, rkhs.Poisson):
+    elif isinstance(loss, rkhs.losses.Poisson):
         target = np.floor(np.exp(noise))
     else:
         target = (
@@ -182,10 +182,12 @@ def _term_of_vectors(rng, X, unit):
         target = np.zeros((len(X), 1 + X.shape[1]))
         target[:, 0] = np.where(rng.normal(size=len(X)) > 0, 1.0, -1.0)
         radius = unit * float(rng.choice([0.0, 0.1, 1.0]))
-        return rkhs.Term(rkhs.functionals.Jet(X), rkhs.RobustHinge(radius), target, weight)
+        return rkhs.Term(rkhs.functionals.Jet(X), rkhs.losses.RobustHinge(radius), target, weight)
     loss = LENGTHS[rng.integers(len(LENGTHS))]
     target = rng.normal(size=X.shape) * (rng.random() < 0.7) / unit
-    return rkhs.Term(rkhs.Gradient(X), rkhs.GroupNorm(loss), target, weight * (unit**2 if loss.quadratic else unit))
+    return rkhs.Term(
+        rkhs.Gradient(X), rkhs.losses.GroupNorm(loss), target, weight * (unit**2 if loss.quadratic else unit)
+    )
 
 
 def about(problem):

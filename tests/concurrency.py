@@ -39,7 +39,7 @@ FITS = {
         rkhs.InvariantClassifier(loss="squared_hinge", invariance="graph", C=100.0, nu=1000.0, **TIGHT),
         np.where(np.arange(60) % 3, Y, -1),
     ),
-    "plate": (rkhs.ThinPlateRegressor(tol=1e-12), TARGET),
+    "plate": (rkhs.geometry.ThinPlateRegressor(tol=1e-12), TARGET),
     "landmarks": (rkhs.InvariantRegressor(approximation=SPAN, **TIGHT), TARGET),
     "waves": (rkhs.InvariantClassifier(loss="squared", approximation=rkhs.FourierFeatures(20), **TIGHT), Y),
     "knowledge": (rkhs.InvariantClassifierCV(tol=1e-12), np.where(np.arange(60) % 3, Y, -1)),

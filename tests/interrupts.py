@@ -329,7 +329,7 @@ CASES = {
     "fit iterating": Fitting(lambda: classifier(loss="logistic", solver=rkhs.solvers.NonlinearCG()), X, Y),
     "fit regressor": Fitting(regressor, X, SLOPES, (OTHER, OTHER_Y)),
     "fit kinks": Fitting(lambda: regressor(invariance=Monotone({0: 1}), loss="huber"), X, SLOPES),
-    "fit thin plate": Fitting(lambda: rkhs.ThinPlateClassifier(tol=TOL), X, Y, (OTHER, OTHER_Y)),
+    "fit thin plate": Fitting(lambda: rkhs.geometry.ThinPlateClassifier(tol=TOL), X, Y, (OTHER, OTHER_Y)),
     "fit graph": Fitting(lambda: classifier(invariance="graph", C=100.0, nu=1000.0), X, HALF),
     "fit landmarks": Fitting(lambda: classifier(approximation=SPAN), X, HALF, (OTHER, OTHER_Y)),
     "search": Searching(searcher, X, Y),
@@ -344,7 +344,9 @@ CASES = {
     "search knowledge": Choosing(lambda: rkhs.InvariantClassifierCV(tol=TOL), X, HALF, (OTHER, OTHER_Y)),
     "probabilities": Asking(fitted(classifier(), X, Y), lambda m: m.predict_proba(PLACES)),
     "probabilities, three": Asking(fitted(classifier(loss="logistic"), X, THREE), lambda m: m.predict_proba(PLACES)),
-    "probabilities, plate": Asking(fitted(rkhs.ThinPlateClassifier(), X, Y), lambda m: m.predict_proba(PLACES)),
+    "probabilities, plate": Asking(
+        fitted(rkhs.geometry.ThinPlateClassifier(), X, Y), lambda m: m.predict_proba(PLACES)
+    ),
     "deviations": Asking(fitted(regressor(), X, SLOPES), lambda m: m.predict(PLACES, return_std=True)[1]),
     "leaving out": Asking(
         lambda: pickle.dumps(problem(rkhs.Logistic(), SIGNS)), lambda p: p.leave_out().predictions[0]

@@ -51,7 +51,9 @@ class Judge:
         assert all(t.ndim == 1 for t in targets), "one output at a time"
         columns = [_interval(t.loss, b) for t, b in zip(terms, targets, strict=True)]
         self.low, self.high, self.below, self.above, self.width, self.logit = map(np.concatenate, zip(*columns))
-        counted = [np.full(len(b), isinstance(t.loss, rkhs.Poisson)) for t, b in zip(terms, targets, strict=True)]
+        counted = [
+            np.full(len(b), isinstance(t.loss, rkhs.losses.Poisson)) for t, b in zip(terms, targets, strict=True)
+        ]
         self.counted, self.target = np.concatenate(counted), np.concatenate(targets)
         self.terms, self.targets, self.starts = terms, targets, np.cumsum([0, *map(len, targets)])
         self.vectors = [v for v in zip(terms, targets, self.starts) if isinstance(v[0].loss, rkhs.extend.BlockLoss)]
@@ -168,7 +170,7 @@ class Judge:
             rows = slice(start, start + len(b))
             V, B = u[rows].reshape(-1, term.loss.size), b.reshape(-1, term.loss.size)
             first = np.sqrt(((V - B) ** 2).sum(axis=1))
-            if isinstance(term.loss, rkhs.RobustHinge):
+            if isinstance(term.loss, rkhs.losses.RobustHinge):
                 first = B[:, 0] * V[:, 0] - Real(term.loss.radius) * np.sqrt((V[:, 1:] ** 2).sum(axis=1))
             u[rows] = np.concatenate([first[:, None], np.zeros_like(V[:, 1:])], axis=1).reshape(-1)
         return u
@@ -200,7 +202,7 @@ def _interval(loss, b):
     match loss:
         case rkhs.Squared():
             found = b, b, inf, inf, half
-        case rkhs.EpsilonInsensitive():  # Absolute among them
+        case rkhs.losses.EpsilonInsensitive():  # Absolute among them
             found = b - Real(loss.epsilon), b + Real(loss.epsilon), 1, 1, 0
         case rkhs.losses.SquaredEpsilonInsensitive():
             found = b - Real(loss.epsilon), b + Real(loss.epsilon), inf, inf, half
@@ -208,9 +210,9 @@ def _interval(loss, b):
             found = b, b, 2 * Real(loss.delta), 2 * Real(loss.delta), half
         case rkhs.Quantile():
             found = b, b, Real(loss.tau), 1 - Real(loss.tau), 0
-        case rkhs.OneSided():
+        case rkhs.losses.OneSided():
             found = b, far, 1, 1, 0
-        case rkhs.SquaredOneSided():
+        case rkhs.losses.SquaredOneSided():
             found = b, far, inf, inf, half
         case rkhs.Hinge():
             found = *side, 1, 1, 0
@@ -218,12 +220,12 @@ def _interval(loss, b):
             found = *side, inf, inf, half
         case rkhs.losses.SmoothedHinge():
             found = *side, 1, 1, Real(loss.width)
-        case rkhs.GroupNorm():  # of the length
+        case rkhs.losses.GroupNorm():  # of the length
             return _interval(loss.loss, zero)
-        case rkhs.RobustHinge():  # of the smallest margin; no loss in the other rows of a vector
+        case rkhs.losses.RobustHinge():  # of the smallest margin; no loss in the other rows of a vector
             first = np.arange(len(b)) % loss.size == 0
             found = np.where(first, 1, -far), far, 1, 1, 0
-        case rkhs.Logistic() | rkhs.Poisson():
+        case rkhs.Logistic() | rkhs.losses.Poisson():
             found = -far, far, 1, 1, 0
         case _:
             raise NotImplementedError(loss)
@@ -527,7 +529,7 @@ def _pair(kernel, one, other):
     left = [one.directions[:, i, :, None] for i in range(one.directions.shape[1])]  # (p, n, 1)
     right = [other.directions.transpose(1, 2, 0)[i][None] for i in range(other.directions.shape[1])]  # (1, n, q)
     order = len(left) + len(right)
-    if isinstance(kernel, rkhs.Polynomial):
+    if isinstance(kernel, rkhs.kernels.Polynomial):
         if one.blur + other.blur > 0:
             raise NotImplementedError("local averages are judged for Gaussian kernels")
         derivatives = _power(x @ y.T + Real(kernel.offset), kernel.degree, order)
@@ -606,7 +608,7 @@ def _radial(kernel, squared, n, order, blur):
         return [value * (-1 / wide) ** k for k in range(order + 1)]
     if blur > 0:
         raise NotImplementedError("local averages are judged for Gaussian kernels")
-    if isinstance(kernel, rkhs.RationalQuadratic):
+    if isinstance(kernel, rkhs.kernels.RationalQuadratic):
         alpha, scale = Real(kernel.alpha), Real(kernel.scale) ** 2
         below = 1 + squared / (2 * alpha * scale)
         rises = [np.prod([(alpha + j) / alpha for j in range(k)], initial=Real(1)) for k in range(order + 1)]
@@ -623,9 +625,9 @@ def _radial(kernel, squared, n, order, blur):
             bessel[k] = np.where(r > 0, bessel[-k - 1] / np.where(r > 0, z, 1) ** (-2 * k - 1), 0)
         start = np.prod([Real(2 * k - 1) for k in range(1, p + 1)], dtype=Real)
         return [(-rate) ** k * bessel[p - k] * np.exp(-z) / start for k in range(order + 1)]
-    if not isinstance(kernel, rkhs.ThinPlate | rkhs.kernels.Polyharmonic):
+    if not isinstance(kernel, rkhs.kernels.ThinPlate | rkhs.kernels.Polyharmonic):
         raise NotImplementedError(kernel)
-    power = 2 * kernel.order - n if isinstance(kernel, rkhs.ThinPlate) else kernel.power
+    power = 2 * kernel.order - n if isinstance(kernel, rkhs.kernels.ThinPlate) else kernel.power
     even = power % 2 == 0
     sign = (-1) ** int(power // 2 + 1) if even else (-1) ** int(np.ceil(power / 2))
     on_log, alone, e, found = Real(sign if even else 0), Real(0 if even else sign), Real(power), []

@@ -23,7 +23,8 @@ POINTS = np.random.default_rng(0).standard_normal((400, 3))
 def models():
     """Two that can be told apart."""
     return [
-        rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(POINTS), np.full(400, value)) for value in (1.0, -1.0)
+        rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(POINTS), np.full(400, value))
+        for value in (1.0, -1.0)
     ]
 
 

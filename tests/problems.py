@@ -21,13 +21,13 @@ from rkhs._gram.matrix import GramMatrix
 
 LOSSES = (
     rkhs.Squared(),
-    rkhs.Absolute(),
-    rkhs.EpsilonInsensitive(0.2),
+    rkhs.losses.Absolute(),
+    rkhs.losses.EpsilonInsensitive(0.2),
     rkhs.losses.SquaredEpsilonInsensitive(0.2),
     rkhs.Huber(0.5),
     rkhs.Quantile(0.8),
-    rkhs.OneSided(),
-    rkhs.SquaredOneSided(),
+    rkhs.losses.OneSided(),
+    rkhs.losses.SquaredOneSided(),
     rkhs.Logistic(),
     rkhs.Hinge(),
     rkhs.SquaredHinge(),
@@ -39,14 +39,14 @@ KERNELS = (
     rkhs.Gaussian(0.9),
     rkhs.Matern(2.5, 1.2),
     rkhs.Matern(3.5, 1.2),
-    rkhs.Polynomial(3, 1.0),
+    rkhs.kernels.Polynomial(3, 1.0),
     rkhs.kernels.Polyharmonic(2),
     rkhs.kernels.Polyharmonic(3),
     rkhs.kernels.Polyharmonic(5),
-    rkhs.ThinPlate(2),
-    rkhs.ThinPlate(3),
+    rkhs.kernels.ThinPlate(2),
+    rkhs.kernels.ThinPlate(3),
     rkhs.Gaussian(0.7) + 0.5 * rkhs.Matern(2.5, 2.0) + 0.1 * rkhs.kernels.Linear(),
-    rkhs.Gaussian(1.5) * rkhs.Polynomial(2) + rkhs.Matern(3.5),
+    rkhs.Gaussian(1.5) * rkhs.kernels.Polynomial(2) + rkhs.Matern(3.5),
     rkhs.kernels.Polyharmonic(3) + 0.5 * rkhs.Gaussian(0.5),
 )
 COUNT = 4 * len(PAIRS)  # each pair with each basis, and once more with any
@@ -101,8 +101,8 @@ def _draw(seed, rng):
     basis = BASES[seed // len(PAIRS)] if seed // len(PAIRS) < len(BASES) else BASES[rng.integers(len(BASES))]
     d = int(rng.integers(1, 4))
     kernel = KERNELS[rng.integers(len(KERNELS))]
-    if isinstance(kernel, rkhs.ThinPlate) and 2 * kernel.order <= d:
-        kernel = rkhs.ThinPlate(d // 2 + 1)
+    if isinstance(kernel, rkhs.kernels.ThinPlate) and 2 * kernel.order <= d:
+        kernel = rkhs.kernels.ThinPlate(d // 2 + 1)
     pair = losses(seed)
     if rng.random() < 0.5:
         pair = pair[::-1]
@@ -144,19 +144,19 @@ def _family(rng, d, kernel, size):
     few = X[: max(1, size // d)]
     kinds = [
         lambda: rkhs.Evaluation(X),
-        lambda: rkhs.LocalAverage(X, 0.4),
-        lambda: rkhs.LocalDeviation(X, 0.4),
+        lambda: rkhs.functionals.LocalAverage(X, 0.4),
+        lambda: rkhs.functionals.LocalDeviation(X, 0.4),
         lambda: rkhs.Difference(X, Y),
         lambda: rng.normal(size=(size, size + 3)) @ rkhs.Evaluation(rng.normal(size=(size + 3, d))) / size,
     ]
     if kernel.smoothness(d) > 1:
         kinds += [
             lambda: rkhs.Gradient(few),
-            lambda: rkhs.DirectionalDerivative(X, Y),
+            lambda: rkhs.functionals.DirectionalDerivative(X, Y),
             lambda: rng.normal(size=(size, few.size)) @ rkhs.Gradient(few) / size,
         ]
     if kernel.smoothness(d) > 2:
-        kinds += [lambda: rkhs.Laplacian(X)]
+        kinds += [lambda: rkhs.functionals.Laplacian(X)]
     return kinds[rng.integers(len(kinds))]()
 
 
@@ -193,7 +193,7 @@ def _sides(signs):
 
 
 def _one_sided(loss):
-    return loss.classification or isinstance(loss, (rkhs.OneSided, rkhs.SquaredOneSided))
+    return loss.classification or isinstance(loss, (rkhs.losses.OneSided, rkhs.losses.SquaredOneSided))
 
 
 def _sign(loss, target):
@@ -221,14 +221,14 @@ def cvxpy_loss(loss, u, b):
     """The loss of each functional, or of each vector of functionals, in cvxpy, from its definition on paper."""
     if isinstance(loss, rkhs.extend.BlockLoss):
         V, B = cvxpy.reshape(u, (len(b) // loss.size, loss.size), order="C"), b.reshape(-1, loss.size)
-        if isinstance(loss, rkhs.RobustHinge):
+        if isinstance(loss, rkhs.losses.RobustHinge):
             return cvxpy.pos(1 - cvxpy.multiply(B[:, 0], V[:, 0]) + loss.radius * cvxpy.norm(V[:, 1:], axis=1))
         return cvxpy_loss(loss.loss, cvxpy.norm(V - B, axis=1), np.zeros(len(B)))
     pos, square = cvxpy.pos, cvxpy.square
     match loss:
         case rkhs.Squared():
             return square(u - b)
-        case rkhs.EpsilonInsensitive():  # Absolute among them
+        case rkhs.losses.EpsilonInsensitive():  # Absolute among them
             return pos(cvxpy.abs(u - b) - loss.epsilon)
         case rkhs.losses.SquaredEpsilonInsensitive():
             return square(pos(cvxpy.abs(u - b) - loss.epsilon))
@@ -236,9 +236,9 @@ def cvxpy_loss(loss, u, b):
             return cvxpy.huber(u - b, loss.delta)
         case rkhs.Quantile():
             return loss.tau * pos(b - u) + (1 - loss.tau) * pos(u - b)
-        case rkhs.OneSided():
+        case rkhs.losses.OneSided():
             return pos(b - u)
-        case rkhs.SquaredOneSided():
+        case rkhs.losses.SquaredOneSided():
             return square(pos(b - u))
         case rkhs.Logistic():
             return cvxpy.logistic(-cvxpy.multiply(b, u))
@@ -248,7 +248,7 @@ def cvxpy_loss(loss, u, b):
             return square(pos(1 - cvxpy.multiply(b, u)))
         case rkhs.losses.SmoothedHinge():
             return cvxpy.huber(pos(1 - cvxpy.multiply(b, u)), loss.width) / (2 * loss.width)
-        case rkhs.Poisson():
+        case rkhs.losses.Poisson():
             return cvxpy.exp(u) - cvxpy.multiply(b, u) + np.where(b > 0, b * np.log(np.where(b > 0, b, 1)) - b, 0)
     raise NotImplementedError(loss)
 

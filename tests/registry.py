@@ -86,7 +86,7 @@ def _thin_plate(extra):
     def order(d):
         return d // 2 + 1 + extra
 
-    return KernelCase(lambda d: rkhs.ThinPlate(order(d)), lambda d: oracle.thin_plate(order(d), d))
+    return KernelCase(lambda d: rkhs.kernels.ThinPlate(order(d)), lambda d: oracle.thin_plate(order(d), d))
 
 
 def _constant(kernel, definition, stationary=True):
@@ -96,20 +96,22 @@ def _constant(kernel, definition, stationary=True):
 KERNELS = {
     "Gaussian": _constant(rkhs.Gaussian(0.8), oracle.gaussian(0.8)),
     "Gaussian, scales": KernelCase(lambda d: rkhs.Gaussian(SCALES[:d]), lambda d: oracle.gaussian(SCALES[:d])),
-    "Laplace": _constant(rkhs.Laplace(0.8), oracle.laplace(0.8)),
-    "Laplace, scales": KernelCase(lambda d: rkhs.Laplace(SCALES[:d]), lambda d: oracle.laplace(SCALES[:d])),
+    "Laplace": _constant(rkhs.kernels.Laplace(0.8), oracle.laplace(0.8)),
+    "Laplace, scales": KernelCase(lambda d: rkhs.kernels.Laplace(SCALES[:d]), lambda d: oracle.laplace(SCALES[:d])),
     "Matern 1/2": _constant(rkhs.Matern(0.5, 1.3), oracle.matern(0.5, 1.3)),
     "Matern 3/2": _constant(rkhs.Matern(1.5, 1.3), oracle.matern(1.5, 1.3)),
     "Matern 5/2": _constant(rkhs.Matern(2.5, 1.3), oracle.matern(2.5, 1.3)),
     "Matern 7/2": _constant(rkhs.Matern(3.5, 1.3), oracle.matern(3.5, 1.3)),
     "Matern 5/2, scales": KernelCase(lambda d: rkhs.Matern(2.5, SCALES[:d]), lambda d: oracle.matern(2.5, SCALES[:d])),
-    "RationalQuadratic": _constant(rkhs.RationalQuadratic(1.5, 0.9), oracle.rational_quadratic(1.5, 0.9)),
+    "RationalQuadratic": _constant(rkhs.kernels.RationalQuadratic(1.5, 0.9), oracle.rational_quadratic(1.5, 0.9)),
     "RationalQuadratic, scales": KernelCase(
-        lambda d: rkhs.RationalQuadratic(0.7, SCALES[:d]), lambda d: oracle.rational_quadratic(0.7, SCALES[:d])
+        lambda d: rkhs.kernels.RationalQuadratic(0.7, SCALES[:d]), lambda d: oracle.rational_quadratic(0.7, SCALES[:d])
     ),
-    "Polynomial 3": _constant(rkhs.Polynomial(3), oracle.polynomial(3), stationary=False),
-    "Polynomial 5": _constant(rkhs.Polynomial(5, 0.6), oracle.polynomial(5, 0.6), stationary=False),
-    "Polynomial 2, homogeneous": _constant(rkhs.Polynomial(2, 0.0), oracle.polynomial(2, 0.0), stationary=False),
+    "Polynomial 3": _constant(rkhs.kernels.Polynomial(3), oracle.polynomial(3), stationary=False),
+    "Polynomial 5": _constant(rkhs.kernels.Polynomial(5, 0.6), oracle.polynomial(5, 0.6), stationary=False),
+    "Polynomial 2, homogeneous": _constant(
+        rkhs.kernels.Polynomial(2, 0.0), oracle.polynomial(2, 0.0), stationary=False
+    ),
     "Linear": _constant(rkhs.kernels.Linear(), oracle.linear(), stationary=False),
     **{
         f"Polyharmonic {b}": _constant(rkhs.kernels.Polyharmonic(b), oracle.polyharmonic(b))
@@ -117,7 +119,7 @@ KERNELS = {
     },
     **{f"ThinPlate, lowest order + {m}": _thin_plate(m) for m in range(3)},
     "Sum": _constant(
-        rkhs.Gaussian(0.8) + rkhs.Matern(2.5, 1.3) + rkhs.Polynomial(2),
+        rkhs.Gaussian(0.8) + rkhs.Matern(2.5, 1.3) + rkhs.kernels.Polynomial(2),
         oracle.total(oracle.gaussian(0.8), oracle.matern(2.5, 1.3), oracle.polynomial(2)),
         stationary=False,
     ),
@@ -126,12 +128,12 @@ KERNELS = {
         oracle.total(oracle.polyharmonic(5), oracle.multiple(0.5, oracle.polyharmonic(6))),
     ),
     "Product": _constant(
-        rkhs.Gaussian(0.8) * rkhs.Polynomial(2),
+        rkhs.Gaussian(0.8) * rkhs.kernels.Polynomial(2),
         oracle.product(oracle.gaussian(0.8), oracle.polynomial(2)),
         stationary=False,
     ),
     "Product, radial": _constant(
-        rkhs.Matern(3.5, 1.3) * rkhs.RationalQuadratic(1.5, 0.9),
+        rkhs.Matern(3.5, 1.3) * rkhs.kernels.RationalQuadratic(1.5, 0.9),
         oracle.product(oracle.matern(3.5, 1.3), oracle.rational_quadratic(1.5, 0.9)),
     ),
     "Multiple": _constant(2.5 * rkhs.Matern(1.5, 1.3), oracle.multiple(2.5, oracle.matern(1.5, 1.3))),
@@ -143,12 +145,12 @@ KERNELS = {
         lambda d: rkhs.Matern(3.5) @ _matrix(d), lambda d: oracle.pullback(oracle.matern(3.5, 1.0), _matrix(d))
     ),
     "Pullback of Polynomial": KernelCase(
-        lambda d: rkhs.Polynomial(3) @ np.array(SCALES[:d]),
+        lambda d: rkhs.kernels.Polynomial(3) @ np.array(SCALES[:d]),
         lambda d: oracle.pullback(oracle.polynomial(3), SCALES[:d]),
         stationary=False,
     ),
     "Pullback of ThinPlate": KernelCase(
-        lambda d: rkhs.ThinPlate(3) @ _matrix(d), lambda d: oracle.pullback(oracle.thin_plate(3, 3), _matrix(d))
+        lambda d: rkhs.kernels.ThinPlate(3) @ _matrix(d), lambda d: oracle.pullback(oracle.thin_plate(3, 3), _matrix(d))
     ),
     "Pullback of sum of products": KernelCase(
         lambda d: (rkhs.Gaussian() * rkhs.kernels.Linear() + rkhs.Matern(2.5)) @ _matrix(d),
@@ -163,7 +165,7 @@ KERNELS = {
     ),
     "Matern 9/2": _constant(rkhs.Matern(4.5, 1.3), oracle.matern(4.5, 1.3)),
     "Matern 21/2": _constant(rkhs.Matern(10.5, 1.3), oracle.matern(10.5, 1.3)),
-    "Periodic": _constant(rkhs.Periodic(3.0, 0.8), oracle.periodic(3.0, 0.8), stationary=False),
+    "Periodic": _constant(rkhs.kernels.Periodic(3.0, 0.8), oracle.periodic(3.0, 0.8), stationary=False),
     "Composition": _constant(
         rkhs.Matern(3.5) @ rkhs.kernels.Features(_bent, _bent_gradient, _bent_second),
         oracle.composed(oracle.matern(3.5, 1.0), lambda x: [a * (1 + x[0] / 4) for a in x]),
@@ -223,7 +225,7 @@ def _directions(t, d, k):
 
 
 def _tangents(X, k):
-    return rkhs.DirectionalDerivative(X, like(_directions(*X.shape, k), X))
+    return rkhs.functionals.DirectionalDerivative(X, like(_directions(*X.shape, k), X))
 
 
 def _mixing(rows, columns):
@@ -263,7 +265,7 @@ def _evaluation(t, d):
 def _sparse(X):
     t = X.shape[0]
     W = scipy.sparse.csr_array(np.where(_mixing(4, t + t) > 0, _mixing(4, t + t), 0.0))
-    return W @ rkhs.stack([rkhs.Evaluation(X), rkhs.Laplacian(X)])
+    return W @ rkhs.stack([rkhs.Evaluation(X), rkhs.functionals.Laplacian(X)])
 
 
 FAMILIES = {
@@ -277,7 +279,7 @@ FAMILIES = {
         0,
     ),
     "Average": FamilyCase(
-        lambda X: rkhs.Average(X[[0, 1, 1, -1]].reshape(2, 2, -1), weights=[[1.0, 3.0], [2.0, 2.0]]),
+        lambda X: rkhs.functionals.Average(X[[0, 1, 1, -1]].reshape(2, 2, -1), weights=[[1.0, 3.0], [2.0, 2.0]]),
         lambda t, d: [[(0.25, 0, ()), (0.75, 1, ())], [(0.5, 1, ()), (0.5, t - 1, ())]],
         0,
     ),
@@ -288,7 +290,7 @@ FAMILIES = {
     ),
     "Gradient": FamilyCase(rkhs.Gradient, _gradient, 1),
     "DirectionalDerivative": FamilyCase(
-        lambda X: rkhs.DirectionalDerivative(X, like(_directions(*X.shape, 1)[:, 0], X)),
+        lambda X: rkhs.functionals.DirectionalDerivative(X, like(_directions(*X.shape, 1)[:, 0], X)),
         _each(lambda i, t, d: [(v, i, (a,)) for a, v in enumerate(_directions(t, d, 1)[i, 0])]),
         1,
     ),
@@ -303,7 +305,9 @@ FAMILIES = {
         1,
     ),
     "coefficients": FamilyCase(
-        lambda X: _mixing(1, X.shape[0])[0] * rkhs.Evaluation(X) + _mixing(2, X.shape[0])[1] * rkhs.Laplacian(X),
+        lambda X: (
+            _mixing(1, X.shape[0])[0] * rkhs.Evaluation(X) + _mixing(2, X.shape[0])[1] * rkhs.functionals.Laplacian(X)
+        ),
         _each(lambda i, t, d: [(_mixing(1, t)[0, i], i, ()), *((_mixing(2, t)[1, i], i, (a, a)) for a in range(d))]),
         2,
     ),
@@ -320,11 +324,11 @@ FAMILIES = {
     "Derivative, second": FamilyCase(
         lambda X: rkhs.Derivative(X, axes=[0, X.shape[1] - 1]), _each(lambda i, t, d: [(1.0, i, (0, d - 1))]), 2
     ),
-    "Hessian": FamilyCase(rkhs.Hessian, _hessian, 2),
+    "Hessian": FamilyCase(rkhs.functionals.Hessian, _hessian, 2),
     "Jet": FamilyCase(rkhs.functionals.Jet, _jet, 1),
-    "Laplacian": FamilyCase(rkhs.Laplacian, _laplacian, 2),
+    "Laplacian": FamilyCase(rkhs.functionals.Laplacian, _laplacian, 2),
     "Laplacian and value": FamilyCase(
-        lambda X: -rkhs.Laplacian(X) + 3 * rkhs.Evaluation(X),
+        lambda X: -rkhs.functionals.Laplacian(X) + 3 * rkhs.Evaluation(X),
         lambda t, d: [[(-c, i, axes) for c, i, axes in row] + [(3.0, i, ())] for i, row in enumerate(_laplacian(t, d))],
         2,
     ),

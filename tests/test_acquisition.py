@@ -32,7 +32,7 @@ def model(request):
 
 
 def moments(model, x):
-    posterior = model.posterior if isinstance(model, rkhs.Solution) else model._posterior()
+    posterior = model.posterior if isinstance(model, rkhs.results.Solution) else model._posterior()
     L = rkhs.Evaluation(x)
     return float(posterior.mean(L)[0]), float(posterior.std(L)[0])
 

@@ -9,7 +9,8 @@ import torch
 
 import rkhs
 from rkhs.exceptions import NotBoundedError
-from rkhs.functionals import GraphDifference
+from rkhs.functionals import Average, DirectionalDerivative, GraphDifference, LocalAverage, LocalDeviation
+from rkhs.results import Function
 
 rng = np.random.default_rng(0)
 X = np.round(8 * rng.standard_normal((6, 2))) / 8  # exact in float16
@@ -18,7 +19,7 @@ K = rkhs.Gaussian(1.5)
 KERNELS = [
     K,
     rkhs.Matern(2.5),
-    rkhs.Polynomial(2),
+    rkhs.kernels.Polynomial(2),
     rkhs.kernels.Polyharmonic(3),
     K + rkhs.kernels.Linear(),
     K * rkhs.kernels.Linear(),
@@ -27,18 +28,18 @@ KERNELS = [
 FAMILIES = {
     "Evaluation": rkhs.Evaluation,
     "Gradient": rkhs.Gradient,
-    "Hessian": rkhs.Hessian,
-    "Laplacian": rkhs.Laplacian,
+    "Hessian": rkhs.functionals.Hessian,
+    "Laplacian": rkhs.functionals.Laplacian,
     "Derivative": lambda X: rkhs.Derivative(X, axes=[0]),
-    "DirectionalDerivative": lambda X: rkhs.DirectionalDerivative(X, X),
-    "LocalAverage": lambda X: rkhs.LocalAverage(X, 0.5),
-    "LocalDeviation": lambda X: rkhs.LocalDeviation(X, 0.5),
+    "DirectionalDerivative": lambda X: DirectionalDerivative(X, X),
+    "LocalAverage": lambda X: LocalAverage(X, 0.5),
+    "LocalDeviation": lambda X: LocalDeviation(X, 0.5),
     "Difference": lambda X: rkhs.Difference(X, X),
     "GraphDifference": lambda X: GraphDifference(X, [[0, 1]]),
     "kernel": lambda X: K(X),
     "kernel, second argument": lambda X: K(np.zeros((3, 2)), X),
     "median_scale": rkhs.kernels.median_scale,
-    "Function": lambda X: rkhs.Function(K, rkhs.Evaluation(np.zeros((1, 2))), [1.0])(X),
+    "Function": lambda X: Function(K, rkhs.Evaluation(np.zeros((1, 2))), [1.0])(X),
 }
 everywhere = pytest.mark.parametrize("take", FAMILIES.values(), ids=FAMILIES)
 
@@ -110,13 +111,13 @@ def test_masked_numbers_of_all_other_kinds():
         lambda: rkhs.Evaluation([np.ma.masked_array(row, row > 0) for row in X]),
         lambda: rkhs.Term(L, rkhs.Squared(), target=hidden),
         lambda: rkhs.Term(L, rkhs.Squared(), weight=hidden),
-        lambda: rkhs.Function(K, L, hidden),
+        lambda: Function(K, L, hidden),
         lambda: L.__rmatmul__(hidden[None]),
         lambda: L * hidden,
-        lambda: rkhs.DirectionalDerivative(X, np.ma.masked_array(X, X > 0)),
+        lambda: DirectionalDerivative(X, np.ma.masked_array(X, X > 0)),
         lambda: GraphDifference(X, np.ma.masked_array([[0, 1], [2, 3]], [[0, 0], [0, 1]])),
         lambda: GraphDifference(X, [[0, 1]], hidden[2:3]),
-        lambda: rkhs.Average(X, hidden),
+        lambda: Average(X, hidden),
         lambda: rkhs.Measurement(L, hidden, 0.1),
         lambda: rkhs.Measurement(L, ones, hidden),
         lambda: rkhs.InvariantRegressor(scale=1.0).fit(X, ones).function_(np.ma.masked_array(X, X > 0)),
@@ -168,7 +169,7 @@ def everything(kernel, points):
     """All public numbers on the points: dense, product, diagonal, block, L(f), L(p)."""
     L = rkhs.stack([rkhs.Evaluation(points), rkhs.Gradient(points)])
     G = rkhs.gram(kernel, L, rkhs.Evaluation(points))
-    f = rkhs.Function(kernel, rkhs.Evaluation(points), np.ones(len(X)))
+    f = Function(kernel, rkhs.Evaluation(points), np.ones(len(X)))
     square = rkhs.gram(kernel, L)
     return [
         G.dense(),
@@ -242,7 +243,7 @@ def test_no_points(kernel, empty):
     full = X if isinstance(empty, np.ndarray) else torch.tensor(X)
     assert kernel(empty).shape == (0, 0)
     assert kernel(full, empty).shape == (6, 0)
-    for family in (rkhs.Evaluation, rkhs.Gradient, lambda X: rkhs.LocalAverage(X, 0.5)):
+    for family in (rkhs.Evaluation, rkhs.Gradient, lambda X: LocalAverage(X, 0.5)):
         none = family(empty)
         assert rkhs.gram(kernel, none).dense().shape == (0, 0)
         assert rkhs.gram(kernel, none).diagonal().shape == (0,)
@@ -297,7 +298,10 @@ def test_families_of_different_dimension():
     [
         (rkhs.Gaussian((1.0, 2.0, 3.0)), "one scale per feature for 3 features, but the points have 2"),
         (rkhs.Matern(2.5, (1.0,)), "one scale per feature for 1 features, but the points have 2"),
-        (rkhs.RationalQuadratic(1.0, (1.0, 2.0, 3.0)), "one scale per feature for 3 features, but the points have 2"),
+        (
+            rkhs.kernels.RationalQuadratic(1.0, (1.0, 2.0, 3.0)),
+            "one scale per feature for 3 features, but the points have 2",
+        ),
         (K @ np.ones((2, 3)), r"a \(2, 3\) matrix for 3 features, but the points have 2"),
         (rkhs.kernels.Linear() + rkhs.Gaussian((1.0, 2.0, 3.0)), "one scale per feature for 3 features"),
         (rkhs.kernels.Linear() * rkhs.Gaussian((1.0, 2.0, 3.0)), "one scale per feature for 3 features"),
@@ -308,7 +312,7 @@ def test_families_of_different_dimension():
 def test_kernels_and_points_of_different_dimension(kernel, sentence):
     with pytest.raises(ValueError, match=sentence):
         kernel(X)
-    for family in (rkhs.Evaluation(X), rkhs.LocalAverage(X, 0.5), rkhs.Gradient(X)):
+    for family in (rkhs.Evaluation(X), LocalAverage(X, 0.5), rkhs.Gradient(X)):
         with pytest.raises(ValueError, match=sentence):
             rkhs.gram(kernel, family).dense()
         with pytest.raises(ValueError, match=sentence):
@@ -319,10 +323,10 @@ def test_kernels_and_points_of_different_dimension(kernel, sentence):
 
 def test_thin_plates_in_too_high_a_dimension():
     with pytest.raises(ValueError, match=r"ThinPlate\(order=1\) does not exist in R\^2: .* Use ThinPlate\(order=2\)"):
-        rkhs.gram(rkhs.ThinPlate(1), rkhs.Evaluation(X))
+        rkhs.gram(rkhs.kernels.ThinPlate(1), rkhs.Evaluation(X))
     with pytest.raises(ValueError, match=r"does not exist in R\^2: .* Polyharmonic\(power=2\)"):
-        rkhs.ThinPlate(1)(X)
-    assert rkhs.ThinPlate(2)(X).shape == (6, 6)  # the remedies
+        rkhs.kernels.ThinPlate(1)(X)
+    assert rkhs.kernels.ThinPlate(2)(X).shape == (6, 6)  # the remedies
     assert rkhs.kernels.Polyharmonic(power=2)(X).shape == (6, 6)
 
 
@@ -335,7 +339,7 @@ def test_thin_plates_in_too_high_a_dimension():
         lambda L, M: L + M,
         lambda L, M: K(L.X, M.X),
         lambda L, M: rkhs.Difference(L.X, M.X),
-        lambda L, M: rkhs.DirectionalDerivative(L.X, M.X),
+        lambda L, M: DirectionalDerivative(L.X, M.X),
         lambda L, M: rkhs.gram(K, L) @ M.X,
     ],
 )
@@ -427,12 +431,12 @@ PARAMETERS = [
     (rkhs.Gaussian, TypeError, "scale has dtype .* does not consist of numbers", [["a", "b"], {}]),
     (rkhs.Gaussian, TypeError, "scale is complex", [1j]),
     (lambda s: rkhs.Matern(1.5, s), ValueError, "scale must be positive", [0, -1.0, np.nan]),
-    (lambda s: rkhs.RationalQuadratic(1.0, s), ValueError, "scale must be positive", [0, -1.0, np.nan]),
+    (lambda s: rkhs.kernels.RationalQuadratic(1.0, s), ValueError, "scale must be positive", [0, -1.0, np.nan]),
     (rkhs.Matern, ValueError, "nu = 0.5, 1.5", [1.0, 0, -0.5, 21.5, np.nan, "1.5", None]),
-    (rkhs.RationalQuadratic, ValueError, "positive alpha", [0, -1, np.nan, np.inf, "1", None]),
-    (rkhs.Polynomial, ValueError, "positive integer degree", [0, -1, 1.5, np.nan, np.inf, "2", None]),
-    (lambda c: rkhs.Polynomial(2, c), ValueError, "offset >= 0", [-1, np.nan, np.inf, "1", None]),
-    (rkhs.ThinPlate, ValueError, "positive integer order", [0, -1, 1.5, np.nan, np.inf, "2", None]),
+    (rkhs.kernels.RationalQuadratic, ValueError, "positive alpha", [0, -1, np.nan, np.inf, "1", None]),
+    (rkhs.kernels.Polynomial, ValueError, "positive integer degree", [0, -1, 1.5, np.nan, np.inf, "2", None]),
+    (lambda c: rkhs.kernels.Polynomial(2, c), ValueError, "offset >= 0", [-1, np.nan, np.inf, "1", None]),
+    (rkhs.kernels.ThinPlate, ValueError, "positive integer order", [0, -1, 1.5, np.nan, np.inf, "2", None]),
     (rkhs.kernels.Polyharmonic, ValueError, "positive power", [0, -1, np.nan, np.inf, "2", None]),
     (rkhs.Polynomials, ValueError, "at least -1", [-2]),
     (lambda c: c * K, ValueError, "positive, finite factor", [0, -1.0, np.nan, np.inf]),
@@ -440,7 +444,12 @@ PARAMETERS = [
     (lambda c: K * c, TypeError, "multiply|support", ["2", None, 1j, np.ones(2)]),
     (lambda c: c * K, TypeError, "multiply|support", ["2", None, 1j, np.ones(2)]),
     (lambda c: K + c, TypeError, "support", [1.0, np.ones(2)]),
-    (lambda k: K * k, ValueError, r"is only conditionally positive definite \(of order 2\)", [rkhs.ThinPlate(2)]),
+    (
+        lambda k: K * k,
+        ValueError,
+        r"is only conditionally positive definite \(of order 2\)",
+        [rkhs.kernels.ThinPlate(2)],
+    ),
     (lambda k: k * K, ValueError, r"conditionally .* \(of order 1\).*use a sum", [K + rkhs.kernels.Polyharmonic(1)]),
     (lambda A: K @ A, ValueError, r"matrix \(m, n\) or a vector \(n,\)", [np.ones((2, 2, 2)), np.ones((0, 2)), 2.0]),
     (lambda A: K @ A, ValueError, "A contains NaN or infinity", [np.array([1.0, np.nan])]),
@@ -467,9 +476,9 @@ def test_numpy_numbers_are_factors():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (rkhs.Polynomial(2.0), rkhs.Polynomial(2)),
-        (rkhs.Polynomial(np.int64(2)), rkhs.Polynomial(2)),
-        (rkhs.ThinPlate(2.0), rkhs.ThinPlate(2)),
+        (rkhs.kernels.Polynomial(2.0), rkhs.kernels.Polynomial(2)),
+        (rkhs.kernels.Polynomial(np.int64(2)), rkhs.kernels.Polynomial(2)),
+        (rkhs.kernels.ThinPlate(2.0), rkhs.kernels.ThinPlate(2)),
         (rkhs.Matern(np.float32(1.5)), rkhs.Matern(1.5)),
         (rkhs.kernels.Multiple(2, K), rkhs.kernels.Multiple(2.0, K)),
     ],
@@ -490,25 +499,25 @@ ARGUMENTS = [
     (rkhs.Evaluation, ValueError, "inhomogeneous", [[[1.0, 2.0], [3.0]]]),  # NumPy's own sentence
     (rkhs.Gradient, ValueError, r"first at index \(0, 1\)", [torch.tensor([[0.0, np.inf]])]),
     (rkhs.stack, ValueError, "at least one family", [[]]),
-    (rkhs.Average, ValueError, "k and n positive", [np.zeros((3, 0, 2))]),
+    (Average, ValueError, "k and n positive", [np.zeros((3, 0, 2))]),
     (lambda v: rkhs.gram(K, rkhs.Evaluation(X)) @ v, TypeError, "v is complex", [1j * np.ones(6)]),
     (lambda v: rkhs.gram(K, rkhs.Evaluation(X)) @ v, TypeError, "v has dtype <U1 and does not consist of numbers",
      [np.array(list("abcdef"))]),
     (lambda a: rkhs.Derivative(X, a), ValueError, "axes must be a list of", [0, [], [0.0], "01", [True], None]),
     (lambda a: rkhs.Derivative(X, a), ValueError, "stack families", [[[0], [0, 1]], [[[0]]], ["x"], [[]]]),
     (lambda a: rkhs.Derivative(X, a), ValueError, r"R\^2 do not have \(0 to 1\)", [[2], [-3], [0, 5], [[0], [7]]]),
-    (lambda V: rkhs.DirectionalDerivative(X, V), ValueError, r"shape \(6, 2\) or \(6, k, 2\) to match X, got",
+    (lambda V: DirectionalDerivative(X, V), ValueError, r"shape \(6, 2\) or \(6, k, 2\) to match X, got",
      [Y, X[:, :1], np.ones(6), np.ones((6, 1, 1, 2)), 1.0]),
-    (lambda V: rkhs.DirectionalDerivative(X, V), ValueError, "V contains NaN", [np.full((6, 2), np.nan)]),
-    (lambda w: rkhs.LocalAverage(X, w), ValueError, "width must be positive, a number or one for each of 2 features",
+    (lambda V: DirectionalDerivative(X, V), ValueError, "V contains NaN", [np.full((6, 2), np.nan)]),
+    (lambda w: LocalAverage(X, w), ValueError, "width must be positive, a number or one for each of 2 features",
      [0, -1.0, (1.0, -1.0), (1.0, 2.0, 3.0), (1.0,), [[1.0]]]),
-    (lambda w: rkhs.LocalAverage(X, w), ValueError, "width contains NaN or infinity", [np.nan, np.inf, None]),
-    (lambda w: rkhs.LocalAverage(X, w), TypeError, "width has dtype|width is complex", ["a", 1j]),
-    (lambda w: rkhs.LocalDeviation(X, w), ValueError, "width must be positive", [0]),
-    (rkhs.Average, ValueError, r"points must have shape \(t, k, n\) or \(k, n\)", [X[0], np.ones((1, 2, 3, 4))]),
-    (lambda w: rkhs.Average(X, w), ValueError, r"weights must have shape \(6,\) or \(1, 6\)", [[1.0, 2.0], 1.0]),
-    (lambda w: rkhs.Average(X, w), ValueError, r"sum to zero; use W @ Evaluation\(X\)", [[1.0, -1.0, 0, 0, 0, 0]]),
-    (lambda w: rkhs.Average(X, w), ValueError, "weights contains NaN", [[np.nan] * 6]),
+    (lambda w: LocalAverage(X, w), ValueError, "width contains NaN or infinity", [np.nan, np.inf, None]),
+    (lambda w: LocalAverage(X, w), TypeError, "width has dtype|width is complex", ["a", 1j]),
+    (lambda w: LocalDeviation(X, w), ValueError, "width must be positive", [0]),
+    (Average, ValueError, r"points must have shape \(t, k, n\) or \(k, n\)", [X[0], np.ones((1, 2, 3, 4))]),
+    (lambda w: Average(X, w), ValueError, r"weights must have shape \(6,\) or \(1, 6\)", [[1.0, 2.0], 1.0]),
+    (lambda w: Average(X, w), ValueError, r"sum to zero; use W @ Evaluation\(X\)", [[1.0, -1.0, 0, 0, 0, 0]]),
+    (lambda w: Average(X, w), ValueError, "weights contains NaN", [[np.nan] * 6]),
     (lambda e: GraphDifference(X, e), ValueError, "edges must be integers of shape",
      [[[0.0, 1.0]], [0, 1], [[0, 1, 2]], [["a", "b"]]]),
     (lambda e: GraphDifference(X, e), ValueError, "out of range: indices must be 0 to 5", [[[0, 6]], [[-1, 0]]]),
@@ -527,13 +536,13 @@ ARGUMENTS = [
     (lambda c: c * rkhs.Evaluation(X), ValueError, "NaN or infinity", [np.full(len(X), np.nan)]),
     (lambda c: rkhs.Evaluation(X) * c, TypeError, "multiply|support", ["a", 1j, None]),
     (lambda c: rkhs.Evaluation(X) / c, ZeroDivisionError, "division by zero", [0]),
-    (lambda f: rkhs.Evaluation(X)(f), TypeError, "applies to an rkhs.Function or rkhs.Polynomials", [np.sin, X]),
+    (lambda f: rkhs.Evaluation(X)(f), TypeError, "applies to an rkhs.results.Function or", [np.sin, X]),
     (lambda rows: rkhs.Evaluation(X).take(rows), IndexError, "out of bounds", [[6], [-7], 6]),
     (lambda rows: rkhs.Evaluation(X).take(rows), IndexError, "integer|boolean", [[0.5], [True]]),
     (lambda rows: rkhs.Evaluation(X).take(rows), IndexError, "flat indices", [[[0, 1], [2, 3]]]),
     (lambda rows: rkhs.gram(K, rkhs.Evaluation(X)).block(rows, [0]), IndexError, "out of bounds", [[9]]),
-    (lambda a: rkhs.Function(K, rkhs.Gradient(X), a), ValueError, "coefficients have shape", [np.ones((5, 2)), 1.0]),
-    (lambda a: rkhs.Function(K, rkhs.Evaluation(X), a), ValueError, "coefficients contains NaN", [[np.nan] * 6]),
+    (lambda a: Function(K, rkhs.Gradient(X), a), ValueError, "coefficients have shape", [np.ones((5, 2)), 1.0]),
+    (lambda a: Function(K, rkhs.Evaluation(X), a), ValueError, "coefficients contains NaN", [[np.nan] * 6]),
 ]  # fmt: skip
 
 
@@ -545,8 +554,8 @@ def test_bad_parameters_and_arguments(make, value, error, sentence):
 
 
 def test_functions_of_different_spaces():
-    f, g = (rkhs.Function(k, rkhs.Evaluation(X), np.ones(6)) for k in (K, rkhs.kernels.Linear()))
-    for combine in (rkhs.Function.inner, rkhs.Function.__add__, rkhs.Function.__sub__):
+    f, g = (Function(k, rkhs.Evaluation(X), np.ones(6)) for k in (K, rkhs.kernels.Linear()))
+    for combine in (rkhs.results.Function.inner, rkhs.results.Function.__add__, rkhs.results.Function.__sub__):
         with pytest.raises(ValueError, match=r"different spaces, of Gaussian\(scale=1.5\) and of Linear\(\)"):
             combine(f, g)
 
@@ -584,10 +593,10 @@ UNBOUNDED = [
         (rkhs.kernels.Polyharmonic(2), 1),
         (rkhs.kernels.Polyharmonic(2.5), 2),
         *((rkhs.kernels.Polyharmonic(power), limit) for power, limit in [(3, 2), (4, 2), (5, 3), (6, 3)]),
-        (rkhs.ThinPlate(2), 1),
-        (rkhs.ThinPlate(3), 2),
+        (rkhs.kernels.ThinPlate(2), 1),
+        (rkhs.kernels.ThinPlate(3), 2),
         (2.0 * rkhs.Matern(0.5), 1),
-        (rkhs.ThinPlate(2) @ np.eye(2), 1),
+        (rkhs.kernels.ThinPlate(2) @ np.eye(2), 1),
         (rkhs.Matern(0.5) @ np.ones((3, 2)), 1),
     ]
     for order in (limit, limit + 1)
@@ -621,7 +630,7 @@ def test_combinations_of_unbounded_functionals_and_kernels_are_refused():
             with pytest.raises(NotBoundedError, match=r"order 1, which are not bounded on the RKHS of "):
                 rkhs.gram(kernel, family)
         with pytest.raises(NotBoundedError):
-            L(rkhs.Function(kernel, rkhs.Evaluation(X), np.ones(6)))
+            L(Function(kernel, rkhs.Evaluation(X), np.ones(6)))
 
 
 def test_the_remedy_for_sums_names_the_rough_parts():
@@ -664,7 +673,7 @@ def snapshot(array):
     [
         *(
             (kernel, read_only)
-            for kernel in (*KERNELS, rkhs.Matern(0.5), rkhs.RationalQuadratic(1.0), K @ np.ones((3, 2)))
+            for kernel in (*KERNELS, rkhs.Matern(0.5), rkhs.kernels.RationalQuadratic(1.0), K @ np.ones((3, 2)))
         ),
         *((kernel, torch.tensor) for kernel in KERNELS),
     ],
@@ -677,13 +686,19 @@ def test_inputs_are_not_changed(kernel, library):
     before = [snapshot(a) for a in inputs]
     smooth = kernel.smoothness(2) > 1
     L = rkhs.stack([rkhs.Evaluation(points), rkhs.Evaluation(others)])
-    families = [L, W @ L, rkhs.Difference(others, others), rkhs.LocalAverage(points, 0.5), rkhs.Average(points)]
-    families += [rkhs.Gradient(points), rkhs.DirectionalDerivative(others, others)] if smooth else []
+    families = [
+        L,
+        W @ L,
+        rkhs.Difference(others, others),
+        LocalAverage(points, 0.5),
+        Average(points),
+    ]
+    families += [rkhs.Gradient(points), DirectionalDerivative(others, others)] if smooth else []
     for M in families:
         G = rkhs.gram(kernel, M, L)
         G.dense(), G @ v, G.T @ G.dense()[:, 0], G.block([0], slice(None)), rkhs.gram(kernel, M).diagonal()
         M(kernel.null_space), M(rkhs.Polynomials(2))
-        rkhs.Function(kernel, L, v).inner(rkhs.Function(kernel, L, v))
+        Function(kernel, L, v).inner(Function(kernel, L, v))
     kernel(points, others), kernel.resolved(points)
     for array, copy in zip(inputs, before, strict=True):
         assert (array == copy).all()
@@ -721,8 +736,8 @@ OWNERS = {
     **{name: make for name, make in FAMILIES.items() if isinstance(make(X), rkhs.extend.Functional)},
     "Difference of two": lambda X: rkhs.Difference(X, X + 1),
     "Components": rkhs.functionals.Components,
-    "Average": rkhs.Average,
-    "sum": lambda X: rkhs.Evaluation(X) - 2 * rkhs.LocalAverage(X, 0.5),
+    "Average": Average,
+    "sum": lambda X: rkhs.Evaluation(X) - 2 * LocalAverage(X, 0.5),
 }
 LIBRARIES = pytest.mark.parametrize("library", [np.array, torch.tensor], ids=["NumPy", "PyTorch"])
 
@@ -749,18 +764,18 @@ def test_functionals_own_directions_weights_and_matrices(library):
     def families(hand):
         points = rkhs.Evaluation(library(X))
         numpy = hand if library is np.array else np.asarray  # these are NumPy's
-        yield rkhs.DirectionalDerivative(library(X), hand(V))
+        yield DirectionalDerivative(library(X), hand(V))
         yield hand(W) @ points
         sparse = numpy(np.ones(2)), numpy(np.array([1, 4])), numpy(np.array([0, 2]))
         yield scipy.sparse.csr_array(sparse, shape=(1, 6)) @ points
         yield GraphDifference(library(X), numpy(edges), numpy(np.ones(2)))
-        yield rkhs.Average(library(X), numpy(c))
+        yield Average(library(X), numpy(c))
         yield numpy(c) * points
 
     handed = Handed(library)
     found, expected = list(families(handed)), list(families(library))
     handed.spoil()
-    f = rkhs.Function(K, rkhs.Evaluation(library(Y)), library(np.ones(4)))
+    f = Function(K, rkhs.Evaluation(library(Y)), library(np.ones(4)))
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(one(f)), np.asarray(other(f)))
 
@@ -772,8 +787,8 @@ def test_functions_terms_and_solutions_own_their_numbers(library):
     def made(hand):
         points = hand(X)
         term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), hand(X[:, 0]), hand(np.arange(1.0, 7.0)))
-        slopes = rkhs.Term(rkhs.Gradient(points), rkhs.Absolute(), hand(X), 0.5)
-        by_hand = rkhs.Function(K, rkhs.Evaluation(hand(Y)), hand(np.ones(4)), rkhs.Constant(), hand(np.ones(1)))
+        slopes = rkhs.Term(rkhs.Gradient(points), rkhs.losses.Absolute(), hand(X), 0.5)
+        by_hand = Function(K, rkhs.Evaluation(hand(Y)), hand(np.ones(4)), rkhs.Constant(), hand(np.ones(1)))
         return rkhs.Problem(K, [term, slopes], rkhs.Constant()), by_hand
 
     handed = Handed(library)

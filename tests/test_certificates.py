@@ -69,14 +69,24 @@ def test_the_judge_knows_gram_matrices():
         *(rkhs.Matern(nu, 1.2) for nu in (0.5, 1.5, 2.5, 3.5)),
         *(rkhs.kernels.Polyharmonic(p) for p in (1, 2, 3, 5)),
     ]
-    kernels += [rkhs.Gaussian(0.9), rkhs.ThinPlate(2), rkhs.ThinPlate(4), rkhs.Polynomial(3), 0.5 * rkhs.Gaussian(1.0)]
+    kernels += [
+        rkhs.Gaussian(0.9),
+        rkhs.kernels.ThinPlate(2),
+        rkhs.kernels.ThinPlate(4),
+        rkhs.kernels.Polynomial(3),
+        0.5 * rkhs.Gaussian(1.0),
+    ]
     kernels += [rkhs.Gaussian(0.7) + 0.5 * rkhs.Matern(2.5, 2.0) + 0.1 * rkhs.kernels.Linear()]
-    kernels += [rkhs.RationalQuadratic(0.6, 1.2), rkhs.Periodic(3.0, 0.8), rkhs.Periodic([1.0, 4.0], 0.8)]
+    kernels += [
+        rkhs.kernels.RationalQuadratic(0.6, 1.2),
+        rkhs.kernels.Periodic(3.0, 0.8),
+        rkhs.kernels.Periodic([1.0, 4.0], 0.8),
+    ]
     for kernel in kernels:
         families = [rkhs.Evaluation(X), rkhs.Difference(X, Y)]
-        families += [rkhs.LocalDeviation(X, 0.4)] if isinstance(kernel, rkhs.Gaussian) else []
-        families += [rkhs.Gradient(X), rkhs.DirectionalDerivative(Y, X)] if kernel.smoothness(2) > 1 else []
-        families += [rkhs.Laplacian(X), rkhs.Hessian(Y)] if kernel.smoothness(2) > 2 else []
+        families += [rkhs.functionals.LocalDeviation(X, 0.4)] if isinstance(kernel, rkhs.Gaussian) else []
+        families += [rkhs.Gradient(X), rkhs.functionals.DirectionalDerivative(Y, X)] if kernel.smoothness(2) > 1 else []
+        families += [rkhs.functionals.Laplacian(X), rkhs.functionals.Hessian(Y)] if kernel.smoothness(2) > 2 else []
         family = rkhs.stack(families)
         blocks = judge._flat(family)
         found = judge.gram(kernel, blocks, family.size, blocks, family.size).astype(float)

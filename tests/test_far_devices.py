@@ -44,7 +44,7 @@ SOLVERS = [
     (rkhs.Hinge(), rkhs.solvers.ProximalNewton()),
     (rkhs.Hinge(), rkhs.solvers.SchurComplement()),
     (rkhs.Hinge(), rkhs.solvers.NonlinearCG()),
-    (rkhs.Absolute(), "auto"),
+    (rkhs.losses.Absolute(), "auto"),
     (rkhs.Logistic(), "auto"),
 ]
 

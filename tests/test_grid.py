@@ -66,7 +66,7 @@ def test_a_path_is_a_grid_of_one_axis(options):
 def test_many_rows_without_a_gradient(monkeypatch):
     """Where small problems would not be small, each cell is solved from the one before it."""
     monkeypatch.setattr("rkhs.solvers._recycling.OTHERS", 10)
-    check_cells(problem(SMOOTH, flat=rkhs.EpsilonInsensitive(0.05)), {1: [0.01, 0.1]}, None, 2e-3, 1e-3)
+    check_cells(problem(SMOOTH, flat=rkhs.losses.EpsilonInsensitive(0.05)), {1: [0.01, 0.1]}, None, 2e-3, 1e-3)
 
 
 @pytest.mark.slow

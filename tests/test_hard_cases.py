@@ -99,7 +99,7 @@ def hard_limit(kernel, loss, basis):
     t, slack = targets(loss), getattr(loss, "epsilon", 0.0)
     if loss.classification:
         constraints = [cvxpy.multiply(t, u) >= 1]
-    elif isinstance(loss, (rkhs.OneSided, rkhs.SquaredOneSided)):
+    elif isinstance(loss, (rkhs.losses.OneSided, rkhs.losses.SquaredOneSided)):
         constraints = [u >= t]
     else:
         constraints = [u - t <= slack, t - u <= slack]

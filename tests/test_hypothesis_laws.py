@@ -38,7 +38,7 @@ def radial(d):
     return st.one_of(
         st.builds(rkhs.Gaussian, scales(d)),
         st.builds(rkhs.Matern, st.sampled_from([0.5, 1.5, 2.5, 3.5]), scales(d)),
-        st.builds(rkhs.RationalQuadratic, st.sampled_from([0.5, 1.0, 2.3]), scales(d)),
+        st.builds(rkhs.kernels.RationalQuadratic, st.sampled_from([0.5, 1.0, 2.3]), scales(d)),
     )
 
 
@@ -48,7 +48,7 @@ def isotropic():
 
 
 def dot_product():
-    polynomials = st.builds(rkhs.Polynomial, st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0]))
+    polynomials = st.builds(rkhs.kernels.Polynomial, st.integers(1, 4), st.sampled_from([0.0, 0.5, 1.0]))
     return polynomials | st.just(rkhs.kernels.Linear())
 
 
@@ -58,7 +58,7 @@ def polyharmonic():
 
 def conditional(d):
     """Conditionally positive definite kernels."""
-    thin_plates = st.integers(d // 2 + 1, d // 2 + 3).map(rkhs.ThinPlate)
+    thin_plates = st.integers(d // 2 + 1, d // 2 + 3).map(rkhs.kernels.ThinPlate)
     return polyharmonic() | thin_plates
 
 
@@ -104,17 +104,17 @@ def families(draw, kernel, d, largest_family=12):
                 X, edges, draw(st.lists(factors, min_size=len(edges), max_size=len(edges)))
             )
         case "Average":
-            L = rkhs.Average(draw(grids(t, 2, d)), draw(st.tuples(factors, factors)))
+            L = rkhs.functionals.Average(draw(grids(t, 2, d)), draw(st.tuples(factors, factors)))
         case "LocalAverage":
-            L = rkhs.LocalAverage(X, draw(scales(d)))
+            L = rkhs.functionals.LocalAverage(X, draw(scales(d)))
         case "Derivative":
             L = rkhs.Derivative(X, axes=[draw(st.integers(0, d - 1))])
         case "DirectionalDerivative":
-            L = rkhs.DirectionalDerivative(X, draw(grids(t, d) | grids(t, 2, d)))
+            L = rkhs.functionals.DirectionalDerivative(X, draw(grids(t, d) | grids(t, 2, d)))
         case "Second":
             L = rkhs.Derivative(X, axes=draw(st.tuples(*[st.integers(0, d - 1)] * 2)))
         case simple:
-            L = getattr(rkhs, simple)(X)
+            L = getattr(rkhs.functionals, simple)(X)
     match draw(st.sampled_from(["plain", "plain", "scaled", "mixed", "taken"])):
         case "scaled":
             L = draw(factors) * L - L / 3
@@ -216,7 +216,7 @@ def jets(draw, kernel, d):
 
     def family(move=lambda X: X, turn=lambda V: V):
         values = rkhs.Evaluation(move(X))
-        slopes = [rkhs.DirectionalDerivative(move(X), turn(V))] if kernel.smoothness(d) > 1 else []
+        slopes = [rkhs.functionals.DirectionalDerivative(move(X), turn(V))] if kernel.smoothness(d) > 1 else []
         return rkhs.stack([values, *slopes])
 
     return family
@@ -258,8 +258,8 @@ def test_polyharmonic_kernels_scale_with_a_power(data, s):
 @given(spaces(count=3), factors)
 def test_functions_form_an_inner_product_space(space, a):
     kernel, L, M, N = space
-    f = rkhs.Function(kernel, L, np.cos(np.arange(L.size)))
-    g = rkhs.Function(kernel, M, np.sin(1.0 + np.arange(M.size)))
+    f = rkhs.results.Function(kernel, L, np.cos(np.arange(L.size)))
+    g = rkhs.results.Function(kernel, M, np.sin(1.0 + np.arange(M.size)))
     cross = dense(kernel, L, M)
     sizes = [float(np.max(magnitudes(kernel, family), initial=0.0)) for family in (L, M, N)]
     with_f, with_g = (
@@ -270,7 +270,7 @@ def test_functions_form_an_inner_product_space(space, a):
     size = with_f + a * with_g
     demand_equal(kernel, "N(f - a g) = N(f) - a N(g)", N(f - a * g), N(f) - a * N(g), size)
     demand_equal(kernel, "N(f) = <z_N, f>", N(f).ravel(), dense(kernel, N, L) @ f.coefficients, size)
-    representer = rkhs.Function(kernel, N.take([0]), [1.0])  # z_N itself is a function
+    representer = rkhs.results.Function(kernel, N.take([0]), [1.0])  # z_N itself is a function
     demand_equal(kernel, "<z_N, f> = N(f)", np.array(representer.inner(f)), N.take([0])(f)[0], size)
     scale = max(largest(cross), sizes[0] * sizes[1]) * L.size * M.size
     inner = f.inner(g)

@@ -70,8 +70,8 @@ def test_smoothing_spline(power, name, degree, smoothing):
     [
         (rkhs.kernels.Polyharmonic(2), 2),
         (rkhs.kernels.Polyharmonic(3), 3),
-        (rkhs.ThinPlate(2), 2),
-        (rkhs.ThinPlate(3), 4),
+        (rkhs.kernels.ThinPlate(2), 2),
+        (rkhs.kernels.ThinPlate(3), 4),
     ],
     ids=repr,
 )

@@ -105,14 +105,14 @@ def test_a_limit_of_a_container_counts(tmp_path, monkeypatch, limit, left):
 KERNELS = [
     rkhs.Gaussian(2.0),
     rkhs.Matern(3.5, 2.0),
-    rkhs.RationalQuadratic(1.5, 2.0),
-    rkhs.Polynomial(3),
+    rkhs.kernels.RationalQuadratic(1.5, 2.0),
+    rkhs.kernels.Polynomial(3),
     rkhs.kernels.Polyharmonic(3),
     rkhs.kernels.Polyharmonic(4),
-    rkhs.ThinPlate(4),
+    rkhs.kernels.ThinPlate(4),
     rkhs.Gaussian((1.5, 2.0, 2.5, 3.0)),
     rkhs.Gaussian(2.0) + 0.5 * rkhs.kernels.Linear() + rkhs.Matern(1.5, 3.0),
-    (rkhs.Gaussian() + 0.25 * rkhs.Polynomial(2)) @ np.eye(4)[::-1],
+    (rkhs.Gaussian() + 0.25 * rkhs.kernels.Polynomial(2)) @ np.eye(4)[::-1],
 ]
 
 
@@ -129,8 +129,8 @@ def test_memory_argument_is_honored(kernel, budget):
 @pytest.mark.parametrize(
     ("kernel", "family"),
     [
-        (rkhs.Gaussian(2.0), rkhs.Laplacian),
-        (rkhs.Matern(3.5, 2.0), rkhs.Hessian),
+        (rkhs.Gaussian(2.0), rkhs.functionals.Laplacian),
+        (rkhs.Matern(3.5, 2.0), rkhs.functionals.Hessian),
         (rkhs.Matern(3.5, 2.0) * rkhs.Gaussian(2.0), rkhs.Gradient),
     ],
     ids=["Laplacian", "Hessian", "product"],

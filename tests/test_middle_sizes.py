@@ -57,7 +57,9 @@ def test_tiles_of_what_few_functionals_miss_are_far_more_accurate(small_tiles):
     assert errors[1] <= 1e-5 * errors[0]
 
 
-@pytest.mark.parametrize("loss", [rkhs.Absolute(), rkhs.Huber(0.05), rkhs.Quantile(0.9), rkhs.EpsilonInsensitive(0.1)])
+@pytest.mark.parametrize(
+    "loss", [rkhs.losses.Absolute(), rkhs.Huber(0.05), rkhs.Quantile(0.9), rkhs.losses.EpsilonInsensitive(0.1)]
+)
 def test_losses_with_kinks_reach_the_exact_minimum_by_stored_tiles(small_tiles, loss):
     values = rkhs.Term(rkhs.Evaluation(X), loss, Y, weight=1e3)
     slopes = rkhs.Term(rkhs.Gradient(X[:30]), rkhs.Squared(), weight=1e-3)
@@ -97,7 +99,7 @@ def test_large_problems_are_stored_in_single_precision(small_tiles, monkeypatch)
     assert isinstance(chosen, StoredInSingle)
     assert chosen.name == "ConjugateGradients"
     monkeypatch.setattr(_recycling, "OTHERS", 100)
-    assert auto(problem(1e6, loss=rkhs.Absolute()).system, 1e-4).name == "InteriorPointCG"
+    assert auto(problem(1e6, loss=rkhs.losses.Absolute()).system, 1e-4).name == "InteriorPointCG"
     assert auto(problem(loss=rkhs.Logistic(), y=np.sign(Y)).system, 1e-4).name == "NonlinearCG"
     monkeypatch.setattr(_base, "free_memory", lambda array: 2 * 240**2)
     assert auto(system, 1e-4) == ConjugateGradients()

@@ -12,20 +12,24 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import all_estimators
 
 import rkhs
-import rkhs.preprocessing
 from rkhs._estimators.base import BaseKernelEstimator
 from rkhs._moved import EXTEND, NAMES, PARAMETERS, SINCE, SOLVERS
 
+MOST_NAMES = 65  # what few need lives in its module
 MOST_PARAMETERS = 15  # InvariantClassifierCV has those of a search and all priors, the shape among them
 ROOT = Path(rkhs.__file__).parent
 MODULES = {name for name, home in rkhs._HOME.items() if home == "rkhs"}
-PUBLIC = [getattr(home, name) for home in (rkhs, rkhs.preprocessing) for name in dir(home) if not name.startswith("_")]
+HOMES = (rkhs, rkhs.counts, rkhs.geometry, rkhs.preprocessing)
+PUBLIC = [getattr(home, name) for home in HOMES for name in dir(home) if not name.startswith("_")]
 ESTIMATORS = [one for one in PUBLIC if isinstance(one, type) and issubclass(one, BaseEstimator)]
 KERNEL_ESTIMATORS = [one for one in ESTIMATORS if issubclass(one, BaseKernelEstimator)]
 # What stands for each old parameter
 REPLACED = {
     "metric": [lambda: rkhs.InvariantClassifier(scale="agop"), lambda: rkhs.InvariantRegressorCV(scales="median")],
-    "epsilon": [lambda: rkhs.InvariantRegressor(loss=rkhs.Huber(0.5)), lambda: rkhs.ThinPlateRegressor(loss="huber")],
+    "epsilon": [
+        lambda: rkhs.InvariantRegressor(loss=rkhs.Huber(0.5)),
+        lambda: rkhs.geometry.ThinPlateRegressor(loss="huber"),
+    ],
     "epsilons": [lambda: rkhs.InvariantRegressorCV(loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)])],
     "quantile": [lambda: rkhs.InvariantRegressor(loss=rkhs.Quantile(0.9))],
     "invariance_loss": [lambda: rkhs.InvariantClassifier(invariance=rkhs.Invariance("gradient", loss="huber"))],
@@ -81,9 +85,25 @@ def test_an_old_parameter_says_the_new_one(old):
         assert made() is not None
 
 
-def test_names_that_have_moved_say_where():
-    for name, home in (("CurlFree", "kernels"), ("Sum", "kernels"), ("Newton", "solvers")):
-        with pytest.raises(AttributeError, match=f"use rkhs.{home}.{name}"):
+def test_few_names_at_the_top():
+    assert len(rkhs.__all__) <= MOST_NAMES
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("module", sorted(MODULES))
+def test_a_name_of_a_module_says_where_it_is(module):
+    """So do all that stood at the top level up to 0.3."""
+    home = getattr(rkhs, module)
+    for name in set(home.__all__) - set(rkhs.__all__):
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}': use rkhs\.\w+\.{name}$") as caught:
+            getattr(rkhs, name)
+        assert eval(str(caught.value).rpartition("use ")[2]) is getattr(home, name)
+        assert not hasattr(rkhs, name)
+
+
+def test_of_two_modules_with_a_name_the_one_for_users_of_it_is_said():
+    for name, home in (("Kernel", "extend"), ("Functional", "extend"), ("NotApplicableError", "exceptions")):
+        with pytest.raises(AttributeError, match=f"use rkhs.{home}.{name}$"):
             getattr(rkhs, name)
 
 
@@ -217,7 +237,7 @@ def test_names_of_others_are_translated(call, sentence):
 @pytest.mark.every
 @pytest.mark.parametrize("Estimator", [one for one in KERNEL_ESTIMATORS if "kernel" in one._get_param_names()])
 def test_kernels_of_scikit_learn_are_translated(Estimator):
-    if Estimator is rkhs.ForceFieldRegressor or Estimator is rkhs.FunctionalRegressor:
+    if Estimator is rkhs.geometry.ForceFieldRegressor or Estimator is rkhs.FunctionalRegressor:
         return  # they take geometries and functionals
     X = np.arange(8.0).reshape(4, 2)
     with pytest.raises(ValueError, match=re.escape('is kernel="gaussian" with scale = 1 / sqrt(2 gamma)')):

@@ -211,7 +211,7 @@ def test_the_limit_of_time_is_kept(name):
 def test_local_deviations_and_a_squared_hinge(solver, swapped):
     X = rng().standard_normal((30, 2))
     terms = [
-        rkhs.Term(rkhs.LocalDeviation(X, width=0.3), rkhs.Squared(), 0.5),
+        rkhs.Term(rkhs.functionals.LocalDeviation(X, width=0.3), rkhs.Squared(), 0.5),
         rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), np.sign(X.sum(axis=1))),
     ]
     problem = rkhs.Problem(rkhs.Gaussian(1.0), terms[::-1] if swapped else terms, rkhs.Polynomials(1))
@@ -256,14 +256,14 @@ def bent(kernel, consistent, weight=1.0):
     X, Y = rng().standard_normal((2, 12, 2))
     differences = 500 * (X[:, 0] ** 2 - Y[:, 0] ** 2) if consistent else np.zeros(12)
     terms = [
-        rkhs.Term(rkhs.Derivative(X, axes=[0, 0]), rkhs.OneSided(), 1000.0, weight),
-        rkhs.Term(rkhs.Difference(X, Y), rkhs.Absolute(), differences),
+        rkhs.Term(rkhs.Derivative(X, axes=[0, 0]), rkhs.losses.OneSided(), 1000.0, weight),
+        rkhs.Term(rkhs.Difference(X, Y), rkhs.losses.Absolute(), differences),
     ]
     return rkhs.Problem(kernel, terms, rkhs.Polynomials(2))
 
 
 SMOOTH = pytest.mark.parametrize(
-    "kernel", [rkhs.Gaussian(1.0), pytest.param(rkhs.ThinPlate(4), marks=pytest.mark.slow)], ids=repr
+    "kernel", [rkhs.Gaussian(1.0), pytest.param(rkhs.kernels.ThinPlate(4), marks=pytest.mark.slow)], ids=repr
 )
 CONSISTENT = pytest.mark.parametrize("consistent", [pytest.param(True, marks=pytest.mark.slow), False])
 
@@ -309,17 +309,18 @@ def test_a_tolerance_that_is_none(tol):
 
 
 def _with_both():
-    names = [name for name, home in rkhs._HOME.items() if home.startswith("rkhs._estimators")]
-    found = [n for n in names if {"approximation", "solver"} <= set(inspect.signature(getattr(rkhs, n)).parameters)]
-    assert {"InvariantRegressor", "InvariantClassifier"} <= set(found)
+    homes = (rkhs, rkhs.counts, rkhs.geometry)
+    estimators = [one for home in homes for name in home.__all__ if isinstance(one := getattr(home, name), type)]
+    found = [one for one in estimators if {"approximation", "solver"} <= set(inspect.signature(one).parameters)]
+    assert {rkhs.InvariantRegressor, rkhs.InvariantClassifier} <= set(found)
     return found
 
 
-@pytest.mark.parametrize("name", _with_both())
-def test_an_approximation_and_a_solver_are_not_both_obeyed(name):
+@pytest.mark.parametrize("estimator", _with_both(), ids=lambda one: one.__name__)
+def test_an_approximation_and_a_solver_are_not_both_obeyed(estimator):
     X = rng().standard_normal((40, 2))
-    y = (X[:, 0] > 0).astype(int) if "Classifier" in name else X[:, 0]
-    model = getattr(rkhs, name)(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
+    y = (X[:, 0] > 0).astype(int) if "Classifier" in estimator.__name__ else X[:, 0]
+    model = estimator(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
     with pytest.raises(ValueError, match=r"(?s)(approximation.*solver|solver.*approximation)"):
         model.fit(X, y)
 

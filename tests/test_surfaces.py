@@ -19,7 +19,7 @@ def sphere(t, radius=1.0):
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_a_ball_in_several_pieces(unit):
     points, normals = sphere(600)
-    f = rkhs.reconstruct_surface(unit * points, 3 * normals, piece=60)
+    f = rkhs.geometry.reconstruct_surface(unit * points, 3 * normals, piece=60)
     assert len(f.pieces) > 5
     assert np.abs(f(unit * points)).max() < 1e-4 * unit
     new = sphere(300)[0]
@@ -34,7 +34,7 @@ def test_a_ball_in_several_pieces(unit):
 def test_noisy_points_are_smoothed():
     points, normals = sphere(400)
     noisy = points + 0.02 * rng.standard_normal((400, 3))
-    through, smooth = (rkhs.reconstruct_surface(noisy, normals, smoothing=s) for s in (0.0, 10.0))
+    through, smooth = (rkhs.geometry.reconstruct_surface(noisy, normals, smoothing=s) for s in (0.0, 10.0))
     new = sphere(200)[0]
     assert np.abs(smooth(new)).mean() < 0.7 * np.abs(through(new)).mean()
 
@@ -43,7 +43,7 @@ def test_noisy_points_are_smoothed():
 def test_corners_are_moved_onto_the_zeros():
     """From within a cell of the surface, whichever way the normals of marching cubes point."""
     points, normals = sphere(600)
-    f = rkhs.reconstruct_surface(points, normals)
+    f = rkhs.geometry.reconstruct_surface(points, normals)
     near, across = sphere(100)
     off = near * (1 + rng.uniform(-0.05, 0.05, (100, 1)))
     moved = f._project(off, rng.choice([-1.0, 1.0], (100, 1)) * across, 0.1)
@@ -54,7 +54,7 @@ def test_corners_are_moved_onto_the_zeros():
 def test_mesh_is_closed_and_near():
     pytest.importorskip("skimage")
     points, normals = sphere(300)
-    corners, triangles = rkhs.reconstruct_surface(points, normals).mesh(resolution=20)
+    corners, triangles = rkhs.geometry.reconstruct_surface(points, normals).mesh(resolution=20)
     edges = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     counts = np.unique(edges, axis=0, return_counts=True)[1]
     assert np.all(counts == 2)
@@ -62,9 +62,9 @@ def test_mesh_is_closed_and_near():
 
 
 test_what_is_no_surface = refused(
-    (lambda: rkhs.reconstruct_surface(np.zeros((5, 2)), np.zeros((5, 2))), r"shape \(t, 3\)"),
-    (lambda: rkhs.reconstruct_surface(np.zeros((5, 3)), np.ones((4, 3))), r"got \(5, 3\) and \(4, 3\)"),
-    (lambda: rkhs.reconstruct_surface(np.eye(4)[:, :3], np.eye(4)[:, :3]), "Normal 3 has length zero"),
-    (lambda: rkhs.reconstruct_surface(np.zeros((5, 3)), np.ones((5, 3))), "given at least twice"),
-    (lambda: rkhs.reconstruct_surface(np.full((5, 3), np.nan), np.ones((5, 3))), "NaN"),
+    (lambda: rkhs.geometry.reconstruct_surface(np.zeros((5, 2)), np.zeros((5, 2))), r"shape \(t, 3\)"),
+    (lambda: rkhs.geometry.reconstruct_surface(np.zeros((5, 3)), np.ones((4, 3))), r"got \(5, 3\) and \(4, 3\)"),
+    (lambda: rkhs.geometry.reconstruct_surface(np.eye(4)[:, :3], np.eye(4)[:, :3]), "Normal 3 has length zero"),
+    (lambda: rkhs.geometry.reconstruct_surface(np.zeros((5, 3)), np.ones((5, 3))), "given at least twice"),
+    (lambda: rkhs.geometry.reconstruct_surface(np.full((5, 3), np.nan), np.ones((5, 3))), "NaN"),
 )

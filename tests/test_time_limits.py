@@ -393,7 +393,7 @@ def test_a_surface_is_whole_or_none(monkeypatch):
     points /= np.linalg.norm(points, axis=1, keepdims=True)
     interrupting(monkeypatch, scipy.linalg.lapack, "dpotrf", 0)
     with pytest.raises(KeyboardInterrupt):
-        rkhs.reconstruct_surface(points, points)
+        rkhs.geometry.reconstruct_surface(points, points)
 
 
 # Several outputs: a stopped solve has all of them.

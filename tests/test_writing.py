@@ -75,7 +75,7 @@ def test_a_process_that_ends_can_remove_what_it_was_writing(tmp_path):
 
 def f(value: float):
     points = np.random.default_rng(0).standard_normal((50, 3))
-    return rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), np.full(50, value))
+    return rkhs.results.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), np.full(50, value))
 
 
 def test_save_on_a_full_disk_leaves_the_old_model(tmp_path):

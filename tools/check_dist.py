@@ -1,7 +1,9 @@
 """Is what `make dist` built fit to be published?  `python tools/check_dist.py dist`
 
-The wheel is small and holds no results; alone in an empty environment it imports quickly, fits an estimator and solves
-a problem; with the extra `cli` every block and command of README runs there, and `rkhs reproduce` names the repository.
+The wheel is small and holds no results; alone in an empty environment it imports quickly, fits an estimator, solves a
+problem, and names the extra for whatever needs one.  The examples of its docstrings run with the oldest versions of its
+dependencies that pyproject.toml allows, and with the newest that there are.  With the extra `cli` every block and
+command of README runs there, and `rkhs reproduce` names the repository.  The conda recipe makes the same package.
 """
 
 from __future__ import annotations
@@ -10,14 +12,18 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 import venv
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from zipfile import ZipFile
 
+from check_recipe import check_recipe
+
 ROOT = Path(__file__).resolve().parents[1]
 MOST = 2**20  # bytes of a wheel
+TOOLS = ROOT / "tools"
 SLOWEST = 0.5  # seconds of `import rkhs`, the interpreter's own start not counted
 ALONE = """
 import numpy as np, rkhs
@@ -45,11 +51,17 @@ def main(folder: Path) -> None:
         seconds = import_seconds(python)
         assert seconds < SLOWEST, f"import rkhs takes {seconds:.2f} s."
         print(f"alone: an estimator and a problem work; import rkhs takes {seconds:.2f} s")
+        run(python, str(TOOLS / "bare.py"))
+        run(python, str(TOOLS / "installed_examples.py"))
+        oldest = environment(Path(place) / "oldest")
+        run(oldest, "-m", "pip", "install", "--quiet", *oldest_dependencies(), str(wheel))
+        run(oldest, str(TOOLS / "installed_examples.py"))
         run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli]", "pytest")
         says_where_the_papers_are(python)
         run(python, "-m", "pytest", "-q", "-rs", "-c", os.devnull, f"--rootdir={place}", "-p", "no:cacheprovider",
             str(ROOT / "tests/docs/test_pages.py"), "-k", "README")  # fmt: skip
         print("README runs from the wheel")
+    check_recipe(wheel)
 
 
 def says_where_the_papers_are(python: Path) -> None:
@@ -60,6 +72,12 @@ def says_where_the_papers_are(python: Path) -> None:
     assert done.returncode == 1, done
     assert "git clone" in done.stderr, done
     assert "python -m papers theorems" in done.stderr, done
+
+
+def oldest_dependencies() -> list[str]:
+    """The oldest versions that pyproject.toml allows."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    return [requirement.replace(">=", "==") for requirement in project["dependencies"]]
 
 
 def environment(place: Path) -> Path:

@@ -19,7 +19,7 @@ rng = np.random.default_rng(0)
 X, years = rng.uniform(0, 10, (150, 1)), rng.uniform(0.5, 8.0, 150)  # kilometers, and how long accidents were counted
 accidents = rng.poisson(years * np.exp(np.sin(X[:, 0]) + 0.1 * X[:, 0]))
 
-model = rkhs.KernelPoissonRegressor(C="cv").fit(X, accidents / years, sample_weight=years)
+model = rkhs.counts.KernelPoissonRegressor(C="cv").fit(X, accidents / years, sample_weight=years)
 print(f"C = {model.C_:g}, explained deviance {model.score(X, accidents / years, years):.2f}")
 
 grid = np.linspace(0, 10, 300)[:, None]

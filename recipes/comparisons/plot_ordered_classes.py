@@ -3,9 +3,9 @@ Ordinal logistic regression
 ===========================
 
 Asked for in `scikit-learn 11904 <https://github.com/scikit-learn/scikit-learn/issues/11904>`_ and, as ordinal
-classification, in `scikit-lego 607 <https://github.com/koaning/scikit-lego/issues/607>`_. `rkhs.OrdinalClassifier`
-learns one function and a threshold between neighboring classes, so that a class that is two grades away is a larger
-error than the next one.
+classification, in `scikit-lego 607 <https://github.com/koaning/scikit-lego/issues/607>`_. Here
+`rkhs.counts.OrdinalClassifier` learns one function and a threshold between neighboring classes, so that a class that is
+two grades away is a larger error than the next one.
 """
 
 # %%
@@ -21,7 +21,7 @@ X, progression = load_diabetes(return_X_y=True)
 grade = np.digitize(progression, [75, 120, 170, 230])  # 0: slow, .., 4: fast
 X, X_new, y, y_new = train_test_split(X, grade, random_state=0)
 
-ordinal = rkhs.OrdinalClassifier(C="cv").fit(X, y)
+ordinal = rkhs.counts.OrdinalClassifier(C="cv").fit(X, y)
 nominal = SVC().fit(X, y)
 _, axes = plt.subplots(1, 2, figsize=(8.5, 3.8), layout="constrained", sharey=True)
 for ax, model in zip(axes, (nominal, ordinal), strict=True):

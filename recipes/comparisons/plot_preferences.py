@@ -3,8 +3,8 @@ Learn a latent utility function from pairwise comparisons
 =========================================================
 
 There are candidate designs, and pairs of a winner and a loser (`bofire 768
-<https://github.com/experimental-design/bofire/pull/768>`_). `rkhs.PreferenceRegressor` takes these two tables. The
-problem is convex (Bradley and Terry's model), so there is one solution, without approximate inference.
+<https://github.com/experimental-design/bofire/pull/768>`_). `rkhs.counts.PreferenceRegressor` takes these two
+tables. The problem is convex (Bradley and Terry's model), so there is one solution, without approximate inference.
 """
 
 # %%
@@ -21,7 +21,7 @@ pairs = pairs[pairs[:, 0] != pairs[:, 1]]
 wins = utility[pairs[:, 0]] - utility[pairs[:, 1]] + rng.logistic(size=len(pairs)) > 0  # some answers are wrong
 pairs = np.where(wins[:, None], pairs, pairs[:, ::-1])  # winner, loser
 
-model = rkhs.PreferenceRegressor(C="cv").fit(designs, pairs=pairs)
+model = rkhs.counts.PreferenceRegressor(C="cv").fit(designs, pairs=pairs)
 print(f"{model.score(designs, utility):.0%} of all pairs of designs are in the right order")
 
 side = np.linspace(-2, 2, 60)
@@ -45,5 +45,5 @@ plt.show()
 # ------------------
 #
 # Utilities have no unit and an arbitrary constant. If people gave grades, use them: a grade says more than a
-# comparison (`rkhs.OrdinalClassifier`). There are no error bars, so for choosing the next pair a Gaussian process with
-# approximate inference is the better tool.
+# comparison (`rkhs.counts.OrdinalClassifier`). There are no error bars, so for choosing the next pair a Gaussian
+# process with approximate inference is the better tool.

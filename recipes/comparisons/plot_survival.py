@@ -3,8 +3,8 @@ A survival SVM with a very high use of memory
 =============================================
 
 In `scikit-survival 398 <https://github.com/sebp/scikit-survival/issues/398>`_, a fit of 100,000 rows and 32 columns
-used 200 GB. `rkhs.SurvivalRanker` compares each row with ten others whose order is known, and above 1,000 rows it uses
-landmarks: memory grows with the number of rows.
+used 200 GB. `rkhs.counts.SurvivalRanker` compares each row with ten others whose order is known, and above 1,000 rows
+it uses landmarks: memory grows with the number of rows.
 """
 
 # %%
@@ -19,7 +19,7 @@ death = rng.exponential(np.exp(-1.5 * np.sin(X[:, 0]) - 0.5 * X[:, 1] ** 2))
 last_seen = rng.exponential(2.0, 1000)
 y = np.column_stack([death <= last_seen, np.minimum(death, last_seen)])  # whether death was observed, and the time
 
-model = rkhs.SurvivalRanker(approximation=rkhs.Landmarks(200)).fit(X[:500], y[:500])
+model = rkhs.counts.SurvivalRanker(approximation=rkhs.Landmarks(200)).fit(X[:500], y[:500])
 print(f"{model.score(X[500:], y[500:]):.2f} of comparable new pairs are in the right order")
 
 third = np.digitize(model.predict(X[500:]), np.quantile(model.predict(X[500:]), [1 / 3, 2 / 3]))

@@ -39,8 +39,8 @@ plt.show()
 # -------------
 #
 # Each fit learns the length scale and the noise in 0.3 seconds; 30, 60 and 120 intervals take 1.2 to 1.3 seconds.
-# Every interval is replaced by quadrature nodes, whose error `rkhs.quadrature_error` bounds; intervals that are long
-# compared with the length scale need more nodes.
+# Every interval is replaced by quadrature nodes, whose error `rkhs.geometry.quadrature_error` bounds; intervals that
+# are long compared with the length scale need more nodes.
 #
 # When not to use it
 # ------------------

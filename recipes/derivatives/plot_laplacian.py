@@ -3,8 +3,8 @@ Differentiation with respect to single dimensions, and the Laplacian
 ====================================================================
 
 `keops 283 <https://github.com/getkeops/keops/issues/283>`_ needs the Laplacian of a kernel without the cost of its
-Hessian. `rkhs.Laplacian` and `rkhs.Derivative` are functionals with closed formulas. Here they solve Poisson's
-equation without a mesh: the temperature of a plate that is heated inside and kept at zero around the edge.
+Hessian. `rkhs.functionals.Laplacian` and `rkhs.Derivative` are functionals with closed formulas. Here they solve
+Poisson's equation without a mesh: the temperature of a plate that is heated inside and kept at zero around the edge.
 """
 
 # %%
@@ -25,7 +25,7 @@ def truth(x):
 
 
 terms = [
-    rkhs.Term(-rkhs.Laplacian(inside), rkhs.Squared(), 5 * np.pi**2 * truth(inside), weight=1e6),
+    rkhs.Term(-rkhs.functionals.Laplacian(inside), rkhs.Squared(), 5 * np.pi**2 * truth(inside), weight=1e6),
     rkhs.Term(rkhs.Evaluation(edge), rkhs.Squared(), 0.0, weight=1e9),
 ]
 f = rkhs.Problem(rkhs.Gaussian(scale=0.3), terms).solve().function

@@ -38,7 +38,7 @@ plt.show()
 #
 # 36 areas take half a second, 81 take 2 and 144 take 6 seconds, most of which is the search for the length scale and
 # the noise. Each area has 3 x 3 quadrature nodes, and time grows with the square of the number of nodes;
-# `rkhs.quadrature_nodes` says how many are needed. For thousands of areas fix the length scale, or use
+# `rkhs.geometry.quadrature_nodes` says how many are needed. For thousands of areas fix the length scale, or use
 # ``approximation=rkhs.FourierGrid()``.
 #
 # When not to use it
@@ -46,4 +46,4 @@ plt.show()
 #
 # Do not use it if the surface changes within an area more than between areas: averages do not say where. Counts of
 # rare events are not averages with equal noise; give their standard deviation as the ``noise`` of the measurement, or
-# use `rkhs.KernelPoissonRegressor` for counts at points.
+# use `rkhs.counts.KernelPoissonRegressor` for counts at points.

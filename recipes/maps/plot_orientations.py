@@ -23,8 +23,8 @@ above = np.array([[5.0, 2.6], [9.0, 1.6]])  # a well crossed younger rock here: 
 terms = [
     rkhs.Term(rkhs.Evaluation(contact), rkhs.Squared(), 0.0, weight=1e4),
     rkhs.Term(rkhs.Gradient(measured), rkhs.Squared(), normals, weight=1e2),
-    rkhs.Term(rkhs.DirectionalDerivative(*bedding), rkhs.Squared(), 0.0, weight=1e2),
-    rkhs.Term(rkhs.Evaluation(above), rkhs.OneSided(), 0.2, weight=1e3),
+    rkhs.Term(rkhs.functionals.DirectionalDerivative(*bedding), rkhs.Squared(), 0.0, weight=1e2),
+    rkhs.Term(rkhs.Evaluation(above), rkhs.losses.OneSided(), 0.2, weight=1e3),
 ]
 f = rkhs.Problem(rkhs.Gaussian(scale=3.0), terms, basis=rkhs.Constant()).solve().function
 

@@ -3,8 +3,8 @@ Thin-plate splines of two or more predictors
 ============================================
 
 `bambi 1015 <https://github.com/bambinos/bambi/issues/1015>`_ asks for a smooth surface over several predictors without
-knots to choose. `rkhs.ThinPlateRegressor` has no knots and no length scale. Linear functions are not penalized, and
-the only setting is the weight of the data, which ``GridSearchCV`` chooses.
+knots to choose. `rkhs.geometry.ThinPlateRegressor` has no knots and no length scale. Linear functions are not
+penalized, and the only setting is the weight of the data, which ``GridSearchCV`` chooses.
 """
 
 # %%
@@ -24,7 +24,7 @@ def height(x):
 
 
 y = height(X) + 0.05 * rng.standard_normal(200)
-search = GridSearchCV(rkhs.ThinPlateRegressor(), {"C": [0.01, 0.1, 1, 10]}, cv=5).fit(X, y)
+search = GridSearchCV(rkhs.geometry.ThinPlateRegressor(), {"C": [0.01, 0.1, 1, 10]}, cv=5).fit(X, y)
 
 side = np.linspace(-2, 2, 60)
 grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)

@@ -43,5 +43,5 @@ plt.show()
 # When not to use it
 # ------------------
 #
-# Counts and rates are positive by construction in `rkhs.KernelPoissonRegressor`, which models their logarithm. Outside
-# of the box nothing is proved: state the box in which you will predict, as here.
+# Counts and rates are positive by construction in `rkhs.counts.KernelPoissonRegressor`, which models their logarithm.
+# Outside of the box nothing is proved: state the box in which you will predict, as here.

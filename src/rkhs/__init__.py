@@ -31,9 +31,11 @@ def __getattr__(name: str) -> Any:
         return import_module(f"rkhs.{name}")
     from rkhs._moved import NAMES, missing
 
-    homes = [home for home in ("kernels", "solvers") if name in import_module(f"rkhs.{home}").__all__]
-    if homes and name not in NAMES:
-        raise AttributeError(f"module 'rkhs' has no attribute {name!r}: use rkhs.{homes[0]}.{name}")
+    # tools such as doctest ask every module for names with an underscore
+    modules = (import_module(f"rkhs.{module}") for module in __all__ if _HOME[module] == "rkhs" and name[:1] != "_")
+    homes = [module.__name__ for module in modules if name in module.__all__]
+    if homes:
+        raise AttributeError(f"module 'rkhs' has no attribute {name!r}: use {homes[0]}.{name}")
     raise missing("rkhs", name, NAMES)
 
 

@@ -2,10 +2,12 @@
 
 from rkhs import (
     acquisition as acquisition,
+    counts as counts,
     datasets as datasets,
     exceptions as exceptions,
     extend as extend,
     functionals as functionals,
+    geometry as geometry,
     invariances as invariances,
     kernels as kernels,
     losses as losses,
@@ -25,27 +27,14 @@ from rkhs._estimators.cv import (
 )
 from rkhs._estimators.data import ClassPrior as ClassPrior
 from rkhs._estimators.folds import LabeledSplit as LabeledSplit
-from rkhs._estimators.force_field import ForceFieldRegressor as ForceFieldRegressor
 from rkhs._estimators.formulation import SolverOptions as SolverOptions
 from rkhs._estimators.functional_regressor import FunctionalRegressor as FunctionalRegressor, Measurement as Measurement
-from rkhs._estimators.observations import (
-    KernelPoissonRegressor as KernelPoissonRegressor,
-    OrdinalClassifier as OrdinalClassifier,
-    PreferenceRegressor as PreferenceRegressor,
-    SurvivalRanker as SurvivalRanker,
-)
 from rkhs._estimators.quantile_regressor import QuantileRegressor as QuantileRegressor
 from rkhs._estimators.regressor import InvariantRegressor as InvariantRegressor
-from rkhs._estimators.thin_plate import (
-    ThinPlateClassifier as ThinPlateClassifier,
-    ThinPlateRegressor as ThinPlateRegressor,
-)
 from rkhs._export.models import to_json as to_json, to_onnx as to_onnx
-from rkhs._finite.function import Function as Function, inner as inner
-from rkhs._finite.solution import Solution as Solution
+from rkhs._finite.function import inner as inner
 from rkhs._finite.term import Term as Term
 from rkhs._gram import gram as gram
-from rkhs._gram.integration import quadrature_error as quadrature_error, quadrature_nodes as quadrature_nodes
 from rkhs._io import load as load, save as save
 from rkhs._learning.robustness import certified_radius as certified_radius
 from rkhs._problem import Problem as Problem
@@ -56,46 +45,27 @@ from rkhs._spaces import (
     Landmarks as Landmarks,
     Neighbors as Neighbors,
 )
-from rkhs._surfaces import reconstruct_surface as reconstruct_surface
 from rkhs.functionals import (
-    Average as Average,
     Derivative as Derivative,
     Difference as Difference,
-    DirectionalDerivative as DirectionalDerivative,
     Evaluation as Evaluation,
     Gradient as Gradient,
-    Hessian as Hessian,
     Integral as Integral,
-    Laplacian as Laplacian,
-    LocalAverage as LocalAverage,
-    LocalDeviation as LocalDeviation,
     stack as stack,
 )
-from rkhs.invariances import Invariance as Invariance, TotalVariation as TotalVariation
+from rkhs.invariances import Invariance as Invariance
 from rkhs.kernels import (
     Gaussian as Gaussian,
-    Laplace as Laplace,
     Matern as Matern,
-    Periodic as Periodic,
-    Polynomial as Polynomial,
-    RationalQuadratic as RationalQuadratic,
-    ThinPlate as ThinPlate,
     Tunable as Tunable,
 )
 from rkhs.losses import (
-    Absolute as Absolute,
-    EpsilonInsensitive as EpsilonInsensitive,
-    GroupNorm as GroupNorm,
     Hinge as Hinge,
     Huber as Huber,
     Logistic as Logistic,
-    OneSided as OneSided,
-    Poisson as Poisson,
     Quantile as Quantile,
-    RobustHinge as RobustHinge,
     Squared as Squared,
     SquaredHinge as SquaredHinge,
-    SquaredOneSided as SquaredOneSided,
 )
 
 __version__: str

@@ -76,7 +76,7 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     Parameters
     ----------
     model : estimator or Function
-        An estimator of rkhs, a scikit-learn pipeline that contains one, or an `rkhs.Function`.
+        An estimator of rkhs, a scikit-learn pipeline that contains one, or an `rkhs.results.Function`.
     path : str or Path
         The file to write.
     notes : dict, optional
@@ -94,7 +94,7 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     Examples
     --------
     >>> import numpy as np, rkhs, tempfile, pathlib
-    >>> f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [2.0])
+    >>> f = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [2.0])
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.skops"
     >>> rkhs.save(f, path)
     >>> rkhs.load(path)([[0.0]])

@@ -7,29 +7,19 @@ from typing import Any, NoReturn
 
 SINCE = "0.3.0"
 
-# Attributes of `rkhs`, with what to write instead
+# Attributes of `rkhs` that have other names now; names that only moved to a module are found there
 NAMES = {
     "LaplacianSVC": 'InvariantClassifier(loss="hinge", invariance=rkhs.invariances.Graph(), C=100, nu=1000)',
     "Observed": "Measurement",
     "learn": "Tunable",
-    "surface": "reconstruct_surface",
-    "integration_error": "quadrature_error",
-    "enough_nodes": "quadrature_nodes",
+    "surface": "geometry.reconstruct_surface",
+    "integration_error": "geometry.quadrature_error",
+    "enough_nodes": "geometry.quadrature_nodes",
     "class_proportions": "ClassPrior.estimate",
     "LeftOut": "results.LeaveOneOut",
     "Symmetrised": "kernels.Symmetrized",
     "errors": "exceptions",
-    **{name: f"results.{name}" for name in ("Evidence", "Gram", "Posterior", "Tuning")},
-    **{name: f"streams.{name}" for name in ("Block", "Blocks", "StreamedProblem", "blocks")},
     "parquet": "streams.read_parquet",
-    **{
-        name: f"exceptions.{name}"
-        for name in ("BlockError", "ModelFileError", "NotApplicableError", "NotBoundedError", "UnattainedError")
-    },
-    **{name: f"extend.{name}" for name in ("Functional", "Kernel", "Loss")},
-    **{name: f"kernels.{name}" for name in ("Linear", "Polyharmonic", "median_scale")},
-    **{name: f"functionals.{name}" for name in ("Components", "GraphDifference")},
-    **{name: f"losses.{name}" for name in ("SmoothedHinge", "SquaredEpsilonInsensitive")},
 }
 
 # Attributes of `rkhs.invariances`, `rkhs.kernels` and `rkhs.streams`

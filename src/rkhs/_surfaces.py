@@ -55,7 +55,7 @@ class Surface:
     >>> import numpy as np, rkhs
     >>> directions = np.random.default_rng(0).standard_normal((200, 3))
     >>> ball = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    >>> surface = rkhs.reconstruct_surface(ball, ball)
+    >>> surface = rkhs.geometry.reconstruct_surface(ball, ball)
     >>> surface([[0.0, 0.0, 0.9]]).round(2)
     array([-0.1])
     """
@@ -115,7 +115,7 @@ class Surface:
         triangles : ndarray of shape (m, 3)
             The indices of the vertices of each triangle.
         """
-        measure = import_optional("skimage.measure", "A mesh needs scikit-image: pip install scikit-image.")
+        measure = import_optional("skimage.measure", "A mesh needs scikit-image: pip install 'rkhs[surface]'.")
         low, high = self.points.min(axis=0), self.points.max(axis=0)
         cell = float(np.max(high - low)) / resolution
         low, high = low - 3 * cell, high + 3 * cell
@@ -172,7 +172,7 @@ def reconstruct_surface(
     >>> import numpy as np, rkhs
     >>> directions = np.random.default_rng(0).standard_normal((200, 3))
     >>> ball = directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    >>> f = rkhs.reconstruct_surface(ball, ball)
+    >>> f = rkhs.geometry.reconstruct_surface(ball, ball)
     >>> f([[0.0, 0.0, 0.9], [0.0, 1.1, 0.0]]).round(2)
     array([-0.1,  0.1])
     """

@@ -53,7 +53,7 @@ class ExportError(ValueError):
     Examples
     --------
     >>> import rkhs
-    >>> f = rkhs.Function(rkhs.kernels.Precomputed([[1.0]]), rkhs.Evaluation([[0.0]]), [1.0])
+    >>> f = rkhs.results.Function(rkhs.kernels.Precomputed([[1.0]]), rkhs.Evaluation([[0.0]]), [1.0])
     >>> try:
     ...     rkhs.to_json(f)
     ... except rkhs.exceptions.ExportError:

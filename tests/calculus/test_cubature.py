@@ -29,7 +29,7 @@ def moment(powers):
 def average(Z, width):
     """The local averages at Z by the rule itself."""
     z, weights = gaussian_rule(Z.shape[1])
-    return rkhs.Average(Z[:, None, :] + width * z, weights)
+    return rkhs.functionals.Average(Z[:, None, :] + width * z, weights)
 
 
 @pytest.mark.parametrize("n", range(1, 21))
@@ -60,7 +60,8 @@ def test_rate_of_convergence(n):
 
     def error(width):
         found, exact = (
-            rkhs.gram(kernel, L, rkhs.Evaluation(Y)) for L in (average(X, width), rkhs.LocalAverage(X, width))
+            rkhs.gram(kernel, L, rkhs.Evaluation(Y))
+            for L in (average(X, width), rkhs.functionals.LocalAverage(X, width))
         )
         return abs((found.dense() - exact.dense()).item())
 
@@ -73,11 +74,11 @@ def test_rate_of_convergence(n):
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_product_kernel(n, width):
     """A product takes the cubature: against a fine grid, its error is at most 5 (width / scale)^(p + 1)."""
-    kernel = rkhs.Gaussian(1.0) * rkhs.Polynomial(2)
+    kernel = rkhs.Gaussian(1.0) * rkhs.kernels.Polynomial(2)
     X = np.random.default_rng(n).normal(size=(2, n)) / n**0.5
     grid, weights = oracle.hermite_grid(n, {1: 40, 2: 30, 3: 14, 4: 8}[n])
-    fine = rkhs.Average(X[:, None, :] + width * grid, weights)
-    L = rkhs.LocalAverage(X, width)
+    fine = rkhs.functionals.Average(X[:, None, :] + width * grid, weights)
+    L = rkhs.functionals.LocalAverage(X, width)
     pairs = [(rkhs.Evaluation(X),) * 2, (rkhs.Gradient(X),) * 2, (L, fine)]
     for M, exact in pairs if n < 3 else pairs[:2]:
         error = rkhs.gram(kernel, L, M).dense() - rkhs.gram(kernel, fine, exact).dense()
@@ -91,7 +92,7 @@ def test_polyharmonic(power, n):
     kernel, k = rkhs.kernels.Polyharmonic(power), oracle.polyharmonic(power)
     for distance, bound in ((2.0, 1e-11), (1e-3, 0.1)):
         x, y = np.zeros((1, n)), np.full((1, n), distance / n**0.5)
-        found = rkhs.gram(kernel, rkhs.LocalAverage(x, 0.2), rkhs.Evaluation(y)).dense().item()
+        found = rkhs.gram(kernel, rkhs.functionals.LocalAverage(x, 0.2), rkhs.Evaluation(y)).dense().item()
         with mp.workdps(17):
             zero = [mp.mpf(0)] * n
             exact = oracle.distance_mean(lambda r: k([r, *zero[1:]], zero), np.linalg.norm(y), 0.04, n)  # noqa: B023

@@ -163,9 +163,9 @@ def test_intervals_hold_the_stated_share():
 
 
 def test_slopes_of_smooth_and_of_rough_functions():
-    f = rkhs.Function(rkhs.kernels.Linear(), rkhs.Evaluation([[2.0, -1.0]]), [1.0])  # f(x) = 2 x_0 - x_1
+    f = rkhs.results.Function(rkhs.kernels.Linear(), rkhs.Evaluation([[2.0, -1.0]]), [1.0])  # f(x) = 2 x_0 - x_1
     assert slopes(f, np.eye(2), 0).tolist() == [[2.0], [2.0]]
-    rough = rkhs.Function(rkhs.Matern(nu=0.5, scale=1.0), rkhs.Evaluation([[0.0]]), [1.0])  # exp(-|x|)
+    rough = rkhs.results.Function(rkhs.Matern(nu=0.5, scale=1.0), rkhs.Evaluation([[0.0]]), [1.0])  # exp(-|x|)
     assert slopes(rough, np.array([[1.0]]), 0).round(2).tolist() == [[-0.37]]
 
 

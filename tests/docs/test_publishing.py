@@ -42,6 +42,7 @@ def test_words_of_the_style_page(kind):
     assert found == []
 
 
+RECIPE = (ROOT / "recipe" / "recipe.yaml").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -51,6 +52,13 @@ def test_one_version():
     assert f"Version {version}." in (ROOT / "docs" / "citation.md").read_text()
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest[1] == version
+    assert f'\n  version: "{version}"\n' in RECIPE
+
+
+def test_the_conda_recipe_has_the_same_dependencies():
+    """`make dist` builds it."""
+    wanted = [line.replace(">=", " >=") for line in (f"python{PROJECT['requires-python']}", *PROJECT["dependencies"])]
+    assert re.findall(r"^    - (.*)$", RECIPE.partition("\n  run:\n")[2].partition("\n\n")[0], re.MULTILINE) == wanted
 
 
 def test_the_papers_are_cited():

@@ -12,10 +12,10 @@ EXACT = {
     ),
     "InvariantClassifierCV": rkhs.InvariantClassifierCV(**GRID),
     "VirtualSampleSVC": rkhs.VirtualSampleSVC([lambda X: X + 0.1], loss="squared_hinge"),
-    "ThinPlateClassifier": rkhs.ThinPlateClassifier(),
+    "ThinPlateClassifier": rkhs.geometry.ThinPlateClassifier(),
     "InvariantRegressor": rkhs.InvariantRegressor(),
     "InvariantRegressorCV": rkhs.InvariantRegressorCV(**GRID),
-    "ThinPlateRegressor": rkhs.ThinPlateRegressor(),
+    "ThinPlateRegressor": rkhs.geometry.ThinPlateRegressor(),
 }
 SPANNED = {
     "InvariantClassifier, landmarks": rkhs.InvariantClassifier(
@@ -30,10 +30,10 @@ SPANNED = {
 MODELS = EXACT | SPANNED
 QUANTILES = {"QuantileRegressor": rkhs.QuantileRegressor([0.3, 0.7])}
 ORDERED = {  # learn from counts, or from the order of targets
-    "KernelPoissonRegressor": rkhs.KernelPoissonRegressor(),
-    "PreferenceRegressor": rkhs.PreferenceRegressor(),
-    "SurvivalRanker": rkhs.SurvivalRanker(),
-    "OrdinalClassifier": rkhs.OrdinalClassifier(),
+    "KernelPoissonRegressor": rkhs.counts.KernelPoissonRegressor(),
+    "PreferenceRegressor": rkhs.counts.PreferenceRegressor(),
+    "SurvivalRanker": rkhs.counts.SurvivalRanker(),
+    "OrdinalClassifier": rkhs.counts.OrdinalClassifier(),
 }
 
 

@@ -82,7 +82,7 @@ def test_what_it_cannot_do_is_said():
     with pytest.raises(ValueError, match="at least 20 labels, got 10"):
         model("agop").fit(X[:10], RIDGE[:10])
     with pytest.raises(rkhs.exceptions.NotBoundedError):
-        model("agop", kernel=rkhs.Laplace(2.0)).fit(X[:100], RIDGE[:100])
+        model("agop", kernel=rkhs.kernels.Laplace(2.0)).fit(X[:100], RIDGE[:100])
 
 
 def test_in_blocks_it_is_learned_from_a_sample():

@@ -19,7 +19,7 @@ GRAPH = rkhs.invariances.Graph(n_neighbors=2)
 # Every y of scikit-learn's checks is a label, -1 included: that is what unlabeled=None says.
 FAST = {
     "regressor": rkhs.InvariantRegressor(),
-    "thin plate": rkhs.ThinPlateRegressor(),
+    "thin plate": rkhs.geometry.ThinPlateRegressor(),
     "graph": rkhs.InvariantClassifier(loss="squared", invariance=GRAPH, C=100.0, nu=1000.0, unlabeled=None),
     "virtual samples": rkhs.VirtualSampleSVC(loss="squared"),
 }
@@ -32,7 +32,7 @@ COSTLY = {
     "classifier": rkhs.InvariantClassifier(unlabeled=None),
     "classifier CV": rkhs.InvariantClassifierCV("gaussian", Cs=[1, 10], nus=[0, 0.1], scales="median", unlabeled=None),
     "regressor CV": rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1]),
-    "thin plate of classes": rkhs.ThinPlateClassifier(),
+    "thin plate of classes": rkhs.geometry.ThinPlateClassifier(),
 }
 # y = -1 is no label: scikit-learn spares its own semi-supervised classifiers such labels, by their names.
 SEMI_SUPERVISED = {

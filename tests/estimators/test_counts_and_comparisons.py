@@ -27,7 +27,7 @@ def counts(size=150, seed=0):
 
 def test_a_linear_kernel_is_the_regressor_of_scikit_learn():
     X, y, exposure, _ = counts()
-    ours = rkhs.KernelPoissonRegressor("linear", C=1.0, tol=1e-10).fit(X, y / exposure, sample_weight=exposure)
+    ours = rkhs.counts.KernelPoissonRegressor("linear", C=1.0, tol=1e-10).fit(X, y / exposure, sample_weight=exposure)
     variance = np.mean(np.sum(X**2, axis=1))  # C has no units: the kernel is divided by its mean
     theirs = PoissonRegressor(alpha=variance / exposure.sum(), tol=1e-10, max_iter=1000)
     theirs.fit(X, y / exposure, sample_weight=exposure)
@@ -39,8 +39,8 @@ def test_exposures_are_weights():
     """A row with exposure 2 is two rows with exposure 1 and half of the counts each."""
     X, y, _, _ = counts(60)
     stated = {"kernel": "gaussian", "scale": 1.0, "C": 1.0}
-    once = rkhs.KernelPoissonRegressor(**stated).fit(X, y / 2, sample_weight=np.full(60, 2.0))
-    twice = rkhs.KernelPoissonRegressor(**stated).fit(np.repeat(X, 2, axis=0), np.repeat(y / 2, 2))
+    once = rkhs.counts.KernelPoissonRegressor(**stated).fit(X, y / 2, sample_weight=np.full(60, 2.0))
+    twice = rkhs.counts.KernelPoissonRegressor(**stated).fit(np.repeat(X, 2, axis=0), np.repeat(y / 2, 2))
     assert once.predict(X) == pytest.approx(twice.predict(X), rel=1e-3)
 
 
@@ -60,7 +60,7 @@ def test_the_default_finds_trend_weekdays_and_weather(unit):
     """The deviance of the true rates is a twentieth of that of a linear model; it was a half with C = 1, one scale."""
     X, y, _ = daily(120, 0, unit)
     new, _, rate = daily(2000, 1, unit)
-    model = rkhs.KernelPoissonRegressor().fit(X, y)
+    model = rkhs.counts.KernelPoissonRegressor().fit(X, y)
     linear = make_pipeline(StandardScaler(), PoissonRegressor(alpha=1e-3)).fit(X, y)
     errors = [mean_poisson_deviance(rate, one.predict(new)) for one in (model, linear)]
     assert errors[0] < 0.25 * errors[1]
@@ -68,19 +68,19 @@ def test_the_default_finds_trend_weekdays_and_weather(unit):
 
 def test_the_search_keeps_what_is_stated():
     X, y, _ = daily(60, 2)
-    model = rkhs.KernelPoissonRegressor("gaussian", scale=[300.0, 3.0, 10.0]).fit(X, y)
+    model = rkhs.counts.KernelPoissonRegressor("gaussian", scale=[300.0, 3.0, 10.0]).fit(X, y)
     assert model.function_.kernel == rkhs.Gaussian((300.0, 3.0, 10.0))
-    stated = rkhs.KernelPoissonRegressor("matern", C=0.5).fit(X, y)
+    stated = rkhs.counts.KernelPoissonRegressor("matern", C=0.5).fit(X, y)
     assert pytest.approx(0.5) == stated.C_
     assert "Matern" in repr(stated.function_.kernel)
     with pytest.raises(ValueError, match=r'C .unless it is "cv". must be'):
-        rkhs.KernelPoissonRegressor(C=-1.0).fit(X, y)
+        rkhs.counts.KernelPoissonRegressor(C=-1.0).fit(X, y)
 
 
 @pytest.mark.parametrize("y", [[3, 3, 3, 3, 3], [0, 1], [0, 0, 1], [0] * 20 + [100]])
 def test_defaults_with_few_and_with_equal_counts(y):
     X = np.arange(len(y), dtype=float)[:, None]
-    predicted = rkhs.KernelPoissonRegressor().fit(X, y).predict(X)
+    predicted = rkhs.counts.KernelPoissonRegressor().fit(X, y).predict(X)
     assert np.all(predicted > 0)
     assert predicted.sum() == pytest.approx(np.sum(y), rel=0.05)  # the constant is free
 
@@ -91,7 +91,7 @@ def test_the_search_looks_at_a_part_of_many_rows(monkeypatch):
     seen = []
     searched = observations.searched
     monkeypatch.setattr(observations, "searched", lambda *data: seen.append(len(data[0])) or searched(*data))
-    model = rkhs.KernelPoissonRegressor("gaussian").fit(X, y)
+    model = rkhs.counts.KernelPoissonRegressor("gaussian").fit(X, y)
     assert seen == [40, 60]
     assert model.function_.functionals.size == 150
 
@@ -99,7 +99,7 @@ def test_the_search_looks_at_a_part_of_many_rows(monkeypatch):
 @pytest.mark.slow
 def test_cross_validation_chooses_c_and_scale():
     X, y, exposure, rate = counts(200)
-    model = rkhs.KernelPoissonRegressor(C="cv", scale="cv").fit(X, y / exposure, sample_weight=exposure)
+    model = rkhs.counts.KernelPoissonRegressor(C="cv", scale="cv").fit(X, y / exposure, sample_weight=exposure)
     linear = PoissonRegressor(alpha=0.01).fit(X, y / exposure, sample_weight=exposure)
     assert model.C_ in observations.GRID
     assert mean_poisson_deviance(rate, model.predict(X)) < 0.3 * mean_poisson_deviance(rate, linear.predict(X))
@@ -108,14 +108,14 @@ def test_cross_validation_chooses_c_and_scale():
 def test_landmarks_above_a_size(monkeypatch):
     X, y, exposure, _ = counts(400)
     stated = {"kernel": "gaussian", "scale": 1.0, "C": 1.0}
-    exact = rkhs.KernelPoissonRegressor(**stated).fit(X, y / exposure, sample_weight=exposure)
+    exact = rkhs.counts.KernelPoissonRegressor(**stated).fit(X, y / exposure, sample_weight=exposure)
     monkeypatch.setattr(observations, "MOST_EXACT_OBSERVATIONS", 300)
     monkeypatch.setattr(observations, "FUNCTIONS", 100)
     with pytest.warns(UserWarning, match="100 landmarks, because there are 400 points"):
-        fast = rkhs.KernelPoissonRegressor(**stated).fit(X, y / exposure, sample_weight=exposure)
+        fast = rkhs.counts.KernelPoissonRegressor(**stated).fit(X, y / exposure, sample_weight=exposure)
     assert "Landmarks: 100" in fast.solution_.span
     assert fast.predict(X) == pytest.approx(exact.predict(X), rel=1e-2)
-    few = rkhs.KernelPoissonRegressor(**stated, approximation=rkhs.Landmarks(30)).fit(X, y / exposure)
+    few = rkhs.counts.KernelPoissonRegressor(**stated, approximation=rkhs.Landmarks(30)).fit(X, y / exposure)
     assert few.function_.functionals.size == 30
 
 
@@ -164,7 +164,7 @@ def test_preferences_from_pairs(loss):
     pairs = rng.integers(0, 120, (300, 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     pairs = np.where((utility[pairs[:, 0]] > utility[pairs[:, 1]])[:, None], pairs, pairs[:, ::-1])
-    model = rkhs.PreferenceRegressor(loss=loss, C=10.0).fit(X, pairs=pairs)
+    model = rkhs.counts.PreferenceRegressor(loss=loss, C=10.0).fit(X, pairs=pairs)
     assert model.n_pairs_ == len(pairs)
     assert model.score(X, pairs=pairs) > 0.98
     assert model.score(X, utility) > 0.93
@@ -174,7 +174,7 @@ def test_preferences_from_pairs(loss):
 def test_it_is_the_problem_of_differences():
     """Landmarks at all rows are exact: the same function as that of the problem of all pairs."""
     X, utility, _ = ranked(40)
-    model = rkhs.PreferenceRegressor(scale=1.0, pairs_per_row=40, tol=1e-9).fit(X, utility)
+    model = rkhs.counts.PreferenceRegressor(scale=1.0, pairs_per_row=40, tol=1e-9).fit(X, utility)
     pairs = Order.of_targets(utility).pairs(40)
     term = rkhs.Term(rkhs.Difference(X[pairs[:, 0]], X[pairs[:, 1]]), rkhs.Logistic(), 1.0, 40 / len(pairs))
     f = rkhs.Problem(rkhs.Gaussian(scale=1.0), [term]).solve(tol=1e-9).function
@@ -183,7 +183,7 @@ def test_it_is_the_problem_of_differences():
 
 def test_ranking_by_targets_with_cross_validation():
     X, utility, rng = ranked(150)
-    model = rkhs.PreferenceRegressor(C="cv").fit(X, utility + 0.3 * rng.standard_normal(150))
+    model = rkhs.counts.PreferenceRegressor(C="cv").fit(X, utility + 0.3 * rng.standard_normal(150))
     Z = rng.uniform(-2, 2, (100, 2))
     assert model.n_pairs_ <= 10 * 150
     assert model.score(Z, -np.sum(Z**2, axis=1)) > 0.93
@@ -195,15 +195,15 @@ def test_survival_with_structured_and_two_column_targets():
     death, end = rng.exponential(np.exp(-2 * X[:, 0])), rng.exponential(2.0, 150)
     event, time = death <= end, np.minimum(death, end)
     structured = np.array(list(zip(event, time, strict=True)), dtype=[("death", bool), ("days", float)])
-    first = rkhs.SurvivalRanker().fit(X, structured)
-    second = rkhs.SurvivalRanker().fit(X, np.column_stack([event, time]))
+    first = rkhs.counts.SurvivalRanker().fit(X, structured)
+    second = rkhs.counts.SurvivalRanker().fit(X, np.column_stack([event, time]))
     assert np.array_equal(first.predict(X), second.predict(X))
     assert first.score(X, structured) == second.score(X, np.column_stack([event, time])) > 0.75
     assert np.corrcoef(first.predict(X), X[:, 0])[0, 1] > 0.9  # earlier deaths have the larger risk
     with pytest.raises(ValueError, match="no pair can be compared"):
-        rkhs.SurvivalRanker().fit(X, np.column_stack([np.zeros(150), time]))
+        rkhs.counts.SurvivalRanker().fit(X, np.column_stack([np.zeros(150), time]))
     with pytest.raises(ValueError, match="two columns"):
-        rkhs.SurvivalRanker().fit(X, np.column_stack([time, time]))
+        rkhs.counts.SurvivalRanker().fit(X, np.column_stack([time, time]))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "squared_hinge"])
@@ -211,7 +211,7 @@ def test_ordered_classes(loss):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (200, 2))
     y = np.digitize(np.sum(X**2, axis=1), [1.0, 2.0, 4.0])
-    model = rkhs.OrdinalClassifier(loss=loss, C=100.0).fit(X, y)
+    model = rkhs.counts.OrdinalClassifier(loss=loss, C=100.0).fit(X, y)
     assert model.score(X, y) > 0.95
     assert np.all(np.diff(model.thresholds_) > 0)
     assert model.solution_.status == "converged"
@@ -231,11 +231,11 @@ def test_the_order_of_categories_is_that_of_the_classes(as_ordered):
     X = np.random.default_rng(0).standard_normal((60, 1))
     order = ["low", "mid", "high"]  # alphabetically, high would be the lowest
     names = [order[code] for code in np.digitize(X[:, 0], [-0.5, 0.5])]
-    model = rkhs.OrdinalClassifier(C=10.0).fit(X, as_ordered(names, order))
+    model = rkhs.counts.OrdinalClassifier(C=10.0).fit(X, as_ordered(names, order))
     assert model.classes_.tolist() == order
     assert model.score(X, names) > 0.9
     assert model.predict([[-1.2], [0.0], [1.2]]).tolist() == order
-    unordered = rkhs.OrdinalClassifier().fit(X, pd.Categorical(names, order))
+    unordered = rkhs.counts.OrdinalClassifier().fit(X, pd.Categorical(names, order))
     assert unordered.classes_.tolist() == sorted(order)
 
 
@@ -244,7 +244,7 @@ def test_thresholds_are_the_basis_of_a_problem():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((40, 1))
     y = np.digitize(X[:, 0] + 0.5 * rng.standard_normal(40), [-0.5, 0.5])
-    model = rkhs.OrdinalClassifier(scale=1.0, C=2.0, tol=1e-9).fit(X, y)
+    model = rkhs.counts.OrdinalClassifier(scale=1.0, C=2.0, tol=1e-9).fit(X, y)
     loss, f = rkhs.Logistic(), model.function_
     signs = np.where(y[:, None] > np.arange(2), 1.0, -1.0)
     J = f.norm() ** 2 / 2 + 2.0 * np.sum(loss.value(f(X)[:, None] - model.thresholds_, signs))
@@ -258,7 +258,7 @@ def test_probabilities_of_ordered_classes():
     rng = np.random.default_rng(2)
     X = rng.standard_normal((100, 2))
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
-    model = rkhs.OrdinalClassifier(C="cv").fit(X, y)
+    model = rkhs.counts.OrdinalClassifier(C="cv").fit(X, y)
     P = model.predict_proba(np.concatenate([X, 100 * X]))
     assert P.sum(axis=1) == pytest.approx(1.0)
     assert np.all(P >= 0)
@@ -270,12 +270,12 @@ FOUR, EIGHT, STEPS = np.arange(4.0)[:, None], np.arange(8.0)[:, None], [1, 2, 1,
 
 
 def ranks(*args, **options):
-    return rkhs.PreferenceRegressor().fit(FOUR, *args, **options)
+    return rkhs.counts.PreferenceRegressor().fit(FOUR, *args, **options)
 
 
 test_what_is_refused = refused(
     *(
-        (lambda y=y: rkhs.KernelPoissonRegressor().fit(FOUR, y), message)
+        (lambda y=y: rkhs.counts.KernelPoissonRegressor().fit(FOUR, y), message)
         for y, message in [([1, -1, 2, 0], "counts .* but y is -1 in row 1"), ([0] * 4, "needs a positive count")]
     ),
     *(

@@ -178,7 +178,7 @@ def test_several_losses_are_a_grid():
     """As GridSearchCV over the plain model; and what is chosen is told, saved and opened."""
     X = np.linspace(0, 6, 40)[:, None]
     y = np.sin(X[:, 0]) + np.where(np.arange(40) % 7 == 0, 3.0, 0.0)
-    losses, cv = [rkhs.Huber(0.1), rkhs.Huber(10.0), rkhs.Absolute()], KFold(4, shuffle=True, random_state=0)
+    losses, cv = [rkhs.Huber(0.1), rkhs.Huber(10.0), rkhs.losses.Absolute()], KFold(4, shuffle=True, random_state=0)
     search = rkhs.InvariantRegressorCV(
         invariance=None, loss=losses, Cs=[1, 10], nus=[0], scales=1.0, cv=cv, tol=1e-10
     ).fit(X, y)

@@ -71,5 +71,5 @@ def energy(functionals, values):
     """The sum of squares for a function that has these values: |A values|^2 of A @ Evaluation."""
     narrow = rkhs.Gaussian(1e-3)  # under which all points are strangers
     points = functionals.parts[0].atoms.points
-    f = rkhs.Function(narrow, rkhs.Evaluation(points), values)
+    f = rkhs.results.Function(narrow, rkhs.Evaluation(points), values)
     return float(np.sum(np.asarray(functionals(f)) ** 2))

@@ -39,7 +39,7 @@ TRUE_E, TRUE_F = energies_and_forces(NEW)
 
 @pytest.fixture(scope="module")
 def model():
-    return rkhs.ForceFieldRegressor(symmetries=SYMMETRIES).fit(R, F)
+    return rkhs.geometry.ForceFieldRegressor(symmetries=SYMMETRIES).fit(R, F)
 
 
 def test_forces_and_energies_of_new_geometries(model):
@@ -75,7 +75,7 @@ def test_energies_beside_forces_in_any_units(model, length, energy):
 
 def test_the_forces_solve_the_normal_equations():
     """f = sum of c_i times the representers of the slopes, with (G + noise I) c = slopes."""
-    fitted = rkhs.ForceFieldRegressor(rkhs.Gaussian(1.0)).fit(R, F)
+    fitted = rkhs.geometry.ForceFieldRegressor(rkhs.Gaussian(1.0)).fit(R, F)
     kernel, slopes = rkhs.Gaussian(1.0) @ rkhs.kernels.InverseDistances(), rkhs.Gradient(R.reshape(24, 12))
     G = np.asarray(rkhs.gram(kernel, slopes).dense())
     noise = fitted.best_params_["noise"] * np.mean(np.diag(G)[:60])
@@ -89,7 +89,7 @@ def test_the_least_held_out_error_is_chosen(model):
     best = len(table["error"]) - 1 - np.argmin(table["error"][::-1])  # the last, as the noise is chosen again
     assert {key: table[key][best] for key in model.best_params_} == model.best_params_
     assert {type(kernel) for kernel in table["kernel"]} == {rkhs.Gaussian, rkhs.Matern}
-    poor = rkhs.ForceFieldRegressor(rkhs.Matern(2.5, 0.05), symmetries=SYMMETRIES).fit(R, F)
+    poor = rkhs.geometry.ForceFieldRegressor(rkhs.Matern(2.5, 0.05), symmetries=SYMMETRIES).fit(R, F)
     errors = [np.abs(one.predict_forces(NEW) - TRUE_F).mean() for one in (model, poor)]
     assert errors[0] < errors[1] / 2
     assert poor.best_params_["kernel"] == rkhs.Matern(2.5, 0.05)
@@ -103,7 +103,7 @@ def test_the_parts_leave_out_the_atoms_that_are_the_farthest_apart():
     lengths = np.linalg.norm(bonds, axis=2, keepdims=True)
     pull = (lengths - 1) / lengths * bonds
     forces = np.concatenate([pull, 0 * pull[:, :1]], axis=1) - np.concatenate([0 * pull[:, :1], pull], axis=1)
-    fitted = rkhs.ForceFieldRegressor().fit(positions, forces)
+    fitted = rkhs.geometry.ForceFieldRegressor().fit(positions, forces)
     assert fitted.best_params_["left_out"] == ((), (0,), (4,))
 
 
@@ -118,7 +118,7 @@ def test_parameters_and_clone(model):
 
 test_bad_input = refused(
     *(
-        (lambda given=parameters, data=data: rkhs.ForceFieldRegressor(**given).fit(*data), message)
+        (lambda given=parameters, data=data: rkhs.geometry.ForceFieldRegressor(**given).fit(*data), message)
         for parameters, data, message in [
             ({}, (R.reshape(24, 12), F), r"R must have the shape \(geometries, atoms, 3\).*got \(24, 12\)"),
             ({}, (R, F[:, :3]), r"forces must have the shape of R, \(24, 4, 3\), got \(24, 3, 3\)"),
@@ -138,7 +138,7 @@ test_bad_input = refused(
 def test_many_permutations_are_named():
     nine = np.random.default_rng(0).normal(size=(4, 9, 3))
     with pytest.raises(ValueError, match="362,880 elements"):
-        rkhs.ForceFieldRegressor(symmetries=[[*range(1, 9), 0], [1, 0, *range(2, 9)]]).fit(nine, nine)
+        rkhs.geometry.ForceFieldRegressor(symmetries=[[*range(1, 9), 0], [1, 0, *range(2, 9)]]).fit(nine, nine)
     with pytest.warns(UserWarning, match="generate 120 permutations"):
         assert len(_permutations([[1, 2, 3, 4, 0], [1, 0, 2, 3, 4]], 5)) == 120
 
@@ -161,7 +161,7 @@ KERNEL = rkhs.Matern(2.5, scale=2.0)
 )
 def test_energies_that_contradict_the_forces_are_reported(factor, remedy):
     with pytest.warns(UserWarning, match=remedy):
-        rkhs.ForceFieldRegressor(KERNEL, symmetries=SYMMETRIES).fit(R, F, factor * E)
+        rkhs.geometry.ForceFieldRegressor(KERNEL, symmetries=SYMMETRIES).fit(R, F, factor * E)
 
 
 def test_exchanges_of_atoms_that_are_not_equivalent_are_reported():
@@ -170,4 +170,4 @@ def test_exchanges_of_atoms_that_are_not_equivalent_are_reported():
     extra = 5 * (1 - 1.2 / np.linalg.norm(d, axis=1))[:, None] * d
     forces = F + np.stack([extra, -extra, 0 * extra, 0 * extra], axis=1)
     with pytest.warns(UserWarning, match=r"errors of held-out forces.*\[\[0, 2, 1, 3\]\]"):
-        rkhs.ForceFieldRegressor(KERNEL, symmetries=[[0, 2, 1, 3], [0, 1, 3, 2]]).fit(R, forces)
+        rkhs.geometry.ForceFieldRegressor(KERNEL, symmetries=[[0, 2, 1, 3], [0, 1, 3, 2]]).fit(R, forces)

@@ -70,7 +70,7 @@ def test_averages_and_a_differential_equation():
     """f'' = -f at points, which is knowledge, and three averages."""
     inside = np.linspace(0, 6, 30)[:, None]
     second = rkhs.Derivative(inside, axes=[0, 0]) + rkhs.Evaluation(inside)
-    cells = rkhs.Average(np.linspace(0, 6, 300).reshape(3, 100, 1))
+    cells = rkhs.functionals.Average(np.linspace(0, 6, 300).reshape(3, 100, 1))
     means = np.sin(np.linspace(0, 6, 300)).reshape(3, 100).mean(axis=1)
     model = rkhs.FunctionalRegressor(scale=1.5, fit_intercept=False).fit(
         [Measurement(cells, means, noise=1e-4), Measurement(second, 0.0, noise=1e-3)]
@@ -79,7 +79,7 @@ def test_averages_and_a_differential_equation():
     np.testing.assert_allclose(model.apply(cells), means, atol=1e-3)
 
 
-@pytest.mark.parametrize("loss", ["huber", "absolute", rkhs.Huber(0.05), rkhs.Absolute()])
+@pytest.mark.parametrize("loss", ["huber", "absolute", rkhs.Huber(0.05), rkhs.losses.Absolute()])
 def test_outliers(loss):
     y = np.sin(X[:, 0]) + 0.02 * rng.standard_normal(40)
     y[::7] += 3.0

@@ -164,7 +164,11 @@ def test_fitting_again_forgets(moons):
     np.testing.assert_array_equal(model.fit(X, y).predict_proba(X), first)
 
 
-UNBOUNDED = [rkhs.ThinPlateClassifier(), rkhs.ThinPlateRegressor(), rkhs.InvariantClassifier("polynomial", nu=0.0)]
+UNBOUNDED = [
+    rkhs.geometry.ThinPlateClassifier(),
+    rkhs.geometry.ThinPlateRegressor(),
+    rkhs.InvariantClassifier("polynomial", nu=0.0),
+]
 
 
 @pytest.mark.parametrize("estimator", UNBOUNDED, ids=lambda model: type(model).__name__)

@@ -110,7 +110,7 @@ def test_what_is_refused_and_why(kind, estimator):
                 learn()
 
 
-ALL = [*ESTIMATORS, rkhs.ThinPlateClassifier(), rkhs.VirtualSampleSVC(), rkhs.InvariantRegressor()]
+ALL = [*ESTIMATORS, rkhs.geometry.ThinPlateClassifier(), rkhs.VirtualSampleSVC(), rkhs.InvariantRegressor()]
 
 
 @pytest.mark.parametrize("estimator", ALL, ids=lambda m: type(m).__name__)

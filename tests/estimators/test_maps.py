@@ -139,7 +139,9 @@ def test_deviations_are_calibrated_by_the_errors_of_the_chosen_function(monkeypa
 
 
 def test_a_regressor_takes_neighborhoods():
-    model = rkhs.InvariantRegressor(kernel=rkhs.ThinPlate(), C=1e4, approximation=rkhs.Neighbors(30)).fit(X, truth(X))
+    model = rkhs.InvariantRegressor(kernel=rkhs.kernels.ThinPlate(), C=1e4, approximation=rkhs.Neighbors(30)).fit(
+        X, truth(X)
+    )
     assert np.abs(model.predict(Z) - truth(Z)).max() < 0.5
     assert model.predict(Z, return_std=True)[1].shape == (300,)
     with pytest.raises(rkhs.exceptions.ExportError, match="it is learned anew at each point"):

@@ -363,7 +363,7 @@ def test_graphs_are_tried_where_there_are_unlabeled_points(labels, monkeypatch):
 PLANE = np.random.default_rng(0).standard_normal((30, 2))
 test_what_is_refused = refused(
     (
-        lambda: rkhs.InvariantRegressorCV(rkhs.ThinPlate(2)).fit(PLANE, PLANE[:, 0]),
+        lambda: rkhs.InvariantRegressorCV(rkhs.kernels.ThinPlate(2)).fit(PLANE, PLANE[:, 0]),
         r'ThinPlate.*order 2.*invariance="gradient"',
     ),
     (lambda: rkhs.InvariantRegressorCV().fit(np.zeros((5, 1)), np.full(5, 2.0)), "fewer than two of them are distinct"),

@@ -65,7 +65,9 @@ def test_spread_needs_squared_losses(sine):
 
 def test_without_invariances_it_is_svr(sine):
     X, y = sine
-    ours = rkhs.InvariantRegressor(loss=rkhs.EpsilonInsensitive(0.2), C=3.0, nu=0.0, scale=1.0, tol=1e-8).fit(X, y)
+    ours = rkhs.InvariantRegressor(loss=rkhs.losses.EpsilonInsensitive(0.2), C=3.0, nu=0.0, scale=1.0, tol=1e-8).fit(
+        X, y
+    )
     theirs = SVR(C=3.0, epsilon=0.2, gamma=0.5, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
 
@@ -94,7 +96,7 @@ class TestThinPlate:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((30, dimension))
         y = X @ np.arange(1, dimension + 1) + 2.0
-        model = rkhs.ThinPlateRegressor(C=1.0).fit(X, y)
+        model = rkhs.geometry.ThinPlateRegressor(C=1.0).fit(X, y)
         far = 100 * X
         np.testing.assert_allclose(model.predict(far), far @ np.arange(1, dimension + 1) + 2.0, rtol=1e-5)
 
@@ -102,37 +104,37 @@ class TestThinPlate:
         rng = np.random.default_rng(0)
         X = rng.standard_normal((40, 2))
         straight, crossed = (X[:, 0] > 0).astype(int), (X[:, 0] * X[:, 1] > 0).astype(int)
-        assert rkhs.ThinPlateClassifier().fit(X, straight).problem_.null_space == "dropped"
-        assert rkhs.ThinPlateClassifier().fit(X, crossed).problem_.null_space == "kept"
-        assert rkhs.ThinPlateClassifier(null_space="kept").fit(X, straight).problem_.null_space == "kept"
+        assert rkhs.geometry.ThinPlateClassifier().fit(X, straight).problem_.null_space == "dropped"
+        assert rkhs.geometry.ThinPlateClassifier().fit(X, crossed).problem_.null_space == "kept"
+        assert rkhs.geometry.ThinPlateClassifier(null_space="kept").fit(X, straight).problem_.null_space == "kept"
         with pytest.raises(ValueError, match="null_space must be"):
-            rkhs.ThinPlateClassifier(null_space="none").fit(X, straight)
+            rkhs.geometry.ThinPlateClassifier(null_space="none").fit(X, straight)
 
     def test_too_few_points_drop_it_in_regression(self):
         X = np.eye(3)
-        model = rkhs.ThinPlateRegressor().fit(X, [1.0, 2.0, 3.0])
+        model = rkhs.geometry.ThinPlateRegressor().fit(X, [1.0, 2.0, 3.0])
         assert model.problem_.null_space == "dropped"
         np.testing.assert_allclose(model.predict(X), 2.0)  # the constant is kept
 
     def test_the_power_of_the_kernel(self):
         X = np.random.default_rng(0).standard_normal((30, 5))
         y = np.sin(X[:, 0])
-        assert rkhs.ThinPlateRegressor(power=3).fit(X, y).problem_.kernel == rkhs.kernels.Polyharmonic(3)
-        assert rkhs.ThinPlateRegressor().fit(X, y).problem_.kernel == rkhs.kernels.Polyharmonic(2)
-        assert rkhs.ThinPlateRegressor().fit(X[:, :3], y).problem_.kernel == rkhs.ThinPlate(2)
+        assert rkhs.geometry.ThinPlateRegressor(power=3).fit(X, y).problem_.kernel == rkhs.kernels.Polyharmonic(3)
+        assert rkhs.geometry.ThinPlateRegressor().fit(X, y).problem_.kernel == rkhs.kernels.Polyharmonic(2)
+        assert rkhs.geometry.ThinPlateRegressor().fit(X[:, :3], y).problem_.kernel == rkhs.kernels.ThinPlate(2)
         for wrong in (1, 4, "2"):
             with pytest.raises(ValueError, match="power must be None or a number from 2"):
-                rkhs.ThinPlateRegressor(power=wrong).fit(X, y)
+                rkhs.geometry.ThinPlateRegressor(power=wrong).fit(X, y)
 
     def test_few_landmarks(self):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((400, 2))
         y = np.sin(2 * X[:, 0]) + X[:, 1]
-        model = rkhs.ThinPlateRegressor(C=100.0, approximation=rkhs.Landmarks(60)).fit(X, y)
+        model = rkhs.geometry.ThinPlateRegressor(C=100.0, approximation=rkhs.Landmarks(60)).fit(X, y)
         assert model.function_.functionals.size == 60
         assert model.score(X, y) > 0.99
         assert np.all(model.predict(X, return_std=True)[1] > 0)
         with pytest.raises(ValueError, match="mutually exclusive"):
-            rkhs.ThinPlateRegressor(approximation=rkhs.Landmarks(9), solver=rkhs.solvers.Direct()).fit(X, y)
+            rkhs.geometry.ThinPlateRegressor(approximation=rkhs.Landmarks(9), solver=rkhs.solvers.Direct()).fit(X, y)
         with pytest.raises(TypeError, match="approximation must be None"):
-            rkhs.ThinPlateRegressor(approximation=9).fit(X, y)
+            rkhs.geometry.ThinPlateRegressor(approximation=9).fit(X, y)

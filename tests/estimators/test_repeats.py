@@ -46,7 +46,7 @@ CLASSIFIERS = {
     "cv": rkhs.InvariantClassifier(loss="squared", **{**PLAIN, "scale": "cv"}),
     "auto": rkhs.InvariantClassifierCV(**AUTO),
     "grid": rkhs.InvariantClassifierCV(**GRID, class_weight="balanced"),
-    "thin plate": rkhs.ThinPlateClassifier(C=1.0, tol=1e-8),
+    "thin plate": rkhs.geometry.ThinPlateClassifier(C=1.0, tol=1e-8),
     "virtual": rkhs.VirtualSampleSVC([lambda points: points + 0.3], loss="logistic", **SET),
     "landmarks": rkhs.InvariantClassifier(loss="squared", **PLAIN, approximation=rkhs.Landmarks(rkhs.Evaluation(NEW))),
 }
@@ -57,7 +57,7 @@ REGRESSORS = {
     "evidence": rkhs.InvariantRegressor(**{**PLAIN, "scale": "evidence"}),
     "auto": rkhs.InvariantRegressorCV(**AUTO),
     "grid": rkhs.InvariantRegressorCV(**GRID),
-    "thin plate": rkhs.ThinPlateRegressor(C=1.0, tol=1e-8),
+    "thin plate": rkhs.geometry.ThinPlateRegressor(C=1.0, tol=1e-8),
     "landmarks": rkhs.InvariantRegressor(**PLAIN, approximation=rkhs.Landmarks(rkhs.Evaluation(NEW))),
 }
 

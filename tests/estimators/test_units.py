@@ -47,7 +47,7 @@ KNOWN = {
     "unlabeled": Invariance("gradient", on="unlabeled"),
     "several": ["gradient", Invariance(edges, weight=3.0)],
 }
-LOSSES = [rkhs.Squared(), rkhs.EpsilonInsensitive(0.05)]
+LOSSES = [rkhs.Squared(), rkhs.losses.EpsilonInsensitive(0.05)]
 BRIEF = ("graph, power 1", "unlabeled", "several")  # which are slow with kinks, and say nothing new there
 CASES = [(name, loss) for name in KNOWN for loss in LOSSES if loss == LOSSES[0] or name not in BRIEF]
 
@@ -129,7 +129,7 @@ def test_units_of_everything(power, amplitude, name):
 
 
 @pytest.mark.parametrize(
-    "kernel", [rkhs.kernels.Linear(), rkhs.Polynomial(2, offset=0.0), rkhs.kernels.Polyharmonic(3)]
+    "kernel", [rkhs.kernels.Linear(), rkhs.kernels.Polynomial(2, offset=0.0), rkhs.kernels.Polyharmonic(3)]
 )
 def test_kernels_without_a_scale(kernel):
     """Their values have another variance in other units, by which weights are divided."""
@@ -154,8 +154,8 @@ class TestFormula:
 
     def test_any_functionals(self):
         """By the norms of their representers, on the diagonal of the whole Gram matrix."""
-        kernel = 4.0 * rkhs.RationalQuadratic(1.0, 2.0) + rkhs.kernels.Linear()
-        L, weight = rkhs.LocalDeviation(X, width=0.3), RNG.uniform(0.5, 2.0, 40)
+        kernel = 4.0 * rkhs.kernels.RationalQuadratic(1.0, 2.0) + rkhs.kernels.Linear()
+        L, weight = rkhs.functionals.LocalDeviation(X, width=0.3), RNG.uniform(0.5, 2.0, 40)
         norms = np.diag(np.asarray(gram(kernel, L).dense()))
         variance = np.average(np.diag(kernel(X)), weights=weight)
         units = WeightNormalization.at(kernel, X, weight)
@@ -163,7 +163,7 @@ class TestFormula:
         size = units.size(L, weight)
         assert size**2 == pytest.approx(np.average(norms, weights=weight) / variance, rel=1e-9)
         term = units.invariance(L, rkhs.Squared(), 0.0, 2.0, weight, size)
-        f = rkhs.Function(kernel, rkhs.Evaluation(X[:5]), RNG.standard_normal(5))
+        f = rkhs.results.Function(kernel, rkhs.Evaluation(X[:5]), RNG.standard_normal(5))
         expected = 2.0 / variance * np.average((np.asarray(L(f)) / size) ** 2, weights=weight)
         assert np.sum(term.weight * np.asarray(L(f)) ** 2) == pytest.approx(expected, rel=1e-9)
 
@@ -176,7 +176,7 @@ class TestFormula:
 
     def test_a_loss_that_has_no_units_of_its_own(self):
         """Then the functionals are divided."""
-        loss: Loss = Smoothed(rkhs.Absolute(), 0.2)
+        loss: Loss = Smoothed(rkhs.losses.Absolute(), 0.2)
         assert loss.in_units(2.0) is None
         own = {"invariance": Invariance("gradient", loss=loss)}
         assert_allclose(values(1e3 * X, at=1e3 * X, **own), values(X, **own), atol=1e-5)
@@ -273,7 +273,9 @@ class TestStreams:
         )
 
     @pytest.mark.parametrize("on", ["all", "labeled", "unlabeled"])
-    @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.EpsilonInsensitive(0.05)], ids=["squared", "insensitive"])
+    @pytest.mark.parametrize(
+        "loss", [rkhs.Squared(), rkhs.losses.EpsilonInsensitive(0.05)], ids=["squared", "insensitive"]
+    )
     def test_they_are_what_memory_says(self, loss, on):
         expected = self.model(loss, on).fit(X, Y, sample_weight=self.WEIGHT).decision_function(X)
         near = self.model(loss, on).set_params(approximation=self.WHOLE)
@@ -285,7 +287,9 @@ class TestStreams:
         for stream in (rkhs.streams.blocks(X, Y, self.WEIGHT, rows=15), rkhs.streams.blocks(parts)):
             assert_allclose(near.fit(stream).decision_function(X), expected, atol=1e-5)
 
-    @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.EpsilonInsensitive(0.05)], ids=["squared", "insensitive"])
+    @pytest.mark.parametrize(
+        "loss", [rkhs.Squared(), rkhs.losses.EpsilonInsensitive(0.05)], ids=["squared", "insensitive"]
+    )
     @pytest.mark.parametrize("read", ["in parts", "once"])
     def test_rows_that_are_not_read_again(self, loss, read):
         """The first block fixes the units; of this kernel those are the same for all points."""
@@ -339,7 +343,7 @@ CONSTANT = {
     "increasing": rkhs.InvariantRegressor(shape={0: "increasing"}),
     "convex": rkhs.InvariantRegressor(shape={0: "convex"}),
     "search": rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0.1]),
-    "thin plate": rkhs.ThinPlateRegressor(),
+    "thin plate": rkhs.geometry.ThinPlateRegressor(),
     "quantiles": rkhs.QuantileRegressor(),
 }
 

@@ -20,16 +20,16 @@ SIDES = np.sign(X.sum(axis=1))
 SECONDS = np.round(np.linspace(0, 100, 40) * 64) / 64  # which no shift below rounds
 WAVE = np.sin(SECONDS / 10) + 0.05 * SECONDS
 KERNELS = {  # in units of so many seconds, such that J does not change
-    "thin plate": lambda unit: (unit**-5.0 * rkhs.ThinPlate(3), None),
+    "thin plate": lambda unit: (unit**-5.0 * rkhs.kernels.ThinPlate(3), None),
     "polyharmonic": lambda unit: (unit**-5.0 * rkhs.kernels.Polyharmonic(5), None),
     "quadratic": lambda unit: (rkhs.Gaussian(10.0 * unit), rkhs.Polynomials(2)),
 }
 FLAT = {
-    "deviation": rkhs.LocalDeviation(X, width=0.3),
-    "Laplacian": rkhs.Laplacian(X),
+    "deviation": rkhs.functionals.LocalDeviation(X, width=0.3),
+    "Laplacian": rkhs.functionals.Laplacian(X),
     "nothing": rkhs.Difference(X, X),
     "symmetric": rkhs.Evaluation(X + 0.25) + rkhs.Evaluation(X - 0.25) - 2 * rkhs.Evaluation(X),
-    "average": rkhs.Average(np.stack([X - 0.25, X, X + 0.25], axis=1)) - rkhs.Evaluation(X),
+    "average": rkhs.functionals.Average(np.stack([X - 0.25, X, X + 0.25], axis=1)) - rkhs.Evaluation(X),
 }
 
 
@@ -64,7 +64,7 @@ def test_thin_plates_far_away_in_many_dimensions():
     points = np.round(RNG.standard_normal((80, 5)) * 64) / 64
     found = [
         rkhs.Problem(
-            rkhs.ThinPlate(4), [rkhs.Term(rkhs.Evaluation(points + shift), rkhs.Squared(), points[:, 0] ** 4)]
+            rkhs.kernels.ThinPlate(4), [rkhs.Term(rkhs.Evaluation(points + shift), rkhs.Squared(), points[:, 0] ** 4)]
         ).solve()
         for shift in (0.0, 1e3, 1e9)
     ]
@@ -79,7 +79,10 @@ def test_what_linear_functions_do_not_feel_is_zero(name, shift):
     moved = [rkhs.Evaluation(X + shift), FLAT[name]]
     if shift:
         points = X + shift
-        flat = {"deviation": rkhs.LocalDeviation(points, width=0.3), "Laplacian": rkhs.Laplacian(points)}
+        flat = {
+            "deviation": rkhs.functionals.LocalDeviation(points, width=0.3),
+            "Laplacian": rkhs.functionals.Laplacian(points),
+        }
         moved[1] = flat.get(name, rkhs.Difference(points, points))
     L = rkhs.stack(moved)
     basis = Basis.of(L, rkhs.Polynomials(1))
@@ -100,7 +103,7 @@ def test_nothing_runs_away_along_rounding(name):
 @pytest.mark.parametrize("space", [rkhs.Constant(), rkhs.Polynomials(1), rkhs.Polynomials(3)], ids=repr)
 def test_orthonormal_and_a_product(space, offset):
     points = X + offset
-    L = rkhs.stack([rkhs.Evaluation(points), rkhs.Gradient(points), rkhs.LocalAverage(points, width=0.5)])
+    L = rkhs.stack([rkhs.Evaluation(points), rkhs.Gradient(points), rkhs.functionals.LocalAverage(points, width=0.5)])
     basis = Basis.of(L, space)
     assert basis.rank == basis.size == space.size(2)
     np.testing.assert_allclose(basis.Q.T @ basis.Q, np.eye(basis.rank), atol=1e-14)
@@ -169,7 +172,9 @@ def test_nothing_is_seen():
 @pytest.mark.parametrize("kind", [np.asarray, torch.asarray], ids=["NumPy", "PyTorch"])
 def test_kinds_of_arrays(kind, dtype):
     points = kind((X + 50.0).astype(dtype))
-    L = rkhs.stack([rkhs.Evaluation(points), rkhs.LocalDeviation(points, width=0.3), rkhs.Difference(points, points)])
+    L = rkhs.stack(
+        [rkhs.Evaluation(points), rkhs.functionals.LocalDeviation(points, width=0.3), rkhs.Difference(points, points)]
+    )
     basis = Basis.of(L, rkhs.Polynomials(2))
     assert type(basis.Q) is type(points)
     assert basis.Q.dtype == points.dtype
@@ -196,7 +201,8 @@ def nearly_one_point(distance):
 
 
 @pytest.mark.parametrize(
-    "family", [rkhs.Evaluation, rkhs.Gradient, rkhs.Laplacian, lambda X: rkhs.LocalAverage(X, 0.5)]
+    "family",
+    [rkhs.Evaluation, rkhs.Gradient, rkhs.functionals.Laplacian, lambda X: rkhs.functionals.LocalAverage(X, 0.5)],
 )
 def test_the_rank_without_rounding(family):
     L = family(X)
@@ -214,7 +220,7 @@ def test_the_rank_without_rounding(family):
 def test_basis_functions_that_rounding_hides(distance):
     """Polynomials go through all points; J was said to be at its minimum where some of these cannot be told apart."""
     points = nearly_one_point(distance)
-    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Absolute(), [0.0, 1.0, 2.0, 0.5, 0.5], 1e-3)
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.losses.Absolute(), [0.0, 1.0, 2.0, 0.5, 0.5], 1e-3)
     found = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Polynomials(4)).solve()
     least = 2e-3 if distance == 0 else 0.0  # three values at one point: 0, 1 and 2
     assert found.dual <= least * (1 + 1e-9)

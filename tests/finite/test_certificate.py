@@ -96,7 +96,9 @@ def test_a_dual_point_of_the_solver_counts():
     """At a kink neither the slopes at u nor a need be right, but alpha may be."""
     rng = np.random.default_rng(3)
     X, b = rng.standard_normal((8, 2)), rng.standard_normal(8)
-    problem = rkhs.Problem(rkhs.Matern(1.5, 0.8), [rkhs.Term(rkhs.Evaluation(X), rkhs.Absolute(), b, weight=5.0)])
+    problem = rkhs.Problem(
+        rkhs.Matern(1.5, 0.8), [rkhs.Term(rkhs.Evaluation(X), rkhs.losses.Absolute(), b, weight=5.0)]
+    )
     iterate, _ = minimizer(problem)
     off = Iterate(np.linalg.solve(problem.system.gram.dense(), b[:, None] + 1e-9), iterate.basis)
     best = Iterate(off.a, off.basis, alpha=iterate.a)

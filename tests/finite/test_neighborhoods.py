@@ -33,14 +33,14 @@ def test_powers_of_the_distance_are_those_of_scipy(name, kernel, smoothing):
 
 SLOPES = rkhs.Term(rkhs.Gradient(X[:40]), rkhs.Squared(), target=RANDOM.standard_normal((40, 2)), weight=2.0)
 MEANS = rkhs.Term(
-    rkhs.LocalAverage(X[50:70], width=0.1), rkhs.Squared(), target=Y[50:70], weight=RANDOM.uniform(1, 9, 20)
+    rkhs.functionals.LocalAverage(X[50:70], width=0.1), rkhs.Squared(), target=Y[50:70], weight=RANDOM.uniform(1, 9, 20)
 )
 CASES = {
     "values": (rkhs.Matern(1.5, 0.4), [VALUES], None),
     "trend": (rkhs.Matern(0.5, (0.4, 0.9)), [VALUES], rkhs.Polynomials(1)),
     "slopes": (rkhs.Matern(2.5, 0.4), [VALUES, SLOPES], rkhs.Constant()),
     "means": (rkhs.Gaussian(0.3), [MEANS, VALUES], rkhs.Constant()),
-    "thin plate": (rkhs.ThinPlate(), [VALUES], None),
+    "thin plate": (rkhs.kernels.ThinPlate(), [VALUES], None),
     "cubic, slopes": (rkhs.kernels.Polyharmonic(3.0), [VALUES, SLOPES], None),
 }
 
@@ -106,7 +106,7 @@ def test_a_continuous_function_has_no_steps():
 def test_a_straight_track_determines_nothing_across_it():
     track = np.column_stack([np.linspace(0, 1, 40), np.zeros(40)])
     term = rkhs.Term(rkhs.Evaluation(track), rkhs.Squared(), target=3 * track[:, 0], weight=1e6)
-    posterior = solved(rkhs.ThinPlate(), [term]).posterior
+    posterior = solved(rkhs.kernels.ThinPlate(), [term]).posterior
     along, across = np.array([[0.512, 0.0]]), np.array([[0.512, 0.3]])
     np.testing.assert_allclose(posterior.mean(rkhs.Evaluation(along)), 3 * 0.512, rtol=1e-6)
     assert np.isfinite(posterior.std(rkhs.Evaluation(along))[0])
@@ -114,7 +114,7 @@ def test_a_straight_track_determines_nothing_across_it():
 
 
 def test_the_solution_states_what_is_not_known():
-    solution = solved(rkhs.ThinPlate())
+    solution = solved(rkhs.kernels.ThinPlate())
     assert solution.status == "exact in each neighborhood"
     assert "the gap of the whole is not bounded" in repr(solution)
     assert np.isnan(solution.primal)
@@ -139,18 +139,18 @@ def test_weights_and_folds_leave_functionals_out():
 def test_what_it_cannot_do_is_refused():
     robust = VALUES.changed(loss=rkhs.Huber(0.1))
     with pytest.raises(ValueError, match=r"squared losses, got Huber.*FourierGrid"):
-        solved(rkhs.ThinPlate(), [robust])
+        solved(rkhs.kernels.ThinPlate(), [robust])
     with pytest.raises(rkhs.exceptions.NotBoundedError):
         solved(rkhs.Matern(0.5, 1.0), [VALUES, SLOPES])
     with pytest.raises(ValueError, match="All weights are zero"):
-        solved(rkhs.ThinPlate(), [VALUES.changed(weight=0.0)])
-    dropped = rkhs.Problem(rkhs.ThinPlate(), [VALUES], null_space="dropped", approximation=rkhs.Neighbors(20))
+        solved(rkhs.kernels.ThinPlate(), [VALUES.changed(weight=0.0)])
+    dropped = rkhs.Problem(rkhs.kernels.ThinPlate(), [VALUES], null_space="dropped", approximation=rkhs.Neighbors(20))
     with pytest.raises(ValueError, match="leave `device` and `null_space` out"):
         dropped.solve()
 
 
 def test_functions_are_pickled_without_trees():
-    function = solved(rkhs.ThinPlate()).function
+    function = solved(rkhs.kernels.ThinPlate()).function
     before = function(Z)
     again = pickle.loads(pickle.dumps(function))
     assert "_search" not in vars(again)

@@ -36,7 +36,7 @@ WORK = {
     "measurements": lambda verbose: rkhs.FunctionalRegressor(verbose=verbose).fit(
         rkhs.Measurement(rkhs.Evaluation(X), VALUES)
     ),
-    "thin plate": lambda verbose: rkhs.ThinPlateClassifier(verbose=verbose).fit(X, CLASSES),
+    "thin plate": lambda verbose: rkhs.geometry.ThinPlateClassifier(verbose=verbose).fit(X, CLASSES),
     "virtual samples": lambda verbose: rkhs.VirtualSampleSVC([np.negative], loss="logistic", verbose=verbose).fit(
         X, CLASSES
     ),

@@ -12,7 +12,7 @@ EPS = np.finfo(np.float64).eps
 RNG = np.random.default_rng(3)
 PLANE, SPACE = RNG.standard_normal((40, 2)), RNG.standard_normal((60, 30))
 CASES = {
-    "thin plate": (rkhs.ThinPlate(order=2), rkhs.Evaluation(PLANE)),
+    "thin plate": (rkhs.kernels.ThinPlate(order=2), rkhs.Evaluation(PLANE)),
     "many features": (rkhs.kernels.Polyharmonic(2), rkhs.Evaluation(SPACE)),
     "values and slopes": (rkhs.kernels.Polyharmonic(3), rkhs.stack([rkhs.Evaluation(PLANE), rkhs.Gradient(PLANE[:5])])),
     "points given twice": (rkhs.kernels.Polyharmonic(2), rkhs.Evaluation(np.concatenate([PLANE, PLANE[:7]]))),
@@ -48,7 +48,7 @@ def test_it_is_the_gram_matrix_of_the_smaller_space(name):
 
 def test_solutions_have_no_polynomial_part():
     labels = rkhs.Term(rkhs.Evaluation(PLANE), rkhs.SquaredHinge(), target=np.sign(PLANE[:, 0]), weight=3.0)
-    f = rkhs.Problem(rkhs.ThinPlate(order=2), [labels], null_space="dropped").solve(tol=1e-10).function
+    f = rkhs.Problem(rkhs.kernels.ThinPlate(order=2), [labels], null_space="dropped").solve(tol=1e-10).function
     moments = np.column_stack([np.ones(40), PLANE]).T @ f.coefficients
     np.testing.assert_allclose(moments, 0, atol=1e-10)
     assert f.basis is None
@@ -109,5 +109,5 @@ def test_few_landmarks_have_no_polynomial_part():
 def test_a_dropped_null_space_has_no_posterior_in_a_span_either():
     labels = rkhs.Term(rkhs.Evaluation(PLANE), rkhs.Squared(), target=PLANE[:, 0])
     for approximation in (None, rkhs.Landmarks(10)):
-        problem = rkhs.Problem(rkhs.ThinPlate(2), [labels], null_space="dropped", approximation=approximation)
+        problem = rkhs.Problem(rkhs.kernels.ThinPlate(2), [labels], null_space="dropped", approximation=approximation)
         assert problem.solve().source is None

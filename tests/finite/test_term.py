@@ -95,7 +95,7 @@ def test_repr():
     assert repr(rkhs.Term(values, rkhs.Huber(1), weight=3)) == (
         "Term(Evaluation(4 points in R^3), Huber(delta=1.0), weight=3.0)"
     )
-    assert repr(rkhs.Term(values, rkhs.Absolute(), weight=np.ones(4))).endswith("Absolute(), weight=4 weights)")
+    assert repr(rkhs.Term(values, rkhs.losses.Absolute(), weight=np.ones(4))).endswith("Absolute(), weight=4 weights)")
 
 
 # What becomes of terms in the finite problem.

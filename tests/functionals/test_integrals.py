@@ -77,7 +77,7 @@ def test_the_stated_error_is_true(kernel):
     for nodes in (4, 8):
         L = rkhs.Integral.boxes(low, high, nodes=nodes)
         away = rkhs.gram(kernel, L - exact).diagonal() / rkhs.gram(kernel, exact).diagonal()
-        np.testing.assert_allclose(rkhs.quadrature_error(kernel, L), np.sqrt(away), rtol=0.3)
+        np.testing.assert_allclose(rkhs.geometry.quadrature_error(kernel, L), np.sqrt(away), rtol=0.3)
 
 
 def exact_box_to_box(low, high, other_low, other_high, scale):
@@ -100,8 +100,8 @@ def test_with_enough_nodes_integrals_of_gaussians_are_exact(length):
     """Against error functions in 40 digits: boxes with points, slopes and boxes, whatever their sides are in scales."""
     low, high = [[0.0, 0.2], [-0.3, 0.1]], [[length, 0.2 + length / 2], [length - 0.3, 0.4]]
     kernel = rkhs.Gaussian(S)
-    L = rkhs.quadrature_nodes(kernel, rkhs.Integral.boxes(low, high))
-    assert np.all(rkhs.quadrature_error(kernel, L) <= 1e-12)
+    L = rkhs.geometry.quadrature_nodes(kernel, rkhs.Integral.boxes(low, high))
+    assert np.all(rkhs.geometry.quadrature_error(kernel, L) <= 1e-12)
     found = rkhs.gram(kernel, L).dense()
     sizes = np.sqrt(np.diagonal(found))
     expected = np.array(
@@ -118,7 +118,7 @@ def test_with_enough_nodes_integrals_of_gaussians_are_exact(length):
 
 
 def test_a_side_of_fifty_scales():
-    L = rkhs.quadrature_nodes(rkhs.Gaussian(S), rkhs.Integral.boxes([[0.0], [1.0]], [[40.0], [39.0]]))
+    L = rkhs.geometry.quadrature_nodes(rkhs.Gaussian(S), rkhs.Integral.boxes([[0.0], [1.0]], [[40.0], [39.0]]))
     found = rkhs.gram(rkhs.Gaussian(S), L).dense()
     expected = [float(exact_box_to_box([0], [40], [low], [high], S)) for low, high in ((0, 40), (1, 39))]
     np.testing.assert_allclose(found[0], expected, rtol=1e-12)
@@ -183,11 +183,11 @@ def test_bounds_of_boxes_and_polygons_are_above_what_is_seen():
 
 def test_rough_kernels_cannot_have_nodes_enough_for_every_digit():
     bins = rkhs.Integral.boxes([[0.0]], [[1.0]])
-    assert rkhs.quadrature_nodes(rkhs.Matern(2.5), bins, tol=1e-4).nodes <= 16
+    assert rkhs.geometry.quadrature_nodes(rkhs.Matern(2.5), bins, tol=1e-4).nodes <= 16
     with pytest.raises(ValueError, match=r"more than tol=1e-12: split the regions"):
-        rkhs.quadrature_nodes(rkhs.Matern(0.5), bins)
+        rkhs.geometry.quadrature_nodes(rkhs.Matern(0.5), bins)
     with pytest.raises(ValueError, match="tol must be between"):
-        rkhs.quadrature_nodes(rkhs.Gaussian(), bins, tol=0)
+        rkhs.geometry.quadrature_nodes(rkhs.Gaussian(), bins, tol=0)
 
 
 def test_a_function_from_its_means_over_bins():
@@ -214,6 +214,6 @@ test_regions_that_are_none = refused(
             r"rkhs\.Integral, got Evaluation",
             TypeError,
         )
-        for ask in (rkhs.quadrature_nodes, rkhs.quadrature_error)
+        for ask in (rkhs.geometry.quadrature_nodes, rkhs.geometry.quadrature_error)
     ),
 )

@@ -205,4 +205,4 @@ def test_rational_quadratic_kernels_of_any_exponent(alpha):
     r = np.linspace(0, 3, 50)
     with mp.workdps(30):
         wanted = [float((1 + mp.mpf(x) ** 2 / (2 * mp.mpf(alpha))) ** -mp.mpf(alpha)) for x in r]
-    np.testing.assert_allclose(rkhs.RationalQuadratic(alpha, 1.0)([[0.0]], r[:, None])[0], wanted, rtol=5e-15)
+    np.testing.assert_allclose(rkhs.kernels.RationalQuadratic(alpha, 1.0)([[0.0]], r[:, None])[0], wanted, rtol=5e-15)

@@ -34,7 +34,11 @@ def families(kernel, X):
     kinds = [FAMILIES[f].make(X) for f in names if f in KINDS]
     if not isinstance(X, np.ndarray):
         return kinds
-    averages = [rkhs.LocalAverage(X, 0.4), rkhs.LocalDeviation(X, 0.4)] if d == 2 and X.max() < OFFSET / 2 else []
+    averages = (
+        [rkhs.functionals.LocalAverage(X, 0.4), rkhs.functionals.LocalDeviation(X, 0.4)]
+        if d == 2 and X.max() < OFFSET / 2
+        else []
+    )
     return [*(FAMILIES[f].make(X) for f in names), rkhs.stack(kinds), *averages]
 
 

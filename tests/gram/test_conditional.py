@@ -76,7 +76,7 @@ def test_polyharmonic_with_second_derivatives(d):
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_thin_plate(d, extra):
     """All orders m > d/2; from the second on (r^3 or r^4 log r) with gradients."""
-    kernel = rkhs.ThinPlate(d // 2 + 1 + extra)
+    kernel = rkhs.kernels.ThinPlate(d // 2 + 1 + extra)
     rank = comb(d + kernel.order - 1, d)
     X = cloud(rank + SPARE, d) / 2
     check(kernel, rkhs.Evaluation(X), rank)
@@ -90,7 +90,7 @@ def test_thin_plate_in_ten_dimensions():
     In R^60 the lowest order is 31 and the null space has dimension 7e23: it cannot be written down, and
     with it the kernel.  The thin plate of some of 60 features is below.
     """
-    kernel = rkhs.ThinPlate(6)
+    kernel = rkhs.kernels.ThinPlate(6)
     X = cloud(21 + SPARE, 2) @ cloud(2, 10, seed=1) / 4
     check(kernel, rkhs.Evaluation(X), 21)
 
@@ -100,7 +100,7 @@ def test_thin_plate_of_two_features_of_sixty(order):
     """The null space is that of the two features: polynomials of them alone."""
     choose = np.zeros((2, 60))
     choose[0, 7] = choose[1, 42] = 1.0
-    kernel = rkhs.ThinPlate(order) @ choose
+    kernel = rkhs.kernels.ThinPlate(order) @ choose
     X = cloud(30, 60)
     check(kernel, rkhs.Evaluation(X), comb(order + 1, 2))
     if order == 3:
@@ -118,7 +118,7 @@ def test_sum(d):
 def test_sum_of_pullbacks():
     """An additive model of two groups of features: the null space is the sum of theirs, the constant twice in it."""
     groups = np.eye(5)[:2], np.eye(5)[2:]
-    kernel = rkhs.ThinPlate(2) @ groups[0] + rkhs.kernels.Polyharmonic(3) @ groups[1]
+    kernel = rkhs.kernels.ThinPlate(2) @ groups[0] + rkhs.kernels.Polyharmonic(3) @ groups[1]
     check(kernel, rkhs.Evaluation(cloud(6 + SPARE, 5)), 6)
 
 

@@ -198,7 +198,7 @@ def test_empty_families(way):
 def test_averages_over_densities(way):
     """Cubature takes values at further points."""
     kernel, _ = kernel_and_matrix("with a Gaussian")
-    G = rkhs.gram(kernel, rkhs.LocalAverage(NEW, 0.3))
+    G = rkhs.gram(kernel, rkhs.functionals.LocalAverage(NEW, 0.3))
     v = normal(5, 9)
     close(G @ v, G.dense() @ v)
     close(G.diagonal(), np.diag(G.dense()))

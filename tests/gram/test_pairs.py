@@ -13,7 +13,7 @@ FAMILIES = {
     "multiples": 2.0 * rkhs.Evaluation(X),
     "slopes": rkhs.Gradient(X),
     "differences": rkhs.Difference(X[:3], X[3:]),
-    "averages": rkhs.LocalAverage(X, width=0.3),
+    "averages": rkhs.functionals.LocalAverage(X, width=0.3),
     "combinations": RANDOM.standard_normal((3, 6)) @ rkhs.Evaluation(X),
     "stacked": rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(Y)]),
 }

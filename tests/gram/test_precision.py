@@ -11,7 +11,7 @@ from rkhs._gram import operator
 RNG = np.random.default_rng(3)
 X, Y = RNG.standard_normal((40, 6)), RNG.standard_normal((25, 6))
 ACCURACY = {"float64": 1e-15, "float32": 2.0**-23, "tf32x3": 2.0**-21, "tf32": 2.0**-11}
-KERNELS = (rkhs.Gaussian(1.5), rkhs.Matern(2.5, 1.5), rkhs.Polynomial(3), rkhs.kernels.Polyharmonic(3))
+KERNELS = (rkhs.Gaussian(1.5), rkhs.Matern(2.5, 1.5), rkhs.kernels.Polynomial(3), rkhs.kernels.Polyharmonic(3))
 
 
 def families(points):

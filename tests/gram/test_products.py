@@ -25,17 +25,17 @@ KERNELS = {
     "Matern 3/2": rkhs.Matern(1.5, 2.0),
     "Matern 5/2": rkhs.Matern(2.5, 2.0),
     "Matern 7/2": rkhs.Matern(3.5, SCALES),
-    "RationalQuadratic": rkhs.RationalQuadratic(1.5, 2.0),
-    "Polynomial": rkhs.Polynomial(3),
+    "RationalQuadratic": rkhs.kernels.RationalQuadratic(1.5, 2.0),
+    "Polynomial": rkhs.kernels.Polynomial(3),
     "Linear": rkhs.kernels.Linear(),
     "Polyharmonic 2.5": rkhs.kernels.Polyharmonic(2.5),
     "Polyharmonic 3": rkhs.kernels.Polyharmonic(3),
     "Polyharmonic 5": rkhs.kernels.Polyharmonic(5),
-    "ThinPlate": rkhs.ThinPlate(4),  # r^4 log r
+    "ThinPlate": rkhs.kernels.ThinPlate(4),  # r^4 log r
     "Sum": rkhs.Gaussian(2.0) + 0.5 * rkhs.kernels.Linear() + rkhs.Matern(1.5, 3.0),
     "Multiple": 2.5 * rkhs.Matern(2.5, 2.0),
     "LinearTransform": rkhs.Matern(1.5) @ MATRIX,
-    "Pullback of a sum": (rkhs.Gaussian() + 0.25 * rkhs.Polynomial(2)) @ MATRIX,
+    "Pullback of a sum": (rkhs.Gaussian() + 0.25 * rkhs.kernels.Polynomial(2)) @ MATRIX,
 }
 USUAL = memory.CACHED_ENTRIES
 TWICE = [name for name, kernel in KERNELS.items() if kernel.smoothness(N) > 2]  # bound second derivatives
@@ -65,8 +65,8 @@ JETS = {
     "jet of equal copies": lambda X, Y: rkhs.stack([rkhs.Gradient(X), rkhs.Evaluation(X + 0.0)]),
     "values and slopes elsewhere": lambda X, Y: rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(Y)]),
     "jet and slopes elsewhere": lambda X, Y: rkhs.stack([rkhs.Gradient(Y), rkhs.Evaluation(X), rkhs.Gradient(X)]),
-    "DirectionalDerivative": lambda X, Y: rkhs.DirectionalDerivative(X, _normal(X, *X.shape)),
-    "DirectionalDerivative, several": lambda X, Y: rkhs.DirectionalDerivative(X, _normal(X, len(X), 2, N)),
+    "DirectionalDerivative": lambda X, Y: rkhs.functionals.DirectionalDerivative(X, _normal(X, *X.shape)),
+    "DirectionalDerivative, several": lambda X, Y: rkhs.functionals.DirectionalDerivative(X, _normal(X, len(X), 2, N)),
     "Derivative": lambda X, Y: rkhs.Derivative(X, axes=[1]),
     "Derivative, several": lambda X, Y: rkhs.Derivative(X, axes=[[2], [0]]),
     "W @ Gradient": lambda X, Y: _normal(X, 5, X.shape[0] * N) @ rkhs.Gradient(X),
@@ -78,13 +78,15 @@ JETS = {
     "GraphDifference": lambda X, Y: rkhs.functionals.GraphDifference(X, _edges(X)),
 }
 MIXED = {  # with parts that are no functions of 1-jets
-    "Laplacian": lambda X, Y: rkhs.Laplacian(X),
-    "jet and Hessian": lambda X, Y: rkhs.stack([rkhs.Gradient(X), rkhs.Hessian(Y), rkhs.Evaluation(X)]),
-    "Laplacian and slope": lambda X, Y: rkhs.Laplacian(X) + 2.0 * rkhs.Derivative(X, axes=[0]),
+    "Laplacian": lambda X, Y: rkhs.functionals.Laplacian(X),
+    "jet and Hessian": lambda X, Y: rkhs.stack([rkhs.Gradient(X), rkhs.functionals.Hessian(Y), rkhs.Evaluation(X)]),
+    "Laplacian and slope": lambda X, Y: rkhs.functionals.Laplacian(X) + 2.0 * rkhs.Derivative(X, axes=[0]),
 }
 BLURRED = {
-    "LocalDeviation": lambda X, Y: rkhs.LocalDeviation(X, width=0.4),
-    "jet and LocalAverage": lambda X, Y: rkhs.stack([rkhs.LocalAverage(Y, 0.3), rkhs.Gradient(X), rkhs.Evaluation(Y)]),
+    "LocalDeviation": lambda X, Y: rkhs.functionals.LocalDeviation(X, width=0.4),
+    "jet and LocalAverage": lambda X, Y: rkhs.stack(
+        [rkhs.functionals.LocalAverage(Y, 0.3), rkhs.Gradient(X), rkhs.Evaluation(Y)]
+    ),
 }
 
 
@@ -199,9 +201,9 @@ def test_moments_of_gradients_are_those_of_the_dense_matrix(name):
 def test_other_families_have_no_formula_for_moments():
     weight = np.ones(30 * 4)
     for L, M in (
-        (rkhs.Hessian(WHOLE[:2]), rkhs.Evaluation(WHOLE[:7])),
+        (rkhs.functionals.Hessian(WHOLE[:2]), rkhs.Evaluation(WHOLE[:7])),
         (rkhs.Gradient(WHOLE), rkhs.Gradient(WHOLE[:3])),
-        (rkhs.DirectionalDerivative(WHOLE, WHOLE), rkhs.Evaluation(WHOLE[:7])),
+        (rkhs.functionals.DirectionalDerivative(WHOLE, WHOLE), rkhs.Evaluation(WHOLE[:7])),
         (rkhs.stack([rkhs.Gradient(WHOLE), rkhs.Evaluation(WHOLE)]), rkhs.Evaluation(WHOLE[:7])),
     ):
         assert gradient_moments(rkhs.gram(rkhs.Gaussian(2.0), L, M), np.ones(L.size)) is None

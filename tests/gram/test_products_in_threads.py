@@ -13,13 +13,18 @@ from rkhs._progress import with_progress_callback
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((90, 4)), RNG.standard_normal((40, 4))
 X[7] = X[8] + 1e-9  # near points, which have a way of their own
-KERNELS = [rkhs.Gaussian(2.0), rkhs.Matern(2.5, 2.0), rkhs.Polynomial(3), rkhs.RationalQuadratic(1.5, 2.0)]
+KERNELS = [
+    rkhs.Gaussian(2.0),
+    rkhs.Matern(2.5, 2.0),
+    rkhs.kernels.Polynomial(3),
+    rkhs.kernels.RationalQuadratic(1.5, 2.0),
+]
 FAMILIES = {
     "values": rkhs.Evaluation,
     "gradients": rkhs.Gradient,
     "both": lambda X: rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]),
     "several points": lambda X: rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:30] + 0.1)]),
-    "directions": lambda X: rkhs.DirectionalDerivative(X, np.stack([np.roll(X, 1, axis=0), X], axis=1)),
+    "directions": lambda X: rkhs.functionals.DirectionalDerivative(X, np.stack([np.roll(X, 1, axis=0), X], axis=1)),
 }
 
 

@@ -13,12 +13,12 @@ KERNELS = {
     "Gaussian": lambda s: rkhs.Gaussian(s),
     "Matern 3/2": lambda s: rkhs.Matern(1.5, s),
     "Matern 5/2": lambda s: rkhs.Matern(2.5, s),
-    "RationalQuadratic": lambda s: rkhs.RationalQuadratic(0.8, s),
+    "RationalQuadratic": lambda s: rkhs.kernels.RationalQuadratic(0.8, s),
     "pulled back": lambda s: rkhs.Matern(1.5, (0.5, 2.0)) @ np.ones((2, len(s))),
     "one scale, pulled back": lambda s: rkhs.Gaussian(0.8) @ (1 / np.array(s)),
     "sum": lambda s: 2.0 * rkhs.Gaussian(s) + 0.5 * (rkhs.Matern(2.5, 0.9) + rkhs.kernels.Linear()),
     "product": lambda s: rkhs.Gaussian(s) * rkhs.Matern(1.5, s),
-    "dot product": lambda s: rkhs.Polynomial(3) + 0.3 * rkhs.kernels.Linear(),
+    "dot product": lambda s: rkhs.kernels.Polynomial(3) + 0.3 * rkhs.kernels.Linear(),
 }
 
 
@@ -29,7 +29,7 @@ def families(X):
     return [
         rkhs.Evaluation(X),
         2.0 * rkhs.Gradient(X),
-        rkhs.DirectionalDerivative(X, rng.standard_normal((t, 2, n))),
+        rkhs.functionals.DirectionalDerivative(X, rng.standard_normal((t, 2, n))),
         rkhs.Derivative(X, axes=[0]) + 0.3 * rkhs.Evaluation(X),
         rng.standard_normal((3, t)) @ rkhs.Evaluation(X),
         rng.standard_normal((3, t * n)) @ rkhs.Gradient(X),
@@ -76,17 +76,17 @@ def test_any_two_families(name, left, right, t, seed):
 
 def test_other_functionals_take_the_tables():
     X = RNG.standard_normal((4, 2))
-    L = rkhs.stack([rkhs.Laplacian(X), rkhs.Evaluation(X)])
+    L = rkhs.stack([rkhs.functionals.Laplacian(X), rkhs.Evaluation(X)])
     check(rkhs.Gaussian((0.7, 1.2)), L, L)
-    check(rkhs.Gaussian((0.7, 1.2)), rkhs.LocalAverage(X, 0.3), L)
+    check(rkhs.Gaussian((0.7, 1.2)), rkhs.functionals.LocalAverage(X, 0.3), L)
 
 
 @pytest.mark.parametrize(
     "kernel",
     [
-        rkhs.Laplace(0.8),
-        rkhs.Laplace((0.5, 1.0, 2.0)),
-        rkhs.Periodic(7.0, 0.8),
+        rkhs.kernels.Laplace(0.8),
+        rkhs.kernels.Laplace((0.5, 1.0, 2.0)),
+        rkhs.kernels.Periodic(7.0, 0.8),
         rkhs.kernels.Symmetrized(rkhs.Gaussian(0.8), np.stack([np.eye(3), -np.eye(3)])),
         rkhs.kernels.CurlFree(rkhs.Gaussian(0.8)) @ np.ones((6, 3)),
         rkhs.Matern(2.5, 0.8) @ rkhs.kernels.Standardized((0.1, 0.2, 0.3), (1.0, 2.0, 0.5)),

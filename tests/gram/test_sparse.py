@@ -30,8 +30,8 @@ KERNELS = [
     rkhs.Gaussian(0.003),  # points many length scales from the origin: q of near pairs is computed from differences
     rkhs.Gaussian(tuple(RNG.uniform(0.5, 2.0, N))),
     rkhs.Matern(2.5, 0.7),
-    rkhs.RationalQuadratic(1.0, 0.5),
-    rkhs.Polynomial(3),
+    rkhs.kernels.RationalQuadratic(1.0, 0.5),
+    rkhs.kernels.Polynomial(3),
     rkhs.kernels.Linear(),
     rkhs.Gaussian(2.0) + 3.0 * rkhs.kernels.Linear() + rkhs.kernels.ConstantKernel(),
 ]
@@ -42,10 +42,10 @@ def families(points, directions):
     return rkhs.stack(
         [
             rkhs.Evaluation(twice),
-            rkhs.DirectionalDerivative(points, directions),
+            rkhs.functionals.DirectionalDerivative(points, directions),
             rkhs.Difference(points[:5], points[5:10]),
             GraphDifference(points, [[0, 1], [4, 2]], weights=[2.0, 1.0]),
-            W @ (2.0 * rkhs.Evaluation(points) - rkhs.DirectionalDerivative(points, directions)),
+            W @ (2.0 * rkhs.Evaluation(points) - rkhs.functionals.DirectionalDerivative(points, directions)),
         ]
     )
 
@@ -70,10 +70,10 @@ def test_inner_products_are_those_of_dense_points(kernel):
 
 
 def test_directional_derivatives_are_limits_of_differences():
-    f = rkhs.Function(rkhs.Gaussian(0.8), rkhs.Evaluation(X), RNG.standard_normal(25))
+    f = rkhs.results.Function(rkhs.Gaussian(0.8), rkhs.Evaluation(X), RNG.standard_normal(25))
     h = 1e-5
     slopes = (f(scipy.sparse.csr_array(X + h * V)) - f(scipy.sparse.csr_array(X - h * V))) / (2 * h)
-    np.testing.assert_allclose(rkhs.DirectionalDerivative(X, V)(f), slopes, atol=1e-9)
+    np.testing.assert_allclose(rkhs.functionals.DirectionalDerivative(X, V)(f), slopes, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
@@ -81,7 +81,7 @@ def test_directional_derivatives_are_limits_of_differences():
 def test_problems_have_the_same_solutions(kernel, loss):
     def solved(points, directions):
         labels = rkhs.Term(rkhs.Evaluation(points), loss, target=2.0 * Y - 1, weight=3.0)
-        flat = rkhs.Term(rkhs.DirectionalDerivative(points, directions), rkhs.Squared(), weight=0.5)
+        flat = rkhs.Term(rkhs.functionals.DirectionalDerivative(points, directions), rkhs.Squared(), weight=0.5)
         return rkhs.Problem(kernel, [labels, flat], rkhs.Constant()).solve(tol=1e-9)
 
     sparse, dense = solved(X, V), solved(D, U)
@@ -92,8 +92,8 @@ def test_problems_have_the_same_solutions(kernel, loss):
 
 def test_groups_and_repeats_are_those_of_dense_points():
     rows = [0, 1, 1, 2, 0]
-    sparse = rkhs.stack([rkhs.Evaluation(X[rows]), rkhs.DirectionalDerivative(X[rows], V[rows])])
-    dense = rkhs.stack([rkhs.Evaluation(D[rows]), rkhs.DirectionalDerivative(D[rows], U[rows])])
+    sparse = rkhs.stack([rkhs.Evaluation(X[rows]), rkhs.functionals.DirectionalDerivative(X[rows], V[rows])])
+    dense = rkhs.stack([rkhs.Evaluation(D[rows]), rkhs.functionals.DirectionalDerivative(D[rows], U[rows])])
     groups = point_groups(dense)
     np.testing.assert_array_equal(point_groups(sparse), groups)
     np.testing.assert_array_equal(repeats(sparse, groups), repeats(dense, groups))
@@ -137,7 +137,7 @@ def test_the_matrix_of_the_caller_stays():
 
 
 def test_what_sparse_points_refuse():
-    for kernel in (rkhs.Laplace(), rkhs.Gaussian() @ np.eye(N)[:2], rkhs.Gaussian() * rkhs.kernels.Linear()):
+    for kernel in (rkhs.kernels.Laplace(), rkhs.Gaussian() @ np.eye(N)[:2], rkhs.Gaussian() * rkhs.kernels.Linear()):
         for compute in (lambda k: rkhs.gram(k, rkhs.Evaluation(X)), lambda k: k(X)):
             with pytest.raises(TypeError, match=r"points are sparse.*needs dense ones: use a kernel of the distance"):
                 compute(kernel)
@@ -146,7 +146,7 @@ def test_what_sparse_points_refuse():
         lambda: rkhs.gram(rkhs.Gaussian(), rkhs.Evaluation(X), rkhs.Evaluation(D)),
         lambda: rkhs.stack([rkhs.Evaluation(X), rkhs.Evaluation(D)]),
         lambda: rkhs.Difference(X, D),
-        lambda: rkhs.DirectionalDerivative(X, U),
+        lambda: rkhs.functionals.DirectionalDerivative(X, U),
         lambda: rkhs.Gaussian()(X, D),
     ):
         with pytest.raises(TypeError, match=mixed):
@@ -240,9 +240,9 @@ REFUSED = [
         rkhs.InvariantClassifier(invariance="gradient"),
         "invariance='gradient' needs dense points.*invariance=None, or .*WordSubstitution",
     ),
-    (rkhs.InvariantClassifier(invariance=rkhs.Laplacian), "invariance='Laplacian' needs dense points"),
+    (rkhs.InvariantClassifier(invariance=rkhs.functionals.Laplacian), "invariance='Laplacian' needs dense points"),
     (rkhs.InvariantRegressor("laplace", invariance=None), "kernel='laplace' needs dense points.*\"gaussian\""),
-    (rkhs.InvariantRegressor(rkhs.Laplace(), invariance=None), r"Laplace\(scale=1.0\) needs dense points"),
+    (rkhs.InvariantRegressor(rkhs.kernels.Laplace(), invariance=None), r"Laplace\(scale=1.0\) needs dense points"),
     (rkhs.InvariantRegressor(invariance=None, approximation=rkhs.Landmarks(5)), ".*Landmarks.*leave the approximation"),
     (rkhs.InvariantRegressor(invariance=None, shape={0: "increasing"}), "shape=.*leave the shape out"),
     (rkhs.InvariantRegressor(invariance=None, scale="agop"), "scale='agop' needs dense points.*\"median\""),

@@ -12,7 +12,7 @@ from rkhs.invariances._graph import laplacian_of, neighbor_weights, root_of_lapl
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((25, 2))
-F = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(X), RNG.standard_normal(25))
+F = rkhs.results.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(X), RNG.standard_normal(25))
 
 
 def weights(k=4):

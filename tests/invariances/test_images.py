@@ -115,7 +115,7 @@ def test_functionals_are_derivatives_of_f_along_real_motions_of_digits(method):
     """L(f) of a learned f is the difference quotient of f along really moved digits."""
     images = load_digits().images[:30] / 16
     X = np.stack([ndimage.gaussian_filter(image, 1.0) for image in images]).reshape(30, -1)
-    f = rkhs.Function(rkhs.Gaussian(scale=2.0), rkhs.Evaluation(X[:10]), np.linspace(-1, 1, 10))
+    f = rkhs.results.Function(rkhs.Gaussian(scale=2.0), rkhs.Evaluation(X[:10]), np.linspace(-1, 1, 10))
     tangents = ImageTangents((8, 8), kinds=["translation", "rotation", "scaling", "shear"], method=method, smoothing=0)
     L = ImageTangents((8, 8), kinds=tangents.kinds, method="difference", smoothing=0, step=1e-3)(X)
     h = 1e-3

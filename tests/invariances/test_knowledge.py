@@ -60,7 +60,7 @@ def double(X, a):
 def test_tangents_of_an_own_function():
     X = np.random.default_rng(0).standard_normal((6, 3))
     L = Tangents(double, step=1e-3)(X)
-    f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X[:2]), [1.0, -2.0])
+    f = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X[:2]), [1.0, -2.0])
     h = 1e-5
     assert_allclose(L(f), (f(double(X, h)) - f(double(X, -h))) / (2 * h), atol=1e-6)
 
@@ -69,7 +69,7 @@ def test_monotone_is_a_one_sided_loss_on_signed_slopes():
     X = np.array([[1.0, 2.0], [3.0, 4.0]])
     knowledge = Monotone({0: +1, 1: -1})
     assert isinstance(knowledge, Invariance)
-    assert knowledge.loss == rkhs.OneSided()
+    assert knowledge.loss == rkhs.losses.OneSided()
     plane = knowledge(X)(rkhs.Polynomials(degree=1))  # of 1, x, y
     assert_allclose(plane, [[0, 1, 0], [0, 1, 0], [0, 0, -1], [0, 0, -1]])
 
@@ -77,7 +77,7 @@ def test_monotone_is_a_one_sided_loss_on_signed_slopes():
 def test_jitter_is_the_expected_change_of_f():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((5, 3))
-    f = rkhs.Function(rkhs.Gaussian(scale=1.5), rkhs.Evaluation(X), rng.standard_normal(5))
+    f = rkhs.results.Function(rkhs.Gaussian(scale=1.5), rkhs.Evaluation(X), rng.standard_normal(5))
     widths = np.array([0.02, 0.0, 0.01])
     changes = InputNoise(widths)(X)(f).reshape(5, 2)
     z = widths * rng.standard_normal((20_000, 1, 3))
@@ -87,7 +87,7 @@ def test_jitter_is_the_expected_change_of_f():
 
 def test_jitter_of_one_width_is_a_gradient():
     X = np.random.default_rng(0).standard_normal((4, 2))
-    f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X), np.ones(4))
+    f = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X), np.ones(4))
     assert_allclose(InputNoise(0.3)(X)(f), 0.3 * rkhs.Gradient(X)(f))
 
 

@@ -14,7 +14,7 @@ RNG = np.random.default_rng(0)
 X = scipy.sparse.csr_array(RNG.poisson(0.15, (30, 12)).astype(float))
 D = X.toarray()
 PAIRS = [(0, 1), (1, 2), (5, 9)]
-F = rkhs.Function(rkhs.Gaussian(2.0), rkhs.Evaluation(X), RNG.standard_normal(30))
+F = rkhs.results.Function(rkhs.Gaussian(2.0), rkhs.Evaluation(X), RNG.standard_normal(30))
 
 
 @pytest.mark.parametrize("weights", [None, RNG.uniform(0.5, 2.0, 12)], ids=["counts", "weights"])

@@ -151,7 +151,7 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match="has points of 2 features, got 3"):
         kernel_of()(np.zeros((1, 3)))
     for kernel in (kernel_of(), kernel_of() + rkhs.Gaussian(1.0)):
-        for family in (rkhs.Gradient, rkhs.Hessian, rkhs.Laplacian):
+        for family in (rkhs.Gradient, rkhs.functionals.Hessian, rkhs.functionals.Laplacian):
             with pytest.raises(
                 rkhs.exceptions.NotBoundedError, match=r"not bounded on the RKHS .* below 1.*a Difference"
             ):

@@ -47,7 +47,7 @@ def test_values_differences_and_averages_are_those_of_the_kernel(kernel):
     for indexed, direct in [
         (rkhs.Evaluation(i), rkhs.Evaluation(a)),
         (rkhs.Difference(i, j), rkhs.Difference(a, b)),
-        (rkhs.Average(i), rkhs.Average(a)),
+        (rkhs.functionals.Average(i), rkhs.functionals.Average(a)),
         (W @ rkhs.Evaluation(i), W @ rkhs.Evaluation(a)),
     ]:
         G, expected = rkhs.gram(kernel, indexed), rkhs.gram(GAUSSIAN, direct)
@@ -96,7 +96,7 @@ def test_new_objects():
     np.testing.assert_array_equal(longer(longer.points), features @ features.T)
     assert kernel.size == 5
     assert longer.size == len(WORDS)
-    f = rkhs.Function(kernel, rkhs.Evaluation(kernel.points), np.arange(5.0))
+    f = rkhs.results.Function(kernel, rkhs.Evaluation(kernel.points), np.arange(5.0))
     np.testing.assert_allclose(replace(f, kernel=longer)(longer.points), features @ features[:5].T @ np.arange(5.0))
     matrix = Precomputed(K[:40, :40]).extended(K[40:, :40])
     assert repr(matrix) == "Precomputed(40 objects and 20 new ones)"

@@ -58,21 +58,21 @@ def test_tangents_are_derivatives(name, d):
     [
         rkhs.Gaussian((0.8, 0.5)),
         rkhs.Gaussian(0.8) @ np.array([[1.0, 2.0], [0.5, 1.0], [0.0, 1.0]]),
-        rkhs.RationalQuadratic(0.7, (0.8, 1.2)),
+        rkhs.kernels.RationalQuadratic(0.7, (0.8, 1.2)),
     ],
     ids=repr,
 )
 def test_tangents_of_local_averages(kernel):
     """Mixtures have hundreds of Gaussians, so one functional must do."""
-    L = rkhs.LocalAverage(X[:1], (0.4, 0.2))
-    check(kernel, L if isinstance(kernel, rkhs.RationalQuadratic) else L - rkhs.Derivative(X[1:2], axes=[0]))
+    L = rkhs.functionals.LocalAverage(X[:1], (0.4, 0.2))
+    check(kernel, L if isinstance(kernel, rkhs.kernels.RationalQuadratic) else L - rkhs.Derivative(X[1:2], axes=[0]))
 
 
 @pytest.mark.parametrize(
     ("kernel", "define"),
     [
         (rkhs.Matern(0.5, (0.7, 1.3)), lambda s: oracle.matern(0.5, s)),
-        (rkhs.Laplace((0.7, 1.3)), oracle.laplace),
+        (rkhs.kernels.Laplace((0.7, 1.3)), oracle.laplace),
         (rkhs.Matern(1.5, (0.7, 1.3)), lambda s: oracle.matern(1.5, s)),
         (rkhs.Gaussian((0.7, 1.3)), oracle.gaussian),
     ],
@@ -96,7 +96,11 @@ def test_values_to_30_digits(kernel, define, distance):
 
 
 def test_names_are_paths():
-    kernel = 2.0 * (rkhs.Gaussian(3.0) + rkhs.RationalQuadratic(1.5, (1.0, 2.0)) @ np.ones(2)) * rkhs.kernels.Linear()
+    kernel = (
+        2.0
+        * (rkhs.Gaussian(3.0) + rkhs.kernels.RationalQuadratic(1.5, (1.0, 2.0)) @ np.ones(2))
+        * rkhs.kernels.Linear()
+    )
     names = list(kernel.parameters())
     for name in names:
         value = eval(f"kernel.{name}", {"kernel": kernel})
@@ -111,7 +115,7 @@ def test_names_are_paths():
 OPEN = [
     rkhs.Gaussian(scale=rkhs.Tunable()),
     rkhs.Gaussian(scale=rkhs.Tunable(each=True)),
-    rkhs.RationalQuadratic(alpha=rkhs.Tunable()),
+    rkhs.kernels.RationalQuadratic(alpha=rkhs.Tunable()),
     rkhs.Tunable(start=2.0) * rkhs.Matern(1.5),
     rkhs.kernels.Multiple(rkhs.Tunable(), rkhs.Gaussian()) + rkhs.kernels.Linear(),
     (rkhs.Gaussian(rkhs.Tunable()) @ np.ones(2)) * rkhs.kernels.Linear(),

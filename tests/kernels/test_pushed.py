@@ -30,7 +30,7 @@ def test_autodiff_is_the_jacobian():
         np.testing.assert_allclose(rkhs.gram(by_torch, L, M).dense(), rkhs.gram(by_hand, L, M).dense(), atol=1e-13)
     check_kernel(by_torch, 2)
     with pytest.raises(rkhs.exceptions.NotBoundedError, match="orders below 2"):
-        rkhs.gram(by_hand, rkhs.Hessian(X))
+        rkhs.gram(by_hand, rkhs.functionals.Hessian(X))
 
 
 def molecules(t):
@@ -49,15 +49,15 @@ def test_standardized_features_are_those_of_a_linear_map_far_from_the_origin():
     X = rng.standard_normal((6, 2))
     L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X), rkhs.Derivative(X, axes=[0, 1])])
     far = rkhs.stack([rkhs.Evaluation(X + 1e6), rkhs.Gradient(X + 1e6), rkhs.Derivative(X + 1e6, axes=[0, 1])])
-    expected = rkhs.gram(rkhs.Polynomial(3) @ np.array([2.0, 0.5]), L).dense()
-    found = rkhs.gram(rkhs.Polynomial(3) @ rkhs.kernels.Standardized((1e6, 1e6), (0.5, 2.0)), far).dense()
+    expected = rkhs.gram(rkhs.kernels.Polynomial(3) @ np.array([2.0, 0.5]), L).dense()
+    found = rkhs.gram(rkhs.kernels.Polynomial(3) @ rkhs.kernels.Standardized((1e6, 1e6), (0.5, 2.0)), far).dense()
     np.testing.assert_allclose(found, expected, atol=1e-7 * np.abs(expected).max())
 
 
 def test_energies_do_not_change_when_a_molecule_moves():
     kernel = rkhs.Matern(2.5, 0.5) @ rkhs.kernels.InverseDistances()
     X = molecules(6)
-    f = rkhs.Function(kernel, rkhs.Gradient(X), rng.standard_normal(72))
+    f = rkhs.results.Function(kernel, rkhs.Gradient(X), rng.standard_normal(72))
     turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
     new = molecules(2)
     moved = (new.reshape(2, 4, 3) @ turn.T + [3.0, -1.0, 2.0]).reshape(2, 12)
@@ -88,7 +88,7 @@ def test_symmetries_are_exact():
     assert len(group) == 3
     kernel = rkhs.kernels.Symmetrized(rkhs.Gaussian(1.0), group)
     X = rng.standard_normal((5, 4))
-    f = rkhs.Function(kernel, rkhs.Evaluation(X), rng.standard_normal(5))
+    f = rkhs.results.Function(kernel, rkhs.Evaluation(X), rng.standard_normal(5))
     new = rng.standard_normal((3, 4))
     for g in group:
         np.testing.assert_allclose(f(new[:, g]), f(new), rtol=1e-13)
@@ -127,7 +127,7 @@ def test_divergence_and_curl_are_zero_to_rounding(n, inner):
     X, new = rng.uniform(-1, 1, (8, n)), rng.uniform(-1, 1, (20, n))
     slopes, shape = field(new, n)
     for make in (rkhs.kernels.DivergenceFree, rkhs.kernels.CurlFree):
-        f = rkhs.Function(make(inner), rkhs.functionals.Components(X), rng.standard_normal((8, n)))
+        f = rkhs.results.Function(make(inner), rkhs.functionals.Components(X), rng.standard_normal((8, n)))
         J = slopes(f).reshape(shape)
         size = np.abs(J).max()
         if make is rkhs.kernels.DivergenceFree:
@@ -158,7 +158,7 @@ def test_settings_are_learned_behind_a_map():
     X = np.linspace(0, 48, 60)[:, None]
     y = np.sin(2 * np.pi * X[:, 0] / 24) + 0.05 * rng.standard_normal(60)
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, rkhs.Tunable())
-    f = rkhs.Problem(rkhs.Periodic(24.0, rkhs.Tunable()), [term]).tune().solve().function
+    f = rkhs.Problem(rkhs.kernels.Periodic(24.0, rkhs.Tunable()), [term]).tune().solve().function
     far = X + 24000
     np.testing.assert_allclose(f(far), np.sin(2 * np.pi * X[:, 0] / 24), atol=0.1)
     np.testing.assert_allclose(f(far), f(X), atol=1e-9)
@@ -174,9 +174,9 @@ def slopes_of_features(jacobian):
 MIXED = rkhs.Gaussian((1.0, 2.0))
 test_what_is_refused = refused(
     (lambda: rkhs.kernels.Composition(rkhs.Gaussian(), np.sin), "needs a map", TypeError),
-    (lambda: rkhs.ThinPlate(2) @ rkhs.kernels.InverseDistances(), "positive definite"),
-    (lambda: rkhs.Periodic(-1.0), "period must be positive"),
-    (lambda: rkhs.Periodic((1.0, 2.0))(np.zeros((1, 3))), "2 periods for points of 3"),
+    (lambda: rkhs.kernels.ThinPlate(2) @ rkhs.kernels.InverseDistances(), "positive definite"),
+    (lambda: rkhs.kernels.Periodic(-1.0), "period must be positive"),
+    (lambda: rkhs.kernels.Periodic((1.0, 2.0))(np.zeros((1, 3))), "2 periods for points of 3"),
     (lambda: rkhs.kernels.InverseDistances().values(np.zeros((1, 6))), "Atoms 0 and 1 of row 0"),
     (lambda: rkhs.kernels.InverseDistances().values(np.zeros((1, 7))), "3 coordinates for each"),
     (lambda: rkhs.kernels.Standardized([0.0], [0.0]), "positive deviation for each feature"),
@@ -204,7 +204,7 @@ def test_periodic_kernels_many_periods_away(period, away):
     """Points near 1e12 lost nine digits of their angles."""
     X = away + np.random.default_rng(0).uniform(-2, 2, size=(8, 1))
     near = np.array([[float(Fraction(x) % Fraction(period))] for x in X[:, 0]])  # the remainder is a float64
-    kernel = rkhs.Periodic(period, 0.3 * period)
+    kernel = rkhs.kernels.Periodic(period, 0.3 * period)
     np.testing.assert_allclose(kernel(X), kernel(near), atol=1e-13)
     there, here = (rkhs.gram(kernel, rkhs.Gradient(points)).dense() for points in (X, near))
     np.testing.assert_allclose(there, here, atol=1e-13 * np.max(np.abs(here)))

@@ -13,7 +13,11 @@ from rkhs.kernels import _scaled as scale_module
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 3))
-SCALED = [rkhs.Gaussian, lambda scale: rkhs.Matern(2.5, scale), lambda scale: rkhs.RationalQuadratic(1.5, scale)]
+SCALED = [
+    rkhs.Gaussian,
+    lambda scale: rkhs.Matern(2.5, scale),
+    lambda scale: rkhs.kernels.RationalQuadratic(1.5, scale),
+]
 
 
 def test_the_median_of_all_distances():
@@ -62,7 +66,12 @@ def test_resolved_has_the_median_and_keeps_a_scale_that_is_there(make):
     assert kernel.scale == "median"  # the kernel itself stays as it was
     for scale in (0.7, (0.7, 1.0, 2.0)):
         assert make(scale).resolved(X) == make(scale)
-    for plain in (rkhs.kernels.Linear(), rkhs.Polynomial(3), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(2)):
+    for plain in (
+        rkhs.kernels.Linear(),
+        rkhs.kernels.Polynomial(3),
+        rkhs.kernels.Polyharmonic(3),
+        rkhs.kernels.ThinPlate(2),
+    ):
         assert plain.resolved(X) is plain
 
 
@@ -70,8 +79,10 @@ def test_resolved_reaches_into_nested_kernels():
     m = rkhs.kernels.median_scale(X)
     nested = 2.0 * (rkhs.Gaussian("median") + rkhs.kernels.Linear()) * rkhs.Matern(
         1.5, "median"
-    ) + rkhs.RationalQuadratic(1.0, "median")
-    expected = 2.0 * (rkhs.Gaussian(m) + rkhs.kernels.Linear()) * rkhs.Matern(1.5, m) + rkhs.RationalQuadratic(1.0, m)
+    ) + rkhs.kernels.RationalQuadratic(1.0, "median")
+    expected = 2.0 * (rkhs.Gaussian(m) + rkhs.kernels.Linear()) * rkhs.Matern(1.5, m) + rkhs.kernels.RationalQuadratic(
+        1.0, m
+    )
     assert nested.resolved(X) == expected
 
 
@@ -94,7 +105,7 @@ def test_no_scale_yet_is_an_error_with_the_remedy(make):
     with pytest.raises(ValueError, match=r"no scale yet.*resolved\(X\)"):
         rkhs.gram(make("median"), rkhs.Gradient(X)) @ np.ones(X.size)
     with pytest.raises(ValueError, match=r"no scale yet.*resolved\(X\)"):
-        rkhs.gram(make("median"), rkhs.LocalAverage(X, 0.1)).dense()
+        rkhs.gram(make("median"), rkhs.functionals.LocalAverage(X, 0.1)).dense()
 
 
 @pytest.mark.parametrize(
@@ -124,8 +135,8 @@ def test_a_kernel_without_a_field_for_its_scale_is_named():
 def test_one_scale_of_the_laplace_kernel_for_each_feature(unit):
     scale, Y = np.array([0.5, 2.0, 7.0]), rng.standard_normal((5, 3))
     expected = np.exp(-cdist(X / scale, Y / scale, "cityblock"))
-    np.testing.assert_allclose(rkhs.Laplace(unit * scale)(unit * X, unit * Y), expected, rtol=1e-13)
+    np.testing.assert_allclose(rkhs.kernels.Laplace(unit * scale)(unit * X, unit * Y), expected, rtol=1e-13)
 
 
 def test_the_median_of_the_laplace_kernel_is_that_of_its_distance():
-    assert rkhs.Laplace("median").resolved(X).scale == np.median(pdist(X, "cityblock"))
+    assert rkhs.kernels.Laplace("median").resolved(X).scale == np.median(pdist(X, "cityblock"))

@@ -55,7 +55,7 @@ def check_gradient(problem, tolerance=1e-7):
 @pytest.mark.parametrize(
     "kernel",
     [
-        2.0 * rkhs.Gaussian((0.4, 0.7)) + rkhs.RationalQuadratic(0.7, 0.5),
+        2.0 * rkhs.Gaussian((0.4, 0.7)) + rkhs.kernels.RationalQuadratic(0.7, 0.5),
         rkhs.Matern(1.5, (0.4, 0.7)),
         rkhs.Gaussian(0.5) * rkhs.kernels.Linear() + 0.3 * rkhs.Matern(2.5, 0.8) @ np.ones((1, 2)),
         rkhs.kernels.Polyharmonic(3) + 0.5 * rkhs.Matern(2.5, 1.4),
@@ -71,7 +71,7 @@ def test_derivatives_are_differences(kernel, basis):
     [
         (rkhs.Gaussian((0.3, 0.8)), theirs.RBF((0.3, 0.8))),
         (rkhs.Matern(1.5, 0.5), theirs.Matern(0.5, nu=1.5)),
-        (rkhs.RationalQuadratic(0.7, 0.4), theirs.RationalQuadratic(0.4, 0.7)),
+        (rkhs.kernels.RationalQuadratic(0.7, 0.4), theirs.RationalQuadratic(0.4, 0.7)),
     ],
     ids=["Gaussian", "Matern", "RationalQuadratic"],
 )

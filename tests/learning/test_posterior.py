@@ -152,7 +152,7 @@ def test_covariances_that_no_memory_holds_are_refused_before_the_work(monkeypatc
     monkeypatch.setattr("rkhs._backend.memory.free_main_memory", lambda: 4 * 8 * 300**2)
     np.testing.assert_allclose(model.predict(points, return_cov=True)[1], expected, atol=1e-12)
     monkeypatch.setattr("rkhs._backend.memory.free_main_memory", lambda: 4 * 8 * 300**2 - 1)
-    monkeypatch.setattr(rkhs.Function, "apply", None)  # nor is f
+    monkeypatch.setattr(rkhs.results.Function, "apply", None)  # nor is f
     for ask in (
         lambda: model.predict(points, return_cov=True),
         lambda: posterior.cov(at),

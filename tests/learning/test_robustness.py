@@ -13,8 +13,8 @@ from refusals import refused
 KERNELS = [
     rkhs.Gaussian(scale=0.7),
     rkhs.Matern(nu=1.5, scale=1.0),
-    rkhs.RationalQuadratic(alpha=0.5, scale=0.8),
-    rkhs.Laplace(scale=2.0),
+    rkhs.kernels.RationalQuadratic(alpha=0.5, scale=0.8),
+    rkhs.kernels.Laplace(scale=2.0),
     2.0 * rkhs.Gaussian(scale=0.5) + rkhs.Matern(nu=2.5, scale=2.0),
     rkhs.Gaussian(scale=(0.5, 1.5)),
     rkhs.Gaussian(scale=1.0) @ np.array([[1.0, 0.5], [0.0, 2.0]]),
@@ -53,7 +53,7 @@ def test_no_attack_succeeds(kernel, basis):
     Z = np.concatenate([X, random.uniform(-2, 3, (60, 2))])
     radius = rkhs.certified_radius(f, Z)
     assert np.all(radius > 0)
-    smooth = not isinstance(kernel, rkhs.Laplace)
+    smooth = not isinstance(kernel, rkhs.kernels.Laplace)
     gradient = (lambda P: rkhs.Gradient(P)(f)) if smooth else None
     assert not np.any(attacks(lambda P: np.sign(f(P)), gradient, Z, radius, random))
 
@@ -61,8 +61,10 @@ def test_no_attack_succeeds(kernel, basis):
 def test_the_bound_is_attained():
     """f = k_c - k_b decreases from b' to c' as fast as its norm allows, where f changes sign half way."""
     for scale, distance in ((1.0, 0.3), (0.5, 1.0)):
-        f = rkhs.Function(rkhs.Gaussian(scale=scale), rkhs.Evaluation([[0.0], [distance]]), [1.0, -1.0])
-        shifted = rkhs.Function(f.kernel, f.functionals, f.coefficients, rkhs.Constant(), [float(f([[0.0]])[0])])
+        f = rkhs.results.Function(rkhs.Gaussian(scale=scale), rkhs.Evaluation([[0.0], [distance]]), [1.0, -1.0])
+        shifted = rkhs.results.Function(
+            f.kernel, f.functionals, f.coefficients, rkhs.Constant(), [float(f([[0.0]])[0])]
+        )
         # at 0 the value is 2 f(0) and |f(0) - f(distance)| = |f|^2 = |f| |k_0 - k_distance|
         assert float(shifted([[distance]])[0]) == pytest.approx(0.0, abs=1e-12)
         assert rkhs.certified_radius(shifted, [[0.0]])[0] == pytest.approx(distance, rel=1e-9)
@@ -104,7 +106,9 @@ def chosen(seed):
 def ordinal(seed):
     X, y = ordered(seed, n=2 + seed % 8, classes=2 + seed % 4)
     loss = ["logistic", "hinge", "squared_hinge"][seed % 3]
-    return rkhs.OrdinalClassifier(["gaussian", "matern"][seed % 2], loss=loss, C=10.0 ** (seed % 4 - 1)).fit(X, y), X
+    return rkhs.counts.OrdinalClassifier(["gaussian", "matern"][seed % 2], loss=loss, C=10.0 ** (seed % 4 - 1)).fit(
+        X, y
+    ), X
 
 
 def virtual(seed):
@@ -190,9 +194,9 @@ def test_units_and_multiples_do_not_matter():
 
 
 def test_a_constant_cannot_change():
-    f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [0.5], rkhs.Constant(), [2.0])
+    f = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [0.5], rkhs.Constant(), [2.0])
     assert rkhs.certified_radius(f, [[0.0], [3.0]]).tolist() == [np.inf, np.inf]
-    zero = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [0.0])
+    zero = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [0.0])
     assert rkhs.certified_radius(zero, [[0.0]]).tolist() == [0.0]
 
 
@@ -204,12 +208,12 @@ def radius(model, X=MOONS):
 
 
 test_what_is_refused = refused(
-    (lambda: radius(rkhs.Function(rkhs.kernels.Linear(), HERE, [1.0]), [[0.0]]), "decreases with the distance"),
+    (lambda: radius(rkhs.results.Function(rkhs.kernels.Linear(), HERE, [1.0]), [[0.0]]), "decreases with the distance"),
     (
-        lambda: radius(rkhs.Function(rkhs.Gaussian(), HERE, [1.0], rkhs.Polynomials(1), [1.0, 1.0]), [[0.0]]),
+        lambda: radius(rkhs.results.Function(rkhs.Gaussian(), HERE, [1.0], rkhs.Polynomials(1), [1.0, 1.0]), [[0.0]]),
         "basis that is constant",
     ),
-    (lambda: radius(rkhs.ThinPlateClassifier().fit(MOONS, SIDES)), "basis that is constant"),
+    (lambda: radius(rkhs.geometry.ThinPlateClassifier().fit(MOONS, SIDES)), "basis that is constant"),
     (
         lambda: radius(make_pipeline(rkhs.InvariantClassifier()).fit(MOONS, SIDES)),
         "fitted classifier of rkhs",

@@ -35,7 +35,7 @@ def flat(problem):
     "kernel",
     [
         ARD,
-        rkhs.RationalQuadratic(rkhs.Tunable(), rkhs.Tunable()),
+        rkhs.kernels.RationalQuadratic(rkhs.Tunable(), rkhs.Tunable()),
         rkhs.Tunable() * rkhs.Matern(2.5, rkhs.Tunable(each=True)) + rkhs.Tunable() * rkhs.kernels.Linear(),
         rkhs.kernels.Polyharmonic(3) + rkhs.Tunable() * rkhs.Gaussian(0.5),
         rkhs.Matern(1.5, rkhs.Tunable(each=True)) @ np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.5]]),
@@ -271,5 +271,5 @@ test_what_is_refused = refused(
     (lambda: problem().tune(starts=0), "starts must be an integer"),
     (lambda: problem().tune(prior=0.0), "positive standard deviation"),
     (rkhs.Problem(ARD, [HINGE]).tune, "Tuning needs all losses to be Squared.*Hinge"),
-    (problem(rkhs.RationalQuadratic(rkhs.Tunable(each=True), 1.0)).tune, "a single alpha: drop each=True"),
+    (problem(rkhs.kernels.RationalQuadratic(rkhs.Tunable(each=True), 1.0)).tune, "a single alpha: drop each=True"),
 )

@@ -10,7 +10,7 @@ from sklearn.metrics import mean_poisson_deviance
 import problems
 import rkhs
 
-LOSS = rkhs.Poisson()
+LOSS = rkhs.losses.Poisson()
 
 
 def test_it_is_half_of_the_deviance():
@@ -103,4 +103,4 @@ def test_zeros_alone_have_no_minimum_with_a_constant():
 
 def test_negative_counts_are_refused():
     with pytest.raises(ValueError, match="not negative"):
-        rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Poisson(), target=[1.0, -1.0])
+        rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.losses.Poisson(), target=[1.0, -1.0])

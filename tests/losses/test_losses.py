@@ -21,16 +21,16 @@ from rkhs.testing import _losses as laws, check_loss
 
 LOSSES = [
     rkhs.Squared(),
-    rkhs.Absolute(),
-    rkhs.EpsilonInsensitive(0.1),
-    rkhs.EpsilonInsensitive(0.0),
+    rkhs.losses.Absolute(),
+    rkhs.losses.EpsilonInsensitive(0.1),
+    rkhs.losses.EpsilonInsensitive(0.0),
     rkhs.losses.SquaredEpsilonInsensitive(0.3),
     rkhs.Huber(0.5),
     rkhs.Huber(1e6),
     rkhs.Quantile(0.2),
     rkhs.Quantile(0.9),
-    rkhs.OneSided(),
-    rkhs.SquaredOneSided(),
+    rkhs.losses.OneSided(),
+    rkhs.losses.SquaredOneSided(),
     rkhs.Logistic(),
     rkhs.Hinge(),
     rkhs.SquaredHinge(),
@@ -38,19 +38,19 @@ LOSSES = [
     rkhs.losses.SmoothedHinge(1e-6),
 ]
 LENGTHS = [
-    rkhs.Absolute(),
+    rkhs.losses.Absolute(),
     rkhs.Huber(0.5),
-    rkhs.EpsilonInsensitive(0.3),
+    rkhs.losses.EpsilonInsensitive(0.3),
     rkhs.Squared(),
     rkhs.losses.SquaredEpsilonInsensitive(0.3),
 ]
 VECTORS = [
-    *(rkhs.GroupNorm(phi, size) for phi in LENGTHS for size in (1, 2, 3)),
-    *(rkhs.GroupNorm(phi, 2).smoothed(0.5) for phi in LENGTHS),
-    *(SmoothedBlock(rkhs.GroupNorm(phi, 2), 0.5) for phi in LENGTHS),
-    rkhs.GroupNorm(),
+    *(rkhs.losses.GroupNorm(phi, size) for phi in LENGTHS for size in (1, 2, 3)),
+    *(rkhs.losses.GroupNorm(phi, 2).smoothed(0.5) for phi in LENGTHS),
+    *(SmoothedBlock(rkhs.losses.GroupNorm(phi, 2), 0.5) for phi in LENGTHS),
+    rkhs.losses.GroupNorm(),
 ]
-MARGINS = [rkhs.RobustHinge(radius, 3) for radius in (0.0, 0.3, 2.0)]
+MARGINS = [rkhs.losses.RobustHinge(radius, 3) for radius in (0.0, 0.3, 2.0)]
 EXTREME = np.array([0.0, 1e-300, 1e-12, 0.5, 1.0, 30.0, 800.0, 1e8, 1e30, 1e150])
 RNG = np.random.default_rng(0)
 STEPS = 10.0 ** np.arange(-12, 13, 4)
@@ -91,7 +91,7 @@ class ThreeHalves(rkhs.extend.Loss):
 
 
 @pytest.mark.every
-@pytest.mark.parametrize("loss", [*LOSSES, rkhs.Poisson(), ThreeHalves()], ids=repr)
+@pytest.mark.parametrize("loss", [*LOSSES, rkhs.losses.Poisson(), ThreeHalves()], ids=repr)
 def test_every_loss_obeys(loss):
     check_loss(loss)
 
@@ -136,7 +136,7 @@ def _truncated(u, b):
 
 def of_group(name, change):
     """A method of GroupNorm, changed."""
-    method = getattr(rkhs.GroupNorm, name)
+    method = getattr(rkhs.losses.GroupNorm, name)
     return {name: lambda self, *args: change(method(self, *args), *args)}
 
 
@@ -160,7 +160,7 @@ BROKEN = [
     ("gradient.u. .v - u.", rkhs.Squared, {"gradient": lambda self, u, b: u - b}, {}),
     ("gradient.u. .v - u.", rkhs.Logistic, {"gradient": lambda self, u, b: -b / 2 + 0 * u}, {}),
     ("curvature = ", rkhs.Squared, {"curvature": lambda self, u, b: 0 * u + 1 + 0 * b}, {}),
-    ("smooth = True, but its gradient jumps near u = ", rkhs.Absolute, {"smooth": True}, {}),
+    ("smooth = True, but its gradient jumps near u = ", rkhs.losses.Absolute, {"smooth": True}, {}),
     ("smooth = True, but its gradient jumps near u = ", ThreeHalves, {"smooth": True}, {}),
     ("smooth = False, but its gradient is Lipschitz", rkhs.Huber, {"smooth": False}, HUBER),
     (
@@ -187,12 +187,12 @@ BROKEN = [
     ("gradients are in the domain", rkhs.Huber, {"domain": lambda self, b: (b * 0 - 0.5, b * 0 + 1.0)}, HUBER),
     ("the lower end", rkhs.Huber, {"domain": lambda self, b: (b * 0 - 1.1, b * 0 + 1.0)}, HUBER),
     ("the upper end", rkhs.Huber, {"domain": lambda self, b: (b * 0 - 1.0, b * 0 + np.inf)}, HUBER),
-    ("infinity outside", rkhs.Absolute, {"conjugate": lambda self, s, b: s * b}, {}),
+    ("infinity outside", rkhs.losses.Absolute, {"conjugate": lambda self, s, b: s * b}, {}),
     (r"conjugate\(s\) = s u", rkhs.Squared, {"_conjugate": lambda self, s, b: s * b + s**2 / 2}, {}),
-    (r"conjugate\(s\) >= s u", rkhs.Absolute, {"_conjugate": lambda self, s, b: s * b - (s**2 - s**4)}, {}),
-    ("excess = ", rkhs.Absolute, {"_conjugate": lambda self, s, b: s * b + (s**2 - s**4)}, {}),
+    (r"conjugate\(s\) >= s u", rkhs.losses.Absolute, {"_conjugate": lambda self, s, b: s * b - (s**2 - s**4)}, {}),
+    ("excess = ", rkhs.losses.Absolute, {"_conjugate": lambda self, s, b: s * b + (s**2 - s**4)}, {}),
     ("prox.u. minimizes", rkhs.Squared, {"prox": lambda self, u, b, step: (u + step * b) / (1 + step)}, {}),
-    ("prox.u. minimizes", rkhs.Absolute, {"prox": lambda self, u, b, step: b + 0 * u}, {}),
+    ("prox.u. minimizes", rkhs.losses.Absolute, {"prox": lambda self, u, b, step: b + 0 * u}, {}),
     (
         "an array of steps",
         rkhs.Squared,
@@ -200,9 +200,9 @@ BROKEN = [
         {},
     ),
     ("envelope: value", rkhs.Hinge, {"smoothed": lambda self, width: rkhs.SquaredHinge()}, {}),
-    ("envelope: value", rkhs.Absolute, {"smoothed": lambda self, width: Smoothed(self, width / 2)}, {}),
+    ("envelope: value", rkhs.losses.Absolute, {"smoothed": lambda self, width: Smoothed(self, width / 2)}, {}),
     ("its loss in_units", rkhs.Huber, {"in_units": lambda self, unit: (self, unit**-2)}, HUBER),
-    ("turns float32 into float64", rkhs.Absolute, {"slopes": (np.float64(1.0), np.float64(1.0))}, {}),
+    ("turns float32 into float64", rkhs.losses.Absolute, {"slopes": (np.float64(1.0), np.float64(1.0))}, {}),
     (
         "PyTorch = NumPy",
         rkhs.Squared,
@@ -232,7 +232,7 @@ BROKEN_VECTORS = [
     ("inside of `domain`", {"projections": lambda self, s, b: s}, {}),
     (
         "returns the nearest slope",  # inside of the ball, but not the nearest point
-        {"projections": lambda self, s, b: rkhs.GroupNorm.projections(self, namespace(s).clip(s, -1, 1), b)},
+        {"projections": lambda self, s, b: rkhs.losses.GroupNorm.projections(self, namespace(s).clip(s, -1, 1), b)},
         {},
     ),
     ("infinity outside", {"conjugate": lambda self, s, b: self._conjugate(self.project_dual(s, b), b)}, {}),
@@ -253,7 +253,9 @@ BROKEN_VECTORS = [
         {"loss": rkhs.Huber(0.5)},
     ),
 ]
-BROKEN += [(message, rkhs.GroupNorm, wrong, {"size": 2, **settings}) for message, wrong, settings in BROKEN_VECTORS]
+BROKEN += [
+    (message, rkhs.losses.GroupNorm, wrong, {"size": 2, **settings}) for message, wrong, settings in BROKEN_VECTORS
+]
 
 
 @pytest.mark.every
@@ -269,9 +271,9 @@ BETWEEN = {"_conjugate": lambda self, s, b: s * b + (s**2 - s**4)}
 
 @pytest.mark.parametrize(("law", "wrong"), [(laws._non_expansive, FAR), (laws._moreau, FAR), (laws._moreau, BETWEEN)])
 def test_laws_that_others_imply_can_fail_too(law, wrong):
-    law(laws.LossSample.of(rkhs.Absolute()))
+    law(laws.LossSample.of(rkhs.losses.Absolute()))
     with pytest.raises(AssertionError, match="prox"):
-        law(laws.LossSample.of(broken(rkhs.Absolute, **wrong)()))
+        law(laws.LossSample.of(broken(rkhs.losses.Absolute, **wrong)()))
 
 
 # Known values.
@@ -290,7 +292,7 @@ def test_values_of_scikit_learn():
         np.testing.assert_allclose(rkhs.Quantile(tau).value(u, b).mean(), pinball, rtol=1e-12)
     np.testing.assert_allclose(rkhs.Squared().value(u, b).mean(), sklearn.metrics.mean_squared_error(b, u), rtol=1e-12)
     np.testing.assert_allclose(
-        rkhs.Absolute().value(u, b).mean(), sklearn.metrics.mean_absolute_error(b, u), rtol=1e-12
+        rkhs.losses.Absolute().value(u, b).mean(), sklearn.metrics.mean_absolute_error(b, u), rtol=1e-12
     )
 
 
@@ -304,10 +306,10 @@ def test_values_of_scipy():
 def test_values_on_paper():
     u, b = np.array([-2.0, 0.75, 1.5, 3.0]), np.array([1.0, 1.0, 1.0, 1.0])
     known = {
-        rkhs.EpsilonInsensitive(0.5): [2.5, 0, 0, 1.5],
+        rkhs.losses.EpsilonInsensitive(0.5): [2.5, 0, 0, 1.5],
         rkhs.losses.SquaredEpsilonInsensitive(0.5): [6.25, 0, 0, 2.25],
-        rkhs.OneSided(): [3, 0.25, 0, 0],
-        rkhs.SquaredOneSided(): [9, 0.0625, 0, 0],
+        rkhs.losses.OneSided(): [3, 0.25, 0, 0],
+        rkhs.losses.SquaredOneSided(): [9, 0.0625, 0, 0],
         rkhs.SquaredHinge(): [9, 0.0625, 0, 0],
         rkhs.losses.SmoothedHinge(0.5): [2.75, 0.0625, 0, 0],
         rkhs.Hinge().smoothed(0.5): [2.75, 0.0625, 0, 0],
@@ -323,7 +325,7 @@ def test_curvature_at_the_target():
         (rkhs.Squared(), 2),
         (rkhs.Huber(0.5), 2),
         (rkhs.losses.SmoothedHinge(0.5), 0),
-        (rkhs.Absolute().smoothed(0.25), 4),
+        (rkhs.losses.Absolute().smoothed(0.25), 4),
         (rkhs.losses.SquaredEpsilonInsensitive(0.1), 0),
         (rkhs.Logistic(), 1 / (2 + 2 * np.cosh(1.0))),
     ]:
@@ -425,10 +427,10 @@ def test_the_prox_lands_on_kinks_exactly():
     """So that a solver can count the representers that are not active."""
     rng = np.random.default_rng(0)
     u, b = rng.standard_normal(100), 10 * rng.standard_normal(100)
-    np.testing.assert_array_equal(rkhs.Absolute().prox(u, b, 1e3), b)
+    np.testing.assert_array_equal(rkhs.losses.Absolute().prox(u, b, 1e3), b)
     np.testing.assert_array_equal(rkhs.Quantile(0.3).prox(u, b, 1e3), b)
     np.testing.assert_array_equal(rkhs.Hinge().prox(u / 10, np.sign(b), 1e3), np.sign(b))
-    np.testing.assert_array_equal(rkhs.SquaredOneSided().prox(b + abs(u), b, 3.0), b + abs(u))
+    np.testing.assert_array_equal(rkhs.losses.SquaredOneSided().prox(b + abs(u), b, 3.0), b + abs(u))
 
 
 def test_not_a_number_stays():
@@ -440,21 +442,21 @@ def test_not_a_number_stays():
 
 NEEDS = r"needs (0 < )?(epsilon|delta|width|tau)"
 test_settings_are_checked = refused(
-    *((lambda e=e: rkhs.EpsilonInsensitive(e), NEEDS) for e in (-0.1, np.nan)),
+    *((lambda e=e: rkhs.losses.EpsilonInsensitive(e), NEEDS) for e in (-0.1, np.nan)),
     (lambda: rkhs.losses.SquaredEpsilonInsensitive(np.inf), NEEDS),
     *((lambda d=d: rkhs.Huber(d), NEEDS) for d in (0, np.nan)),
     (lambda: rkhs.losses.SmoothedHinge(-1), NEEDS),
     *((lambda q=q: rkhs.Quantile(q), NEEDS) for q in (1.0, 0)),
     (lambda: Smoothed(rkhs.Hinge(), 0.0), NEEDS),
     (lambda: rkhs.Hinge().smoothed(np.inf), NEEDS),
-    *((lambda s=s: rkhs.GroupNorm(size=s).of_family((5, 3)), "do not divide") for s in (0, 4)),
-    (lambda: rkhs.GroupNorm().value(np.zeros(4), np.zeros(4)), "pass size="),
+    *((lambda s=s: rkhs.losses.GroupNorm(size=s).of_family((5, 3)), "do not divide") for s in (0, 4)),
+    (lambda: rkhs.losses.GroupNorm().value(np.zeros(4), np.zeros(4)), "pass size="),
     *(
-        (lambda phi=phi: rkhs.GroupNorm(phi), "symmetric loss", TypeError)
-        for phi in (rkhs.Hinge(), rkhs.Quantile(0.2), rkhs.OneSided(), rkhs.Logistic(), 1.0)
+        (lambda phi=phi: rkhs.losses.GroupNorm(phi), "symmetric loss", TypeError)
+        for phi in (rkhs.Hinge(), rkhs.Quantile(0.2), rkhs.losses.OneSided(), rkhs.Logistic(), 1.0)
     ),
-    *((lambda r=r: rkhs.RobustHinge(r), "radius") for r in (-1.0, inf, np.nan)),
-    (lambda: rkhs.Absolute(epsilon=1.0), "epsilon", TypeError),
+    *((lambda r=r: rkhs.losses.RobustHinge(r), "radius") for r in (-1.0, inf, np.nan)),
+    (lambda: rkhs.losses.Absolute(epsilon=1.0), "epsilon", TypeError),
 )
 
 
@@ -476,7 +478,7 @@ def test_envelopes_of_envelopes(loss, u, b, one, two):
 
 @pytest.mark.parametrize("phi", LENGTHS, ids=repr)
 def test_vectors_of_one_functional_have_the_scalar_loss(phi):
-    u, b, group = 2 * RNG.standard_normal((30, 2)), RNG.standard_normal((30, 2)), rkhs.GroupNorm(phi, 1)
+    u, b, group = 2 * RNG.standard_normal((30, 2)), RNG.standard_normal((30, 2)), rkhs.losses.GroupNorm(phi, 1)
     for name in ("value", "gradient", "curvature"):
         expected = getattr(phi, name)(u, b)
         if name == "curvature":  # at least the second derivative
@@ -493,7 +495,7 @@ def test_vectors_of_one_functional_have_the_scalar_loss(phi):
 def test_a_ball_of_radius_zero_leaves_the_hinge_of_the_value():
     u, y = 2 * RNG.standard_normal((20, 3)), RNG.choice([-1.0, 1.0], 20)
     b = np.stack([y, 0 * y, 0 * y], axis=1)
-    robust, hinge = rkhs.RobustHinge(0.0, 3), rkhs.Hinge()
+    robust, hinge = rkhs.losses.RobustHinge(0.0, 3), rkhs.Hinge()
     np.testing.assert_allclose(robust.value(u.ravel(), b.ravel()).reshape(-1, 3).sum(axis=1), hinge.value(u[:, 0], y))
     prox = robust.prox(u.ravel(), b.ravel(), 0.7).reshape(-1, 3)
     np.testing.assert_allclose(prox[:, 0], hinge.prox(u[:, 0], y, 0.7))
@@ -505,18 +507,18 @@ def test_a_ball_of_radius_zero_leaves_the_hinge_of_the_value():
 def test_lengths_on_paper():
     v, b = np.array([4.0, 4.0, 1.0, 0.0]), np.array([1.0, 0.0, 1.0, 0.0])  # two vectors of distances 5 and 0
     for phi, known in [
-        (rkhs.Absolute(), 5.0),
+        (rkhs.losses.Absolute(), 5.0),
         (rkhs.Huber(0.5), 4.75),
-        (rkhs.EpsilonInsensitive(0.3), 4.7),
+        (rkhs.losses.EpsilonInsensitive(0.3), 4.7),
         (rkhs.Squared(), 25.0),
         (rkhs.losses.SquaredEpsilonInsensitive(1.0), 16.0),
     ]:
-        np.testing.assert_allclose(rkhs.GroupNorm(phi, 2).value(v, b), [known / 2, known / 2, 0, 0], rtol=1e-15)
-    shrunk = rkhs.GroupNorm(size=2).prox(v, b, 2.0)
+        np.testing.assert_allclose(rkhs.losses.GroupNorm(phi, 2).value(v, b), [known / 2, known / 2, 0, 0], rtol=1e-15)
+    shrunk = rkhs.losses.GroupNorm(size=2).prox(v, b, 2.0)
     np.testing.assert_allclose(shrunk, [1 + 3 * 0.6, 4 * 0.6, 1, 0], rtol=1e-15)
-    np.testing.assert_allclose(rkhs.GroupNorm(size=2).project_dual(v, b), [0.5**0.5, 0.5**0.5, 1, 0], rtol=1e-15)
+    np.testing.assert_allclose(rkhs.losses.GroupNorm(size=2).project_dual(v, b), [0.5**0.5, 0.5**0.5, 1, 0], rtol=1e-15)
     jet, y = np.array([-1.0, 3.0, 4.0]), np.array([1.0, 0.0, 0.0])
-    robust = rkhs.RobustHinge(2.0, 3)
+    robust = rkhs.losses.RobustHinge(2.0, 3)
     np.testing.assert_allclose(robust.value(jet, y).sum(), 1 + 1 + 2 * 5, rtol=1e-15)
     np.testing.assert_allclose(robust.gradient(jet, y), [-1, 2 * 0.6, 2 * 0.8], rtol=1e-15)
     np.testing.assert_allclose(robust.prox(jet, y, 0.5), [-0.5, 3 - 0.6, 4 - 0.8], rtol=1e-14)
@@ -529,26 +531,28 @@ def test_steps_of_values_and_gradients():
     """In units of the gradient in which both steps are equal, the prox is that of another radius."""
     u, y = 2 * RNG.standard_normal((20, 3)), RNG.choice([-1.0, 1.0], 20)
     b, unit = np.stack([y, 0 * y, 0 * y], axis=1), np.array([1.0, 1e3, 1e3])
-    given = rkhs.RobustHinge(0.5, 3).prox(u.ravel(), b.ravel(), 0.7).reshape(-1, 3)
+    given = rkhs.losses.RobustHinge(0.5, 3).prox(u.ravel(), b.ravel(), 0.7).reshape(-1, 3)
     steps = np.tile(0.7 * unit**2, 20)
-    other = rkhs.RobustHinge(0.5e-3, 3).prox((unit * u).ravel(), b.ravel(), steps).reshape(-1, 3)
+    other = rkhs.losses.RobustHinge(0.5e-3, 3).prox((unit * u).ravel(), b.ravel(), steps).reshape(-1, 3)
     np.testing.assert_allclose(other / unit, given, atol=1e-12)
 
 
 def test_steps_of_each_vector():
     u, b, steps = RNG.standard_normal(6), RNG.standard_normal(6), np.repeat([0.1, 0.5, 2.0], 2)
-    together = rkhs.GroupNorm(size=2).prox(u, b, steps)
+    together = rkhs.losses.GroupNorm(size=2).prox(u, b, steps)
     for k in range(3):
         pair = slice(2 * k, 2 * k + 2)
-        np.testing.assert_allclose(together[pair], rkhs.GroupNorm(size=2).prox(u[pair], b[pair], steps[2 * k]))
+        np.testing.assert_allclose(together[pair], rkhs.losses.GroupNorm(size=2).prox(u[pair], b[pair], steps[2 * k]))
 
 
 @pytest.mark.parametrize(
-    "phi", [rkhs.Huber(0.5), rkhs.Squared(), rkhs.Absolute().smoothed(0.5), rkhs.Huber(0.5).smoothed(2.0)], ids=repr
+    "phi",
+    [rkhs.Huber(0.5), rkhs.Squared(), rkhs.losses.Absolute().smoothed(0.5), rkhs.Huber(0.5).smoothed(2.0)],
+    ids=repr,
 )
 def test_the_curvature_majorizes(phi):
     """For an interval that is a point, phi(r) is concave in r^2: the parabola touches the loss from above."""
-    loss, b = rkhs.GroupNorm(phi, 3), np.zeros((300, 1))
+    loss, b = rkhs.losses.GroupNorm(phi, 3), np.zeros((300, 1))
     u, v = (10 ** RNG.uniform(-2, 1, (300, 1)) * RNG.standard_normal((300, 1)) for _ in range(2))
     parabola = loss.value(u, b) + loss.gradient(u, b) * (v - u) + loss.curvature(u, b) * (v - u) ** 2 / 2
     excess = (loss.value(v, b) - parabola).reshape(-1, 3).sum(axis=1)
@@ -556,10 +560,10 @@ def test_the_curvature_majorizes(phi):
 
 
 def test_sizes_of_vectors():
-    assert rkhs.GroupNorm().of_family((5, 3)) == rkhs.GroupNorm(size=3)
-    assert rkhs.GroupNorm(size=2).of_family((5, 4)) == rkhs.GroupNorm(size=2)
-    assert replace(rkhs.RobustHinge(1.0), radius=2.0).largest_slope == pytest.approx(5**0.5)
-    assert repr(rkhs.Absolute()) == "Absolute()"
+    assert rkhs.losses.GroupNorm().of_family((5, 3)) == rkhs.losses.GroupNorm(size=3)
+    assert rkhs.losses.GroupNorm(size=2).of_family((5, 4)) == rkhs.losses.GroupNorm(size=2)
+    assert replace(rkhs.losses.RobustHinge(1.0), radius=2.0).largest_slope == pytest.approx(5**0.5)
+    assert repr(rkhs.losses.Absolute()) == "Absolute()"
 
 
 @pytest.mark.every("loss")

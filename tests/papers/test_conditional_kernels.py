@@ -12,7 +12,7 @@ KERNEL = rkhs.Gaussian(1.0)
 FAMILIES = {
     "gradients": rkhs.Gradient(X),
     "edges": rkhs.functionals.GraphDifference(X, [[i, i + 1] for i in range(39)]),
-    "averages": rkhs.LocalDeviation(X[:20], width=0.5),
+    "averages": rkhs.functionals.LocalDeviation(X[:20], width=0.5),
     "directions": 3.0 * rkhs.Gradient(X[:10]) - rkhs.Gradient(X[10:20]),
 }
 

@@ -32,7 +32,7 @@ def decided(K, y, labeled, C):
 
 
 def test_a_functional_a_point_says_what_all_edges_say(moons):
-    f = rkhs.Function(rkhs.Gaussian(0.5), rkhs.Evaluation(moons.X[:5]), [1.0, -2.0, 3.0, 0.5, -1.0])
+    f = rkhs.results.Function(rkhs.Gaussian(0.5), rkhs.Evaluation(moons.X[:5]), [1.0, -2.0, 3.0, 0.5, -1.0])
     graph = neighbor_weights(*nearest(moons.X, 5), "ones")
     edges = rkhs.functionals.GraphDifference(moons.X, graph)(f)
     points = few_labels.graph_functionals(moons.X, 5)(f)
@@ -105,7 +105,7 @@ def test_errors_of_folds_are_those_of_machines_trained_without_them(moons):
         for b in folds:
             a = np.setdiff1d(np.arange(60), b)
             labels = rkhs.Term(rkhs.Evaluation(moons.X[a]), rkhs.SquaredHinge(), target=y[a], weight=C * weight)
-            f = rkhs.Problem(rkhs.ThinPlate(order=2), [labels]).solve(tol=1e-8).function
+            f = rkhs.Problem(rkhs.kernels.ThinPlate(order=2), [labels]).solve(tol=1e-8).function
             wrong.append(np.mean(np.sign(f(moons.X[b])) != y[b]))
         assert error == pytest.approx(np.mean(wrong), abs=0.5 / 60)  # a point near the boundary may change sides
 
@@ -169,7 +169,7 @@ def test_the_search_of_the_digits_refines_around_the_best(monkeypatch):
 
 def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again():
     X = np.random.default_rng(0).random((2, 784))
-    f = rkhs.Function(rkhs.Gaussian(5.0), rkhs.Evaluation(X), [1.0, -2.0])
+    f = rkhs.results.Function(rkhs.Gaussian(5.0), rkhs.Evaluation(X), [1.0, -2.0])
     down, up, right, left = digits.moved(X)[:4]
     assert np.allclose(down.reshape(2, 28, 28)[:, 3:], X.reshape(2, 28, 28)[:, 1:-2], atol=1e-12)
     assert np.allclose(left.reshape(2, 28, 28)[:, :, :-3], X.reshape(2, 28, 28)[:, :, 2:-1], atol=1e-12)
@@ -182,7 +182,7 @@ def test_digits_are_compared_with_the_moved_and_the_moved_with_those_moved_again
 
 def test_derivatives_along_motions_of_digits():
     X = np.random.default_rng(0).random((2, 784))
-    f = rkhs.Function(rkhs.Gaussian(5.0), rkhs.Evaluation(X), [1.0, -2.0])
+    f = rkhs.results.Function(rkhs.Gaussian(5.0), rkhs.Evaluation(X), [1.0, -2.0])
     moved, h = digits.moved(X), 1e-5
     one_sided = digits.functionals("InvSVM, one-sided derivatives", X)(f)
     central = digits.functionals("InvSVM, central derivatives", X)(f)

@@ -92,8 +92,8 @@ def test_boundary_with_a_frame_names_the_axes():
 
 def test_active_representers_are_those_of_the_function():
     X, Z = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]), np.array([[2.0, 2.0], [3.0, 3.0]])
-    L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(Z), rkhs.Laplacian(Z)])
-    f = rkhs.Function(rkhs.Gaussian(), L, [2.0, 0.0, -1.0, 0.5, 0.25, 0.0, 0.0, 7.0, 7.0])
+    L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(Z), rkhs.functionals.Laplacian(Z)])
+    f = rkhs.results.Function(rkhs.Gaussian(), L, [2.0, 0.0, -1.0, 0.5, 0.25, 0.0, 0.0, 7.0, 7.0])
     active = Active.of(f)
     assert_allclose(active.values, X[[0, 2]])
     assert_allclose(active.coefficients, [2.0, -1.0])
@@ -138,7 +138,7 @@ def test_tangents_display_shows_the_image_in_the_middle_of_its_orbit():
 
 def test_change_of_f_has_the_tangent_as_its_slope():
     digits = load_digits().data[:20] / 16
-    f = rkhs.Function(rkhs.Gaussian(scale=2.0), rkhs.Evaluation(digits), np.linspace(-1, 1, 20))
+    f = rkhs.results.Function(rkhs.Gaussian(scale=2.0), rkhs.Evaluation(digits), np.linspace(-1, 1, 20))
     tangents = ImageTangents((8, 8), method="difference", smoothing=0, step=1e-3)
     display = ChangeDisplay.from_estimator(f, tangents, digits[:2], amounts=[-1e-3, 0.0, 1e-3])
     values = display.values["f"]
@@ -201,7 +201,7 @@ def test_the_metric_of_scales_and_what_has_none():
         MetricDisplay.from_estimator(scaled, np.ones((5, 2)))
 
 
-ONE = rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation([[0.0, 0.0]]), [1.0])
+ONE = rkhs.results.Function(rkhs.Gaussian(), rkhs.Evaluation([[0.0, 0.0]]), [1.0])
 test_what_is_refused = refused(
     (lambda: BoundaryDisplay.from_estimator(None, np.zeros((4, 3))), "3 features"),
     (lambda: GridDisplay.from_results({"param_C": [1], "mean_test_score": [1]}), "no parameter 'nu'; it has C"),

@@ -180,7 +180,12 @@ def test_categories_are_those_of_one_hot_encoding():
 
 ESTIMATORS = (
     *(rkhs.InvariantClassifier(), rkhs.InvariantClassifierCV(), rkhs.InvariantRegressor(), rkhs.InvariantRegressorCV()),
-    *(rkhs.ThinPlateRegressor(), rkhs.QuantileRegressor(), rkhs.KernelPoissonRegressor(), rkhs.OrdinalClassifier()),
+    *(
+        rkhs.geometry.ThinPlateRegressor(),
+        rkhs.QuantileRegressor(),
+        rkhs.counts.KernelPoissonRegressor(),
+        rkhs.counts.OrdinalClassifier(),
+    ),
 )
 Y = np.arange(T) % 2
 

@@ -27,7 +27,7 @@ def terms(loss):
         rkhs.Term(rkhs.Evaluation(X[:20]), loss, Y[:20], 10.0),
         rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1),
         rkhs.Term(rkhs.Difference(X[:10], -X[:10]), rkhs.Huber(0.1)),
-        rkhs.Term(rkhs.LocalAverage(X[:5], 0.3), rkhs.Squared(), target=Y[:5], weight=np.arange(5.0)),
+        rkhs.Term(rkhs.functionals.LocalAverage(X[:5], 0.3), rkhs.Squared(), target=Y[:5], weight=np.arange(5.0)),
     ]
 
 
@@ -88,7 +88,7 @@ def test_optimal_in_the_span(loss, span):
 
 def least_in_span(f, kernel_terms, basis):
     """The minimum over the functions of the span of f, by cvxpy."""
-    if isinstance(f, rkhs.Function):
+    if isinstance(f, rkhs.results.Function):
         K = rkhs.gram(f.kernel, f.functionals).dense()
         rows = lambda L: rkhs.gram(f.kernel, L, f.functionals).dense()  # noqa: E731
     else:
@@ -226,8 +226,8 @@ def test_landmarks_that_share_an_array_with_a_term_are_not_its_functionals(basis
         assert own.primal == pytest.approx(exact.primal, rel=1e-6)
 
 
-@pytest.mark.parametrize("loss", [rkhs.Huber(0.3), rkhs.Absolute(), rkhs.SquaredOneSided()], ids=repr)
-@pytest.mark.parametrize("family", [rkhs.Gradient(X), rkhs.Difference(X, -X), rkhs.Laplacian(X)], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Huber(0.3), rkhs.losses.Absolute(), rkhs.losses.SquaredOneSided()], ids=repr)
+@pytest.mark.parametrize("family", [rkhs.Gradient(X), rkhs.Difference(X, -X), rkhs.functionals.Laplacian(X)], ids=repr)
 def test_a_basis_that_the_functionals_do_not_see(family, loss):
     """The dual point was projected to arbitrary directions: gaps of 2 to 190 %, "no further progress"."""
     target = np.random.default_rng(0).normal(size=family.shape)
@@ -252,7 +252,9 @@ def test_landmarks_that_rounding_does_not_tell_apart(distance):
     if distance == 0:
         assert found.status == "converged"
         return
-    slopes = rkhs.DirectionalDerivative(centers, (moved - centers) / distance)  # the span, but for its rounding
+    slopes = rkhs.functionals.DirectionalDerivative(
+        centers, (moved - centers) / distance
+    )  # the span, but for its rounding
     limit = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(centers), slopes]))
     least = rkhs.Problem(rkhs.Gaussian(0.4), [term], approximation=limit).solve()
     assert least.primal < 0.99 * found.primal

@@ -18,7 +18,7 @@ FIELD = RNG.standard_normal((7, 2))
 KERNEL = rkhs.Gaussian(0.7)
 TOL = 1e-5
 SMOOTH = [rkhs.Huber(0.5), rkhs.Squared(), rkhs.losses.SquaredEpsilonInsensitive(0.3)]
-KINKED = [rkhs.Absolute(), rkhs.EpsilonInsensitive(0.5)]
+KINKED = [rkhs.losses.Absolute(), rkhs.losses.EpsilonInsensitive(0.5)]
 RADII = [0.0, 0.3, 2.0]
 BASES = [None, rkhs.Constant()]
 FOR_ALL = ["auto", rkhs.solvers.ADMM()]
@@ -29,7 +29,7 @@ FOR_SMOOTH += [rkhs.solvers.SchurComplement()]
 def field_terms(phi, target=FIELD, weight=2.0, points=Z, y=Y, fit=20.0):
     """Values with a squared loss, and gradients near those of a field."""
     values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, fit)
-    return [values, rkhs.Term(rkhs.Gradient(points), rkhs.GroupNorm(phi), target, weight)]
+    return [values, rkhs.Term(rkhs.Gradient(points), rkhs.losses.GroupNorm(phi), target, weight)]
 
 
 def classes(y=Y):
@@ -37,7 +37,7 @@ def classes(y=Y):
 
 
 def margins(radius, y=Y, weight=5.0, points=X):
-    return [rkhs.Term(rkhs.functionals.Jet(points), rkhs.RobustHinge(radius), classes(y), weight)]
+    return [rkhs.Term(rkhs.functionals.Jet(points), rkhs.losses.RobustHinge(radius), classes(y), weight)]
 
 
 def oracle(terms, basis):
@@ -93,7 +93,7 @@ def test_a_smaller_tolerance_never_ends_at_a_larger_objective():
     points = 1e3 * rng.standard_normal((66, 1))
     y = np.where(points[:, 0] > 0, 1.0, -1.0)
     target = np.stack([y, 0 * y], axis=1)
-    term = rkhs.Term(rkhs.functionals.Jet(points), rkhs.RobustHinge(47.0), target, 2.66e4)
+    term = rkhs.Term(rkhs.functionals.Jet(points), rkhs.losses.RobustHinge(47.0), target, 2.66e4)
     problem = rkhs.Problem(rkhs.Gaussian(1.99e3), [term], rkhs.Constant())
     coarse, fine = (problem.solve(tol=tol) for tol in (1e-3, 1e-4))
     assert fine.status == "converged"
@@ -119,7 +119,7 @@ def test_a_fallback_does_not_return_less_than_it_started_from():
     assert problem.solve(Fallback(rkhs.solvers.ADMM(40), Worse(), 40, False), tol=1e-9).primal == alone.primal
 
 
-@pytest.mark.parametrize("terms", [field_terms(rkhs.Absolute()), margins(0.3), margins(2.0)], ids=str)
+@pytest.mark.parametrize("terms", [field_terms(rkhs.losses.Absolute()), margins(0.3), margins(2.0)], ids=str)
 @pytest.mark.parametrize("solver", [rkhs.solvers.NonlinearCG(), rkhs.solvers.Galerkin()], ids=repr)
 def test_bounds_hold_before_convergence(solver, terms):
     """Smoothed problems are slow with kinks, but their bounds are correct wherever they stop."""
@@ -145,7 +145,7 @@ def test_dual_points_are_feasible_with_larger_bases(linear):
 # Other coordinates, outputs, weights and units.
 
 
-@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+@pytest.mark.parametrize("phi", [rkhs.losses.Absolute(), rkhs.Huber(0.5)], ids=repr)
 def test_lengths_do_not_depend_on_coordinates(phi):
     angle = 0.7
     R = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
@@ -155,7 +155,7 @@ def test_lengths_do_not_depend_on_coordinates(phi):
         near = rkhs.Term(rkhs.Gradient(Z @ R), loss, FIELD @ R, 2.0)
         return rkhs.Problem(KERNEL, [values, near], rkhs.Constant()).solve(tol=1e-9)
 
-    before, after = solved(np.eye(2), rkhs.GroupNorm(phi)), solved(R, rkhs.GroupNorm(phi))
+    before, after = solved(np.eye(2), rkhs.losses.GroupNorm(phi)), solved(R, rkhs.losses.GroupNorm(phi))
     assert after.primal == pytest.approx(before.primal, rel=1e-8)
     T = RNG.uniform(-1, 1, (20, 2))
     np.testing.assert_allclose(after.function(T @ R), before.function(T), atol=1e-3)
@@ -164,7 +164,7 @@ def test_lengths_do_not_depend_on_coordinates(phi):
 
 
 @pytest.mark.parametrize("basis", BASES, ids=repr)
-@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+@pytest.mark.parametrize("phi", [rkhs.losses.Absolute(), rkhs.Huber(0.5)], ids=repr)
 def test_several_outputs(phi, basis):
     fields, y = np.stack([FIELD, -2 * FIELD[::-1]], axis=-1), np.stack([Y, 2 * Y[::-1]], axis=-1)
     joint = rkhs.Problem(KERNEL, field_terms(phi, fields, y=y), basis).solve(tol=TOL)
@@ -178,7 +178,7 @@ def test_vectors_of_weight_zero_and_missing_ones():
     weight = np.repeat([0.0, 2.0, 2.0, 0.5, 0.0, 2.0, 2.0], 2).reshape(7, 2)
     kept = weight[:, 0] > 0
     missing = np.where(kept[:, None], FIELD, np.nan)
-    for phi in (rkhs.Absolute(), rkhs.Huber(0.5)):
+    for phi in (rkhs.losses.Absolute(), rkhs.Huber(0.5)):
         for basis in BASES:
             fewer = oracle(field_terms(phi, FIELD[kept], weight[kept], Z[kept]), basis).value
             for target in (FIELD, missing):
@@ -186,7 +186,7 @@ def test_vectors_of_weight_zero_and_missing_ones():
                 assert_solved(solution, fewer)
     y = np.where(np.arange(14) % 5 == 0, np.nan, Y)
     target = np.where(np.isnan(y)[:, None], np.nan, classes(Y))
-    some = rkhs.Term(rkhs.functionals.Jet(X), rkhs.RobustHinge(0.3), target, 5.0)
+    some = rkhs.Term(rkhs.functionals.Jet(X), rkhs.losses.RobustHinge(0.3), target, 5.0)
     fewer = oracle(margins(0.3, Y[~np.isnan(y)], points=X[~np.isnan(y)]), rkhs.Constant()).value
     assert_solved(rkhs.Problem(KERNEL, [some], rkhs.Constant()).solve(tol=TOL), fewer)
 
@@ -196,9 +196,9 @@ def test_vectors_of_weight_zero_and_missing_ones():
 def test_units_of_targets(unit, basis):
     """J in units of the targets is J times the square of the unit."""
     for phi, scaled, factor in (
-        (rkhs.Absolute(), rkhs.Absolute(), unit),
+        (rkhs.losses.Absolute(), rkhs.losses.Absolute(), unit),
         (rkhs.Huber(0.5), rkhs.Huber(0.5 * unit), 1.0),
-        (rkhs.EpsilonInsensitive(0.5), rkhs.EpsilonInsensitive(0.5 * unit), unit),
+        (rkhs.losses.EpsilonInsensitive(0.5), rkhs.losses.EpsilonInsensitive(0.5 * unit), unit),
     ):
         reference = oracle(field_terms(phi), basis).value
         terms = field_terms(scaled, unit * FIELD, 2.0 * factor, y=unit * Y)
@@ -209,7 +209,7 @@ def test_units_of_targets(unit, basis):
 @pytest.mark.parametrize("weight", [1e-6, 1e6])
 def test_extreme_weights(weight, basis):
     """Hardly any effect, or nearly a constraint; the other loss keeps J away from zero."""
-    for phi in (rkhs.Absolute(), rkhs.Huber(0.5)):
+    for phi in (rkhs.losses.Absolute(), rkhs.Huber(0.5)):
         terms = field_terms(phi, weight=weight)
         reference = oracle(terms, basis).value
         solution = rkhs.Problem(KERNEL, terms, basis).solve(tol=1e-3)
@@ -222,7 +222,7 @@ def test_extreme_weights(weight, basis):
 
 
 @pytest.mark.parametrize("basis", BASES, ids=repr)
-@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+@pytest.mark.parametrize("phi", [rkhs.losses.Absolute(), rkhs.Huber(0.5)], ids=repr)
 def test_landmarks_at_all_functionals_are_exact(phi, basis):
     terms = field_terms(phi)
     reference = oracle(terms, basis).value
@@ -242,7 +242,7 @@ def test_landmarks_of_a_sample_take_whole_vectors():
     assert exact.dual <= solution.primal <= 1.2 * exact.primal
 
 
-@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+@pytest.mark.parametrize("phi", [rkhs.losses.Absolute(), rkhs.Huber(0.5)], ids=repr)
 def test_fourier_grids(phi):
     pytest.importorskip("ducc0")
     terms = field_terms(phi)
@@ -258,7 +258,7 @@ def test_fourier_grids(phi):
 def test_subspaces_without_other_losses(approximation):
     """All dual points must be corrected for the constant, and primal ones are not near them."""
     pytest.importorskip("ducc0")
-    near = rkhs.Term(rkhs.functionals.Jet(X), rkhs.GroupNorm(), 3 * classes(), 5.0)
+    near = rkhs.Term(rkhs.functionals.Jet(X), rkhs.losses.GroupNorm(), 3 * classes(), 5.0)
     exact = oracle([near], rkhs.Constant()).value
     problem = rkhs.Problem(KERNEL, [near], rkhs.Constant(), approximation=approximation)
     solution = problem.solve(tol=1e-2, time_limit=300)
@@ -266,7 +266,7 @@ def test_subspaces_without_other_losses(approximation):
     assert exact * (1 - 1e-3) <= solution.primal <= 1.1 * exact
 
 
-@pytest.mark.parametrize("phi", [rkhs.Absolute(), rkhs.Huber(0.5)], ids=repr)
+@pytest.mark.parametrize("phi", [rkhs.losses.Absolute(), rkhs.Huber(0.5)], ids=repr)
 def test_grids_and_folds(phi):
     weights, folds = [0.1, 2.0], [np.arange(6), np.arange(6, 14)]
     cells = rkhs.Problem(KERNEL, field_terms(phi, weight=1.0), rkhs.Constant()).grid(
@@ -286,8 +286,8 @@ def test_grids_and_folds(phi):
 
 
 def test_sizes_of_vectors():
-    assert rkhs.Term(rkhs.Evaluation(X), rkhs.GroupNorm(size=7), Y).loss.size == 7
-    assert rkhs.Term(rkhs.Gradient(Z), rkhs.GroupNorm()).loss.size == 2
+    assert rkhs.Term(rkhs.Evaluation(X), rkhs.losses.GroupNorm(size=7), Y).loss.size == 7
+    assert rkhs.Term(rkhs.Gradient(Z), rkhs.losses.GroupNorm()).loss.size == 2
 
 
 UNEVEN, PARTLY = np.ones((7, 2)), FIELD.copy()
@@ -299,23 +299,23 @@ def vectors(phi, basis=None):
 
 
 test_what_is_refused = refused(
-    (lambda: field_terms(rkhs.Absolute(), weight=UNEVEN), "vector 3 has the weights"),
-    (lambda: field_terms(rkhs.Absolute(), PARTLY), "vector 2 has the weights"),
+    (lambda: field_terms(rkhs.losses.Absolute(), weight=UNEVEN), "vector 3 has the weights"),
+    (lambda: field_terms(rkhs.losses.Absolute(), PARTLY), "vector 2 has the weights"),
     *(
         (
-            lambda fold=fold: vectors(rkhs.Absolute()).grid({1: [1.0]}, held_out={1: [fold]}),
+            lambda fold=fold: vectors(rkhs.losses.Absolute()).grid({1: [1.0]}, held_out={1: [fold]}),
             "one weight and are missing together; vector",
         )
         for fold in (np.arange(5), np.linspace(0, 1, 14))
     ),
-    (lambda: rkhs.Term(rkhs.Evaluation(X), rkhs.GroupNorm(size=3), Y), "which do not divide"),
+    (lambda: rkhs.Term(rkhs.Evaluation(X), rkhs.losses.GroupNorm(size=3), Y), "which do not divide"),
     *(
-        (lambda y=y: rkhs.Term(rkhs.functionals.Jet(X), rkhs.RobustHinge(0.3), y), "with the class y")
+        (lambda y=y: rkhs.Term(rkhs.functionals.Jet(X), rkhs.losses.RobustHinge(0.3), y), "with the class y")
         for y in (0.0, 1.0, 2 * classes(), classes()[:, ::-1])
     ),
     *(
         (lambda phi=phi, ask=ask: getattr(vectors(phi, rkhs.Constant()), ask)(), f"{told}, and one is GroupNorm")
-        for phi in (rkhs.Absolute(), rkhs.Huber(0.5), rkhs.Squared())
+        for phi in (rkhs.losses.Absolute(), rkhs.Huber(0.5), rkhs.Squared())
         for ask, told in [
             ("leave_out", "smooth losses of single functionals"),
             ("tune", "Tuning needs all losses to be Squared"),
@@ -326,6 +326,6 @@ test_what_is_refused = refused(
         (lambda given=given, name=name: rkhs.Problem(KERNEL, given).solve(getattr(rkhs.solvers, name)()), name, kind)
         for kind in [rkhs.exceptions.NotApplicableError]
         for name in ("BoxDual", "Direct", "LibSVM")
-        for given in (field_terms(rkhs.Absolute()), field_terms(rkhs.Squared()), margins(0.0))
+        for given in (field_terms(rkhs.losses.Absolute()), field_terms(rkhs.Squared()), margins(0.0))
     ),
 )

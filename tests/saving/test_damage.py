@@ -241,7 +241,7 @@ BOMBS = {
 def with_a_matrix(tmp_path_factory):
     """The members of a file of functionals with a sparse matrix."""
     path = tmp_path_factory.mktemp("matrix") / "model.skops"
-    rkhs.save(rkhs.Function(rkhs.Gaussian(1.0), rkhs.functionals.GraphDifference(X, [[0, 1]]), [1.0]), path)
+    rkhs.save(rkhs.results.Function(rkhs.Gaussian(1.0), rkhs.functionals.GraphDifference(X, [[0, 1]]), [1.0]), path)
     with ZipFile(path) as archive:
         return unsigned({name: archive.read(name) for name in archive.namelist()})
 
@@ -271,7 +271,7 @@ def test_a_sparse_matrix_of_zeros_is_stored_so_that_it_can_be_loaded(tmp_path, m
     """What is packed within a file is packed once, as a whole: `rkhs.load` bounds what both layers unpack to."""
     monkeypatch.setattr(model_files, "_MOST_BYTES", 2**14)
     many = np.zeros((10**5, 1))
-    graph = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Average(many.reshape(1, -1, 1)), [1.0])
+    graph = rkhs.results.Function(rkhs.Gaussian(1.0), rkhs.functionals.Average(many.reshape(1, -1, 1)), [1.0])
     rkhs.save(graph, tmp_path / "model.skops")
     found = rkhs.load(tmp_path / "model.skops")
     assert_array_equal(found([[0.5]]), graph([[0.5]]))
@@ -289,7 +289,7 @@ def test_two_members_of_one_name_are_refused(model, tmp_path):
 def test_a_model_of_zeros_is_stored_so_that_it_can_be_loaded(tmp_path):
     """70 MiB of zeros would be packed a thousandfold, which load refuses."""
     path = tmp_path / "zeros.skops"
-    f = rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation(np.zeros((3, 3_100_000))), np.zeros(3))
+    f = rkhs.results.Function(rkhs.Gaussian(), rkhs.Evaluation(np.zeros((3, 3_100_000))), np.zeros(3))
     rkhs.save(f, path)
     assert path.stat().st_size > 70 * 2**20
     assert_array_equal(rkhs.load(path).coefficients, np.zeros(3))

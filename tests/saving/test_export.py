@@ -60,8 +60,8 @@ def radial(rng, n):
     return [
         lambda: rkhs.Gaussian(scale),
         lambda: rkhs.Matern(float(rng.choice([0.5, 1.5, 2.5, 3.5])), scale),
-        lambda: rkhs.RationalQuadratic(float(rng.uniform(0.3, 5)), scale),
-        lambda: rkhs.Laplace(scale),
+        lambda: rkhs.kernels.RationalQuadratic(float(rng.uniform(0.3, 5)), scale),
+        lambda: rkhs.kernels.Laplace(scale),
     ][rng.integers(4)]()
 
 
@@ -71,7 +71,7 @@ def positive_definite(rng, n, depth=2):
     if kind < 4:
         return radial(rng, n)
     if kind == 4:
-        return rkhs.Polynomial(int(rng.integers(1, 4)), float(rng.uniform(0, 2)))
+        return rkhs.kernels.Polynomial(int(rng.integers(1, 4)), float(rng.uniform(0, 2)))
     if kind == 5:
         return positive_definite(rng, n, depth - 1) + positive_definite(rng, n, depth - 1)
     if kind == 6:
@@ -82,7 +82,7 @@ def positive_definite(rng, n, depth=2):
         m = int(rng.integers(1, 4))
         return positive_definite(rng, m, depth - 1) @ rng.standard_normal((m, n))
     return [
-        lambda: rkhs.Periodic(float(rng.uniform(2, 5)), 1.0),
+        lambda: rkhs.kernels.Periodic(float(rng.uniform(2, 5)), 1.0),
         lambda: kernels.ConstantKernel() + kernels.Linear(),
         lambda: kernels.additive(rkhs.Gaussian(1.5), n),
         lambda: kernels.Symmetrized(rkhs.Gaussian(1.5), [np.eye(n), -np.eye(n)]),
@@ -96,14 +96,14 @@ def functionals(rng, X, order, averages):
         rkhs.Evaluation(X),
         W @ rkhs.Evaluation(X),
         rkhs.Difference(X, X[::-1] + 0.1),
-        rkhs.stack([rkhs.Evaluation(X), 0.5 * rkhs.Average(X[None])]),
+        rkhs.stack([rkhs.Evaluation(X), 0.5 * rkhs.functionals.Average(X[None])]),
     ]
     first = [
         rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]),
-        rkhs.DirectionalDerivative(X, rng.standard_normal(X.shape)),
+        rkhs.functionals.DirectionalDerivative(X, rng.standard_normal(X.shape)),
     ]
-    second = [rkhs.Hessian(X), rkhs.stack([rkhs.Laplacian(X), rkhs.Evaluation(X)])]
-    choices = values + first * (order > 0) + second * (order > 1) + [rkhs.LocalAverage(X, 0.3)] * averages
+    second = [rkhs.functionals.Hessian(X), rkhs.stack([rkhs.functionals.Laplacian(X), rkhs.Evaluation(X)])]
+    choices = values + first * (order > 0) + second * (order > 1) + [rkhs.functionals.LocalAverage(X, 0.3)] * averages
     return choices[rng.integers(len(choices))]
 
 
@@ -121,7 +121,7 @@ def random_function(rng):
     outputs = () if rng.random() < 0.5 else (int(rng.integers(1, 4)),)
     basis = [None, rkhs.Constant(), rkhs.Polynomials(2).centered(X)][rng.integers(3)]
     coefficients = None if basis is None else rng.standard_normal((basis.size(n), *outputs))
-    f = rkhs.Function(kernel, L, rng.standard_normal((L.size, *outputs)), basis, coefficients)
+    f = rkhs.results.Function(kernel, L, rng.standard_normal((L.size, *outputs)), basis, coefficients)
     return f, np.concatenate([X, X[:1] + rng.standard_normal((5, n))])
 
 
@@ -150,19 +150,21 @@ def random_estimator(rng):
         else:
             model.fit(X, y if rng.random() < 0.5 else np.column_stack([y, X[:, 0] - offset]))
     elif kind == 3:
-        Estimator, target = [(rkhs.ThinPlateRegressor, y), (rkhs.ThinPlateClassifier, y > 0)][rng.integers(2)]
+        Estimator, target = [(rkhs.geometry.ThinPlateRegressor, y), (rkhs.geometry.ThinPlateClassifier, y > 0)][
+            rng.integers(2)
+        ]
         model = Estimator(C=shared["C"], tol=1e-2).fit(X, target)
     elif kind == 4:
         approximation = [rkhs.Landmarks(8), rkhs.FourierFeatures(30)][rng.integers(2)]
         shared["kernel"] = rkhs.Matern(2.5, 2.0)
         model = rkhs.InvariantRegressor(invariance=None, approximation=approximation, **shared).fit(X, y)
     elif kind == 5:
-        model = rkhs.KernelPoissonRegressor(**shared).fit(X, rng.poisson(np.exp(y)) + (np.arange(20) == 0))
+        model = rkhs.counts.KernelPoissonRegressor(**shared).fit(X, rng.poisson(np.exp(y)) + (np.arange(20) == 0))
     elif kind == 6:
         loss = str(rng.choice(["logistic", "hinge"]))
-        model = rkhs.OrdinalClassifier(loss=loss, **shared).fit(X, np.argsort(np.argsort(y)) * 3 // 20)
+        model = rkhs.counts.OrdinalClassifier(loss=loss, **shared).fit(X, np.argsort(np.argsort(y)) * 3 // 20)
     elif kind == 7:
-        model = rkhs.PreferenceRegressor(**shared).fit(X, y)
+        model = rkhs.counts.PreferenceRegressor(**shared).fit(X, y)
     else:
         scaled = make_pipeline(StandardScaler(), rkhs.InvariantRegressor(invariance=None, kernel="gaussian", tol=1e-2))
         model = scaled.fit(X, y)
@@ -215,15 +217,15 @@ def others():
     risks = np.array([(True, time) for time in np.exp(y)], dtype=[("event", bool), ("time", float)])
     measured = [
         rkhs.Measurement(rkhs.Evaluation(X), y, noise=0.1),
-        rkhs.Measurement(rkhs.Average(X.reshape(4, 10, 2)), y.reshape(4, 10).mean(axis=1), noise=0.1),
-        rkhs.Measurement(rkhs.Laplacian(X[:3]), np.zeros(3), noise=1.0),
+        rkhs.Measurement(rkhs.functionals.Average(X.reshape(4, 10, 2)), y.reshape(4, 10).mean(axis=1), noise=0.1),
+        rkhs.Measurement(rkhs.functionals.Laplacian(X[:3]), np.zeros(3), noise=1.0),
     ]
     yield "functionals", lambda: (rkhs.FunctionalRegressor(scale=1.0).fit(measured), X)
     for name, model, target in (
         ("classes CV", rkhs.InvariantClassifierCV(kernel=rkhs.Gaussian(1.0)), np.digitize(y, [-0.5, 0.5])),
         ("numbers CV", rkhs.InvariantRegressorCV(kernel=rkhs.Gaussian(1.0)), y),
         ("quantiles", rkhs.QuantileRegressor((0.25, 0.75), scale=1.0, C=1.0), y),
-        ("risks", rkhs.SurvivalRanker(), risks),
+        ("risks", rkhs.counts.SurvivalRanker(), risks),
         ("copies", rkhs.VirtualSampleSVC([lambda X: -X]), y > 0),
         ("shape", rkhs.InvariantRegressor(scale=1.0, shape={0: "increasing"}), X[:, 0]),
         ("averages", rkhs.InvariantRegressor(invariance="local_average", nu=1.0), y),
@@ -242,7 +244,7 @@ def others():
     # A scaler that does not center has a `mean_`, which was subtracted: 19 % of the labels were others.
     uneven = np.array([2.0, -1.0]) + X * [1.0, 3.0]
     for mean, std in product([True, False], repeat=2):
-        classifier = rkhs.InvariantClassifier(kernel=rkhs.Polynomial(3), invariance=None, loss="squared")
+        classifier = rkhs.InvariantClassifier(kernel=rkhs.kernels.Polynomial(3), invariance=None, loss="squared")
         scaled = make_pipeline(StandardScaler(with_mean=mean, with_std=std), classifier)
         classes = np.digitize(uneven[:, 0] * uneven[:, 1], [-3.0, 0.0])
         yield f"scaler {mean} {std}", lambda scaled=scaled, classes=classes: (scaled.fit(uneven, classes), uneven)
@@ -270,7 +272,7 @@ def test_scalar_factors_are_not_rounded_to_float32(tmp_path):
     # onnxruntime makes a factor next to a matrix product an attribute in single precision
     rng = np.random.default_rng(0)
     X = rng.standard_normal((20, 2))
-    f = rkhs.Function(0.1 * rkhs.Gaussian(), rkhs.Evaluation(X) / 3, rng.standard_normal((20, 3)))
+    f = rkhs.results.Function(0.1 * rkhs.Gaussian(), rkhs.Evaluation(X) / 3, rng.standard_normal((20, 3)))
     assert_equal_outputs(f, {"variable": f(X)}, X, tmp_path, rtol=1e-13)
 
 
@@ -278,7 +280,7 @@ def test_float32_and_tensors(tmp_path):
     torch = pytest.importorskip("torch")
     X = np.random.default_rng(0).standard_normal((20, 2)).astype(np.float32)
     model = rkhs.InvariantRegressor(scale=1.0).fit(X, X[:, 0])
-    f = rkhs.Function(rkhs.Gaussian(), rkhs.Gradient(torch.tensor(X)), np.ones(40))
+    f = rkhs.results.Function(rkhs.Gaussian(), rkhs.Gradient(torch.tensor(X)), np.ones(40))
     for outputs in exported(model, X.astype(float), tmp_path):
         assert_allclose(outputs["variable"], model.predict(X), rtol=1e-4, atol=1e-5)
     for outputs in exported(f, X.astype(float), tmp_path):
@@ -287,7 +289,7 @@ def test_float32_and_tensors(tmp_path):
 
 def test_functions_of_users(tmp_path):
     waves = kernels.Features(lambda X: np.exp(-np.sin(X) / 2), gradient=np.cos)  # of which the values are used only
-    f = rkhs.Function(rkhs.Gaussian() @ waves, rkhs.Evaluation(X), Y, rkhs.Functions(np.cos), [1.0, 2.0])
+    f = rkhs.results.Function(rkhs.Gaussian() @ waves, rkhs.Evaluation(X), Y, rkhs.Functions(np.cos), [1.0, 2.0])
     assert_equal_outputs(f, {"variable": f(X)}, X, tmp_path)
 
 
@@ -328,15 +330,21 @@ REFUSED = {
     "SVC": (lambda: SVC().fit(X, Y), {}),
     "int": (lambda: 3, {}),
     **{type(step).__name__: (behind(step), {}) for step in STEPS},
-    "ForceFieldRegressor": (lambda: rkhs.ForceFieldRegressor(rkhs.Gaussian()).fit(ATOMS, ATOMS), {}),
+    "ForceFieldRegressor": (lambda: rkhs.geometry.ForceFieldRegressor(rkhs.Gaussian()).fit(ATOMS, ATOMS), {}),
     "precomputed": (lambda: rkhs.InvariantClassifier(kernel="precomputed", invariance=None).fit(X @ X.T, Y), {}),
-    "GraphKernel": (lambda: rkhs.Function(kernels.GraphKernel(kernels.NeighborGraph.of(X)), rkhs.Evaluation(X), Y), {}),
-    "ObjectKernel": (lambda: rkhs.Function(OBJECTS, rkhs.Evaluation([[0.0]]), [1.0]), {}),
-    "Features": (lambda: rkhs.Function(rkhs.Gaussian() @ SORTED, rkhs.Evaluation(X), X[:, 0]), {}),
-    "Functions": (lambda: rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation(X), Y, rkhs.Functions(np.sort), [1, 1.0]), {}),
+    "GraphKernel": (
+        lambda: rkhs.results.Function(kernels.GraphKernel(kernels.NeighborGraph.of(X)), rkhs.Evaluation(X), Y),
+        {},
+    ),
+    "ObjectKernel": (lambda: rkhs.results.Function(OBJECTS, rkhs.Evaluation([[0.0]]), [1.0]), {}),
+    "Features": (lambda: rkhs.results.Function(rkhs.Gaussian() @ SORTED, rkhs.Evaluation(X), X[:, 0]), {}),
+    "Functions": (
+        lambda: rkhs.results.Function(rkhs.Gaussian(), rkhs.Evaluation(X), Y, rkhs.Functions(np.sort), [1, 1.0]),
+        {},
+    ),
     "VirtualSampleSVC": (lambda: rkhs.VirtualSampleSVC([np.negative], features=PCA()).fit(X, Y), {}),
     "return_std": (lambda: rkhs.InvariantClassifier().fit(X, Y), {"return_std": True}),
-    "coverage": (lambda: rkhs.OrdinalClassifier().fit(X, Y), {"coverage": 0.9}),
+    "coverage": (lambda: rkhs.counts.OrdinalClassifier().fit(X, Y), {"coverage": 0.9}),
     "infinite": (lambda: rkhs.InvariantRegressor().fit(X, X[:, 0]), {"coverage": 0.99}),
 }
 
@@ -354,4 +362,4 @@ def test_what_cannot_be_exported_is_refused_by_name(name):
 def test_without_onnx_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match=r"rkhs\[onnx\]"):
-        rkhs.to_onnx(rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation(X), X[:, 0]))
+        rkhs.to_onnx(rkhs.results.Function(rkhs.Gaussian(), rkhs.Evaluation(X), X[:, 0]))

@@ -60,12 +60,12 @@ CLASSES = np.arange(24) % 3
 KERNELS = (
     rkhs.Gaussian(scale=(1.0, 2.0, 1.0, 2.0)),
     rkhs.Matern(nu=2.5, scale=1.0) + 0.5 * rkhs.kernels.Linear(),
-    rkhs.RationalQuadratic(alpha=1.0) * rkhs.Polynomial(degree=2),
+    rkhs.kernels.RationalQuadratic(alpha=1.0) * rkhs.kernels.Polynomial(degree=2),
     rkhs.Gaussian() @ RNG.standard_normal((2, 4)),
     rkhs.kernels.Polyharmonic(3),
 )
 SEARCH = {"loss": "squared_hinge", "invariance": "gradient", "Cs": [1.0, 10.0], "nus": [0.0, 0.1], "cv": 2}
-LOSSES = [rkhs.Huber(0.1), rkhs.Absolute()]
+LOSSES = [rkhs.Huber(0.1), rkhs.losses.Absolute()]
 
 PLANE, GRID = X[:, :2], rkhs.FourierGrid(1e-4)
 MOONS, SIDES = make_moons(150, noise=0.1, random_state=0)
@@ -83,8 +83,8 @@ MODELS = {
         X,
         Y,
     ),
-    "thin plate classifier": (rkhs.ThinPlateClassifier(), X, CLASSES),
-    "thin plate regressor": (rkhs.ThinPlateRegressor(), X, CLASSES),
+    "thin plate classifier": (rkhs.geometry.ThinPlateClassifier(), X, CLASSES),
+    "thin plate regressor": (rkhs.geometry.ThinPlateRegressor(), X, CLASSES),
     "graph": (rkhs.InvariantClassifier(invariance="graph", C=100.0, nu=1000.0), X, CLASSES),
     "copies": (rkhs.VirtualSampleSVC(transformed_copies(ImageTangents((2, 2), kinds=["translation"]))), X, CLASSES),
     "solver": (machine(loss="hinge", solver=rkhs.SolverOptions(rkhs.solvers.BoxDual(), precision="float64")), X, Y),
@@ -138,7 +138,10 @@ def test_round_trip_of_models(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("kernel", "basis"),
-    [(rkhs.Gaussian(1.0), rkhs.Polynomials(2)), (rkhs.ThinPlate(2) @ RNG.standard_normal((2, 4)), rkhs.Polynomials(1))],
+    [
+        (rkhs.Gaussian(1.0), rkhs.Polynomials(2)),
+        (rkhs.kernels.ThinPlate(2) @ RNG.standard_normal((2, 4)), rkhs.Polynomials(1)),
+    ],
     ids=["polynomials", "two spaces"],
 )
 def test_round_trip_of_polynomials_around_the_points(kernel, basis, tmp_path):
@@ -233,7 +236,7 @@ def test_no_module_is_imported_for_a_type_that_is_not_trusted(tmp_path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     import foreign_module
 
-    f = rkhs.Function(foreign_module.Kernel(), rkhs.Evaluation(X), X[:, 0])
+    f = rkhs.results.Function(foreign_module.Kernel(), rkhs.Evaluation(X), X[:, 0])
     rkhs.save(f, path, trusted=["foreign_module.Kernel"])
     del sys.modules["foreign_module"]
     with pytest.raises(rkhs.exceptions.ModelFileError, match=r"pass trusted=\['foreign_module.Kernel'\] to rkhs.load"):
@@ -286,7 +289,9 @@ def test_a_model_of_tensors_is_stored_in_numpy(given, wrapped, tmp_path):
 
 def test_a_function_of_tensors_is_stored_in_numpy(tmp_path):
     torch = pytest.importorskip("torch")
-    f = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(torch.from_numpy(X)), torch.ones(24, dtype=torch.float64))
+    f = rkhs.results.Function(
+        rkhs.Gaussian(1.0), rkhs.Evaluation(torch.from_numpy(X)), torch.ones(24, dtype=torch.float64)
+    )
     rkhs.save(f, tmp_path / "f.skops")
     np.testing.assert_allclose(rkhs.load(tmp_path / "f.skops")(X), f(torch.from_numpy(X)).numpy(), atol=1e-12)
 

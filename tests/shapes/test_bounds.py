@@ -14,19 +14,19 @@ from rkhs._shapes.proofs import prove
 KERNELS = {
     "gaussian": rkhs.Gaussian((0.7, 1.1)),
     "matern": rkhs.Matern(4.5, 0.8),
-    "rational": rkhs.RationalQuadratic(1.0, 0.8),
+    "rational": rkhs.kernels.RationalQuadratic(1.0, 0.8),
     "sum": 2.0 * rkhs.Gaussian(1.0) + rkhs.kernels.additive(rkhs.Gaussian(0.5), 2),
 }
 rng = np.random.default_rng(1)
 Z = rng.uniform(-1, 1, (20, 2))
-DATA = rkhs.stack([rkhs.Evaluation(Z), rkhs.DirectionalDerivative(Z, rng.standard_normal((20, 2)))])
+DATA = rkhs.stack([rkhs.Evaluation(Z), rkhs.functionals.DirectionalDerivative(Z, rng.standard_normal((20, 2)))])
 
 
 def function(kernel, functionals=DATA, degree=None, seed=1):
     own = np.random.default_rng(seed)
     basis = None if degree is None else rkhs.Polynomials(degree)
     coefficients = None if basis is None else own.standard_normal(basis.size(2))
-    return rkhs.Function(kernel, functionals, own.standard_normal(functionals.size), basis, coefficients)
+    return rkhs.results.Function(kernel, functionals, own.standard_normal(functionals.size), basis, coefficients)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -45,7 +45,7 @@ def test_derivatives_are_those_of_functionals(name, degree):
 
 def test_averages_and_matrices_too():
     """Representers of local averages (blurred atoms), and of sums over points."""
-    families = [rkhs.LocalAverage(Z, width=0.3), np.ones((2, 20)) @ rkhs.Evaluation(Z)]
+    families = [rkhs.functionals.LocalAverage(Z, width=0.3), np.ones((2, 20)) @ rkhs.Evaluation(Z)]
     f = function(rkhs.Gaussian(0.8), rkhs.stack(families))
     at = rng.uniform(-1, 1, (5, 2))
     found = Derivatives(f)(at, [(0, 0), (1, 1)])
@@ -56,10 +56,10 @@ def test_averages_and_matrices_too():
 def test_rows_that_differ_in_ignored_features_have_one_representer():
     """With the derivatives and the norm of all representers; derivatives along the ignored features are zero."""
     codes = np.column_stack([np.arange(40) % 3, np.arange(40) % 4, rng.uniform(-1, 1, 40)]).astype(float)
-    slopes = rkhs.DirectionalDerivative(codes, rng.standard_normal((40, 3)))
+    slopes = rkhs.functionals.DirectionalDerivative(codes, rng.standard_normal((40, 3)))
     families = [rkhs.Evaluation(codes), slopes, rkhs.Derivative(codes, axes=[2])]
     kernel = rkhs.kernels.additive(rkhs.Gaussian(0.8), 3) + rkhs.Gaussian(1.2) @ np.eye(3)[:2]
-    f = rkhs.Function(kernel, rkhs.stack(families), rng.standard_normal(120))
+    f = rkhs.results.Function(kernel, rkhs.stack(families), rng.standard_normal(120))
     (lower,) = lower_bounds([Claim("f increases", axes=(0,))], f)
     part, at = lower.part, rng.uniform(-1, 3, (6, 3))
     full = replace(f, kernel=part.f.kernel)
@@ -122,7 +122,7 @@ def test_a_basis_of_features_that_the_kernel_does_not_see(degree):
     """f = x_1, or x_0 x_1, beside a kernel of x_0 alone: values and slopes change with x_1 too."""
     kernel = rkhs.Gaussian(1.0) @ np.array([[1.0, 0.0]])
     coefficients = [0.0, 0.0, 1.0] if degree == 1 else [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]
-    f = rkhs.Function(kernel, rkhs.Evaluation(Z[:1]), [1e-3], rkhs.Polynomials(degree), coefficients)
+    f = rkhs.results.Function(kernel, rkhs.Evaluation(Z[:1]), [1e-3], rkhs.Polynomials(degree), coefficients)
     box = np.array([[-1.0, -1.0], [1.0, 1.0]])
     claim = Claim("at least", (), 1.0, -0.5) if degree == 1 else Claim("slope at least", (0,), 1.0, -0.5)
     (proof,) = prove([claim], f, box)
@@ -133,7 +133,9 @@ def test_a_basis_of_features_that_the_kernel_does_not_see(degree):
 
 def test_a_basis_of_degree_two_needs_a_polynomial_of_that_degree():
     """A kernel whose norm bounds two derivatives cannot say that x^2 is bounded by its first."""
-    f = rkhs.Function(rkhs.Matern(2.5), rkhs.Evaluation(Z[:1, :1]), [1.0], rkhs.Polynomials(2), [0.0, 0.0, -1.0])
+    f = rkhs.results.Function(
+        rkhs.Matern(2.5), rkhs.Evaluation(Z[:1, :1]), [1.0], rkhs.Polynomials(2), [0.0, 0.0, -1.0]
+    )
     with pytest.raises(ValueError, match="order 3"):
         prove([Claim("f is at least 0")], f, np.array([[0.0], [1.0]]))
 
@@ -141,7 +143,7 @@ def test_a_basis_of_degree_two_needs_a_polynomial_of_that_degree():
 def test_rounding_counts():
     """Large coefficients that cancel: what is proved is less than what was computed, by what rounding may hide."""
     points = np.array([[0.0], [1e-9]])
-    f = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), [1e9, -1e9])
+    f = rkhs.results.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), [1e9, -1e9])
     (lower,) = lower_bounds([Claim("at least")], f)
     seen = lower(np.array([[0.3]]), np.array([[1e-6]]))
     assert seen.values[0] - seen.lower[0] > 1e-8
@@ -150,7 +152,7 @@ def test_rounding_counts():
 def test_functions_in_float32_are_bounded_in_float64():
     """f is about a slope of norm 10, whose squared norm is nothing but rounding in float32."""
     points = np.array([[0.0], [1e-4]], dtype=np.float32)
-    f = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), np.array([1e5, -1e5], dtype=np.float32))
+    f = rkhs.results.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), np.array([1e5, -1e5], dtype=np.float32))
     assert f.coefficients.dtype == np.float32
     (lower,) = lower_bounds([Claim("at least")], f)
     assert lower.part.norm == pytest.approx(10, rel=1e-3)

@@ -206,7 +206,9 @@ def test_margins_of_hessians_are_those_of_hessians(curvatures):
     """f = sum a_k x_k^2 / 2: the least eigenvalue is the least of a, in whatever scales the proof measures features."""
     at = np.array([[0.1, 0.2]])
     coefficients = [0.0, 0.0, 0.0, curvatures[0] / 2, 0.0, curvatures[1] / 2]
-    f = rkhs.Function(rkhs.Gaussian((3.0, 20.0)), rkhs.Evaluation(at), [1e-9], rkhs.Polynomials(2), coefficients)
+    f = rkhs.results.Function(
+        rkhs.Gaussian((3.0, 20.0)), rkhs.Evaluation(at), [1e-9], rkhs.Polynomials(2), coefficients
+    )
     (proof,) = prove([Claim("convex", jointly=(0, 1))], f, np.array([[-1.0, -1.0], [1.0, 1.0]]))
     assert proof.status == ("proved" if min(curvatures) > 0 else "fails")
     assert proof.margin <= min(curvatures)
@@ -256,7 +258,7 @@ def test_the_time_limit_is_that_of_the_whole_fit(t):
 def test_rounding_that_hides_a_claim_is_told():
     """Coefficients of 1e9 that cancel: a value of 1e-9 may be nothing but rounding, and a smaller C is the remedy."""
     points = np.array([[0.0], [1e-9]])
-    f = rkhs.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), [1e9, -1e9])
+    f = rkhs.results.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(points), [1e9, -1e9])
     box = np.array([[0.5], [0.6]])
     bound = float(f(np.array([[0.6]]))[0])
     proofs = prove([Claim("at least", (), 1.0, min(bound, float(f(box).min())) - 1e-9)], f, box)

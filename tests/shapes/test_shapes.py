@@ -160,7 +160,7 @@ def test_shapes_that_are_none(shape, sentence):
 
 
 def test_kernels_without_a_proof_are_refused():
-    for kernel, sentence in ((rkhs.Matern(2.5), "use Matern"), (rkhs.Polynomial(2), "kernel of x - y")):
+    for kernel, sentence in ((rkhs.Matern(2.5), "use Matern"), (rkhs.kernels.Polynomial(2), "kernel of x - y")):
         with pytest.raises(ValueError, match=sentence):
             rkhs.InvariantRegressor(kernel, shape={0: "increasing"}).fit(X, y)
     with pytest.raises(ValueError, match="box of a Shape"):
@@ -322,7 +322,9 @@ def test_constraints_are_added_where_a_hessian_fails(seed, scale):
 
 def test_counterexamples_violate_the_claim():
     random = np.random.default_rng(1)
-    f = rkhs.Function(rkhs.Gaussian(0.5), rkhs.Evaluation(random.uniform(-1, 1, (20, 2))), random.standard_normal(20))
+    f = rkhs.results.Function(
+        rkhs.Gaussian(0.5), rkhs.Evaluation(random.uniform(-1, 1, (20, 2))), random.standard_normal(20)
+    )
     (proof,) = prove(parse_shape({(0, 1): "convex"}, None, 2), f, np.array([[-1.0, -1.0], [1.0, 1.0]]))
     assert proof.status == "fails"
     second = proof.claim.at(proof.candidates, proof.directions)(f)

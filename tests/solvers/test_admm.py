@@ -17,7 +17,7 @@ def mixed(labels=10.0, slopes=50.0, target=Y, kernel=None):
     """Kinks with large weights beside curves."""
     terms = [
         rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target, labels),
-        rkhs.Term(rkhs.Gradient(X), rkhs.EpsilonInsensitive(0.1), weight=slopes),
+        rkhs.Term(rkhs.Gradient(X), rkhs.losses.EpsilonInsensitive(0.1), weight=slopes),
     ]
     return rkhs.Problem(kernel or rkhs.Gaussian(0.7), terms, rkhs.Constant())
 

@@ -79,7 +79,7 @@ def test_a_trial_goes_on_where_its_gap_promises_few_steps(factor, first, steps):
 
 def test_dear_solvers_are_tried_where_dense_ones_are_dearer_by_far():
     many = RNG.standard_normal((800, 2))
-    term = rkhs.Term(rkhs.Evaluation(many), rkhs.Absolute(), np.sin(many[:, 0]), 1e4)
+    term = rkhs.Term(rkhs.Evaluation(many), rkhs.losses.Absolute(), np.sin(many[:, 0]), 1e4)
     chosen = auto(rkhs.Problem(rkhs.Gaussian(0.3), [term]).system, 1e-4)
     assert isinstance(chosen, Fallback)
     assert (chosen.name, chosen.then.name) == ("NonlinearCG", "BoxDual")
@@ -93,7 +93,7 @@ def test_dear_solvers_are_tried_where_dense_ones_are_dearer_by_far():
         (rkhs.Squared(), "Direct"),
         (rkhs.Hinge(), "LibSVM"),
         (rkhs.SquaredHinge(), "BoxDual"),
-        (rkhs.Absolute(), "BoxDual"),
+        (rkhs.losses.Absolute(), "BoxDual"),
     ],
     ids=repr,
 )

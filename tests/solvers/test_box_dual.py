@@ -9,10 +9,10 @@ import rkhs
 
 LOSSES = (
     rkhs.Hinge(),
-    rkhs.Absolute(),
-    rkhs.EpsilonInsensitive(0.1),
+    rkhs.losses.Absolute(),
+    rkhs.losses.EpsilonInsensitive(0.1),
     rkhs.Quantile(0.2),
-    rkhs.OneSided(),
+    rkhs.losses.OneSided(),
     rkhs.SquaredHinge(),
     rkhs.Huber(0.3),
     rkhs.losses.SmoothedHinge(0.2),
@@ -31,7 +31,7 @@ def two_terms(loss, weight=1.0, kernel=None, basis=None, target=None):
         kernel or rkhs.Gaussian(1.0),
         [
             rkhs.Term(rkhs.Evaluation(X), loss, y if target is None else target, weight),
-            rkhs.Term(rkhs.Gradient(X[:20]), rkhs.EpsilonInsensitive(0.01), weight=0.1),
+            rkhs.Term(rkhs.Gradient(X[:20]), rkhs.losses.EpsilonInsensitive(0.01), weight=0.1),
         ],
         basis,
     )
@@ -81,7 +81,7 @@ def test_difficult_problems_for_libsvm(name):
 def test_epsilon_insensitive_alone_is_sklearns_svr():
     X, _ = points(60)
     y = np.sin(2 * X[:, 0])
-    term = rkhs.Term(rkhs.Evaluation(X), rkhs.EpsilonInsensitive(0.1), y, 5.0)
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.losses.EpsilonInsensitive(0.1), y, 5.0)
     ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(rkhs.solvers.BoxDual(), tol=1e-10)
     svr = SVR(C=5.0, epsilon=0.1, gamma=1 / (2 * 0.8**2), tol=1e-10).fit(X, y)
     np.testing.assert_allclose(ours.function(X), svr.predict(X), atol=1e-6)
@@ -112,7 +112,7 @@ def test_every_coefficient_is_where_the_optimality_conditions_put_it(loss, kerne
 
 def test_interpolation_by_enormous_weights_is_not_claimed_beyond_rounding():
     """w |u - b| with w = 1e12 is 1e-4 at best: the dual value is right, and the gap is honest about the other."""
-    (problem, *_) = difficult.problems(rkhs.Absolute(), "weights of 1e12")
+    (problem, *_) = difficult.problems(rkhs.losses.Absolute(), "weights of 1e12")
     solution = problem.solve(rkhs.solvers.BoxDual(), tol=1e-6)
     G = np.asarray(problem.system.gram.dense())
     minimum = difficult.Y @ np.linalg.solve(G, difficult.Y) / 2

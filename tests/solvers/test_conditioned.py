@@ -98,9 +98,11 @@ test_what_is_refused = refused(
 def test_a_basis_is_a_flat_prior(basis, both_ways):
     """The limit of a prior on the basis that becomes wide: universal kriging."""
     kernel = rkhs.Gaussian(0.8)
-    wide = 1e6 * rkhs.Polynomial(max(basis.degree, 1), offset=1.0)
+    wide = 1e6 * rkhs.kernels.Polynomial(max(basis.degree, 1), offset=1.0)
     if basis.degree == 0:
-        wide = 1e6 * (rkhs.kernels.Linear() @ np.zeros((1, 2)) + rkhs.Polynomial(1, offset=1.0) @ np.zeros((1, 2)))
+        wide = 1e6 * (
+            rkhs.kernels.Linear() @ np.zeros((1, 2)) + rkhs.kernels.Polynomial(1, offset=1.0) @ np.zeros((1, 2))
+        )
     q = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:5])])
     noisy = rkhs.gram(kernel + wide, q).dense() + np.diag([1 / 8] * 20 + [1.0] * 10)
     cross = rkhs.gram(kernel + wide, q, M).dense()

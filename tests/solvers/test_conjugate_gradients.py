@@ -13,7 +13,13 @@ from rkhs.solvers import _preconditioning as preconditioning
 RNG = np.random.default_rng(2)
 X, Z = RNG.standard_normal((60, 3)), RNG.standard_normal((7, 3))
 Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(60)
-KERNELS = (rkhs.Gaussian(1.0), rkhs.Matern(2.5), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(3), rkhs.Polynomial(3))
+KERNELS = (
+    rkhs.Gaussian(1.0),
+    rkhs.Matern(2.5),
+    rkhs.kernels.Polyharmonic(3),
+    rkhs.kernels.ThinPlate(3),
+    rkhs.kernels.Polynomial(3),
+)
 BASES = (None, rkhs.Constant(), rkhs.Polynomials(1), rkhs.Polynomials(2))
 
 
@@ -111,7 +117,7 @@ def test_landmarks_of_uneven_strength_pay():
     directions = rng.standard_normal((150, 4, 20)) * np.geomspace(0.1, 3, 150)[:, None, None]
     terms = [
         rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), np.sign(points[:, 0]), 100.0),
-        rkhs.Term(rkhs.DirectionalDerivative(points, directions), rkhs.Squared(), weight=100.0),
+        rkhs.Term(rkhs.functionals.DirectionalDerivative(points, directions), rkhs.Squared(), weight=100.0),
     ]
     uneven = rkhs.Problem(rkhs.Gaussian(3.0), terms)
     few, many = (uneven.solve(rkhs.solvers.ConjugateGradients(count), tol=1e-2).products for count in (0, 100))
@@ -154,7 +160,7 @@ def test_rounding_has_the_last_word():
     assert np.all(np.isfinite(solution.function(grid)))
 
 
-@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.ThinPlate(3)], ids=repr)
+@pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.kernels.ThinPlate(3)], ids=repr)
 @pytest.mark.parametrize("basis", [None, rkhs.Polynomials(1)], ids=repr)
 @pytest.mark.parametrize(("precision", "tol", "near"), [(None, 1e-8, 2e-3), ("float32", 1e-3, 0.2)])
 def test_rows_that_a_fold_leaves_out_are_as_if_they_were_not_there(monkeypatch, kernel, basis, precision, tol, near):

@@ -35,7 +35,7 @@ def solve(kernel, terms, basis=None, tol=1e-12):
 
 @pytest.mark.parametrize("basis", BASES, ids=repr)
 @pytest.mark.parametrize(
-    "kernel", [rkhs.Gaussian(0.8), rkhs.Matern(2.5), rkhs.kernels.Polyharmonic(3), rkhs.ThinPlate(3)]
+    "kernel", [rkhs.Gaussian(0.8), rkhs.Matern(2.5), rkhs.kernels.Polyharmonic(3), rkhs.kernels.ThinPlate(3)]
 )
 def test_closed_form(kernel, basis):
     terms = [values(RNG.uniform(0.1, 10, 30)), slopes()]

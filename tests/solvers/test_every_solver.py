@@ -122,13 +122,13 @@ DEGENERATE = [
     (rkhs.solvers.Newton(), [rkhs.SquaredHinge(), rkhs.Huber(0.5)], [], difficult.NAMES),
     (
         rkhs.solvers.BoxDual(),
-        [rkhs.Hinge(), rkhs.EpsilonInsensitive(0.1), rkhs.OneSided(), rkhs.Huber(0.5)],
+        [rkhs.Hinge(), rkhs.losses.EpsilonInsensitive(0.1), rkhs.losses.OneSided(), rkhs.Huber(0.5)],
         [],
         difficult.NAMES,
     ),
     (
         rkhs.solvers.SchurComplement(),
-        [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Absolute()],
+        [rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.losses.Absolute()],
         [FLAT.changed(weight=0.5)],
         difficult.NAMES,
     ),
@@ -187,13 +187,13 @@ test_what_a_solver_cannot_do_is_refused = refused(
             ("Direct", [SQUARES, values(rkhs.Huber(1.0))], "Huber.*SchurComplement.*NonlinearCG"),
             ("Direct", [rkhs.Term(rkhs.Gradient(np.zeros((4000, 500))), rkhs.Squared())], "2000000.*Conjugate"),
             ("Newton", [values(rkhs.Hinge())], r"Hinge\(\).*BoxDual"),
-            ("LBFGS", [values(rkhs.Absolute())], r"Absolute\(\).*NonlinearCG"),
+            ("LBFGS", [values(rkhs.losses.Absolute())], r"Absolute\(\).*NonlinearCG"),
             ("BoxDual", [values(rkhs.Logistic())], r"Logistic\(\).*Newton"),
             ("LibSVM", [SQUARES], "Squared.*SchurComplement"),
-            ("Galerkin", [values(rkhs.Absolute(), OTHERS + 1)], "Absolute.*NonlinearCG"),
+            ("Galerkin", [values(rkhs.losses.Absolute(), OTHERS + 1)], "Absolute.*NonlinearCG"),
             ("SchurComplement", [values(rkhs.Hinge())], r"none among Hinge\(\).*NonlinearCG"),
             ("SchurComplement", [SQUARES], "all losses are Squared.*Direct"),
-            ("SchurComplement", [SQUARES, values(rkhs.Absolute(), 4000)], "4000 functionals.*NonlinearCG"),
+            ("SchurComplement", [SQUARES, values(rkhs.losses.Absolute(), 4000)], "4000 functionals.*NonlinearCG"),
         ]
     ),
     (

@@ -50,7 +50,7 @@ def test_limit_of_representers(selection, count):
 
 @pytest.mark.every
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.losses.Absolute()], ids=repr)
 def test_coefficients_are_the_best_on_the_span(loss, basis):
     """Against cvxpy on the chosen columns: smoothing leaves nothing behind."""
     problem = regression(basis=basis, loss=loss)
@@ -109,7 +109,7 @@ def test_compress_drops_what_is_zero():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.losses.Absolute()], ids=repr)
 def test_conditionally_positive_definite(loss):
     """f is in the space of the kernel: its coefficients vanish on the polynomials, and count among the allowed."""
     problem = regression(rkhs.kernels.Polyharmonic(3), loss=loss)
@@ -176,7 +176,7 @@ def test_memory_limit():
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
-@pytest.mark.parametrize("loss", [rkhs.EpsilonInsensitive(0.05), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.losses.EpsilonInsensitive(0.05), rkhs.losses.Absolute()], ids=repr)
 def test_logistic_labels_with_kinked_invariances(loss, basis):
     """The pairing of Zhang et al. 2013, section 6.3: few representers come near, all that it takes come to J.
 

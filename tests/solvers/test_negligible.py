@@ -23,7 +23,9 @@ def problem(weights, loss, basis=None, target=0.0):
 TINY = np.where(np.arange(30) % 3 == 0, 1e-2, 1e-12)
 
 
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Absolute(), rkhs.Huber(0.1), rkhs.OneSided()], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [rkhs.Squared(), rkhs.losses.Absolute(), rkhs.Huber(0.1), rkhs.losses.OneSided()], ids=repr
+)
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["", "constant"])
 def test_the_minimum_changes_by_less_than_the_bound(loss, basis):
     system = problem(TINY, loss, basis).system
@@ -34,7 +36,7 @@ def test_the_minimum_changes_by_less_than_the_bound(loss, basis):
     assert abs(exact.primal - without.primal) <= (SHARE * 1e-4 + 2e-10) * float(system.at_zero[0])
 
 
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Absolute(), rkhs.Logistic()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.losses.Absolute(), rkhs.Logistic()], ids=repr)
 def test_auto_leaves_them_out_and_certifies_all(loss):
     target = 1.0 if isinstance(loss, rkhs.Logistic) else 0.0
     whole = problem(TINY, loss, target=target)

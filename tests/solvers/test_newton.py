@@ -14,7 +14,7 @@ LOSSES = (
     rkhs.losses.SquaredEpsilonInsensitive(0.1),
     rkhs.Huber(0.3),
     rkhs.Logistic(),
-    rkhs.SquaredOneSided(),
+    rkhs.losses.SquaredOneSided(),
     rkhs.Squared(),
     rkhs.losses.SmoothedHinge(0.3),
     rkhs.Hinge().smoothed(0.05),
@@ -111,7 +111,7 @@ def test_weights_far_apart_are_certified_for_every_output():
 def beside_kinks(weight=2.0, kinks=True):
     X, y = moons(25)
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, weight)
-    rising = rkhs.Term(rkhs.Derivative(X, axes=[1]), rkhs.OneSided(), 0.1, 1.0)
+    rising = rkhs.Term(rkhs.Derivative(X, axes=[1]), rkhs.losses.OneSided(), 0.1, 1.0)
     return rkhs.Problem(rkhs.Gaussian(1.0), [labels, rising] if kinks else [labels], rkhs.Constant())
 
 

@@ -57,7 +57,7 @@ def test_finite_termination():
 
 
 @pytest.mark.parametrize("kernel", [rkhs.kernels.Polyharmonic(2), rkhs.kernels.Polyharmonic(3)], ids=repr)
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.SquaredHinge(), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.SquaredHinge(), rkhs.losses.Absolute()], ids=repr)
 def test_coefficients_stay_in_the_space(kernel, loss):
     target = LABELS if loss.classification else Y
     p = rkhs.Problem(kernel, [rkhs.Term(rkhs.Evaluation(X), loss, target, 1.0)])
@@ -98,7 +98,7 @@ def test_landmarks_of_kernels_with_a_null_space():
     rng = np.random.default_rng(0)
     points = rng.normal(size=(200, 2))
     term = rkhs.Term(rkhs.Evaluation(points), rkhs.SquaredHinge(), np.sign(points[:, 0] + 0.3 * rng.normal(size=200)))
-    problem = rkhs.Problem(rkhs.ThinPlate(order=2), [term])
+    problem = rkhs.Problem(rkhs.kernels.ThinPlate(order=2), [term])
     found, without = (problem.solve(NonlinearCG(landmarks=count), tol=1e-8) for count in (50, 0))
     assert found.status == "converged"
     assert found.products <= without.products

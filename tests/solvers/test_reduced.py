@@ -53,7 +53,7 @@ def by_cvxpy(problem):
 @pytest.mark.parametrize("seen", [True, False], ids=["the basis is seen", "the basis is not seen"])
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_newton_or_elimination_against_cvxpy(loss, seen):
-    problem = small([loss, rkhs.Absolute()] if not loss.smooth else [loss, rkhs.Huber(0.4)], seen)
+    problem = small([loss, rkhs.losses.Absolute()] if not loss.smooth else [loss, rkhs.Huber(0.4)], seen)
     least, (theta, alpha) = by_cvxpy(problem), solve(problem, 1e-9)
     assert value(problem, theta) == pytest.approx(least, rel=1e-7)
     forces = problem.geometry.square @ theta + problem.geometry.linear[:, 0]

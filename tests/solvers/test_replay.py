@@ -79,7 +79,7 @@ def test_a_step_is_taken_then_recorded_then_replayed(monkeypatch):
 
 
 @pytest.mark.parametrize("landmarks", [0, 20])
-@pytest.mark.parametrize("L", [rkhs.Gradient(X), rkhs.DirectionalDerivative(X, X[:, None, :])], ids=repr)
+@pytest.mark.parametrize("L", [rkhs.Gradient(X), rkhs.functionals.DirectionalDerivative(X, X[:, None, :])], ids=repr)
 @pytest.mark.parametrize("kernel", [rkhs.Gaussian(2.0), rkhs.Gaussian([1.0, 2.0, 3.0, 2.0, 1.0])], ids=repr)
 def test_conjugate_gradients_are_the_same_recorded(kernel, L, landmarks, tapes, monkeypatch):
     solver = rkhs.solvers.ConjugateGradients(landmarks=landmarks)
@@ -96,7 +96,7 @@ def test_conjugate_gradients_are_the_same_recorded(kernel, L, landmarks, tapes, 
     ("kernel", "L"),
     [
         (rkhs.Matern(2.5, 2.0), rkhs.Gradient(X)),  # near points are looked for
-        (rkhs.Gaussian(2.0), rkhs.Hessian(X)),  # not a function of 1-jets
+        (rkhs.Gaussian(2.0), rkhs.functionals.Hessian(X)),  # not a function of 1-jets
         (rkhs.Gaussian(2.0), np.ones((2, 40)) @ rkhs.Evaluation(X)),  # a matrix of the processor
     ],
     ids=repr,

@@ -20,7 +20,14 @@ SPACES = (
     (rkhs.kernels.Polyharmonic(3), None),
     (rkhs.kernels.Polyharmonic(3), rkhs.Polynomials(2)),
 )
-LOSSES = (rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Logistic(), rkhs.Absolute(), rkhs.Huber(0.3), rkhs.Quantile(0.7))
+LOSSES = (
+    rkhs.Hinge(),
+    rkhs.SquaredHinge(),
+    rkhs.Logistic(),
+    rkhs.losses.Absolute(),
+    rkhs.Huber(0.3),
+    rkhs.Quantile(0.7),
+)
 
 
 def labels(loss=None, weight=3.0, target=LABELS):

@@ -54,8 +54,8 @@ def same(found, exact, X, tol, unit=1.0):
 
 FAMILIES = {
     **{name: case.make for name, case in registry.FAMILIES.items()},
-    "LocalAverage": lambda X: rkhs.LocalAverage(X, 0.2),
-    "LocalDeviation": lambda X: rkhs.LocalDeviation(X, 0.2),
+    "LocalAverage": lambda X: rkhs.functionals.LocalAverage(X, 0.2),
+    "LocalDeviation": lambda X: rkhs.functionals.LocalDeviation(X, 0.2),
     "boxes": lambda X: rkhs.Integral.boxes(X[:3] - 0.1, X[:3] + 0.1, nodes=3),
     "segments": lambda X: rkhs.Integral.segments(X[:4], X[4:8]),
 }
@@ -77,7 +77,7 @@ def test_all_functionals(d, name):
     np.testing.assert_allclose(L(found.function), L(exact.function), atol=1e-3 * scale * exact.primal**0.5)
 
 
-KINDS = [rkhs.Matern(2.5, 1.0), rkhs.Matern(1.5, 0.5), rkhs.RationalQuadratic(3.0, 0.5)]
+KINDS = [rkhs.Matern(2.5, 1.0), rkhs.Matern(1.5, 0.5), rkhs.kernels.RationalQuadratic(3.0, 0.5)]
 
 
 @pytest.mark.parametrize("kernel", [*KINDS, rkhs.Gaussian(0.5) + 0.5 * rkhs.Matern(2.5, 1.0)], ids=repr)
@@ -106,7 +106,7 @@ def test_all_losses(loss, d, basis):
     same(approximate.solve(tol=tol), exact.solve(tol=1e-8), X, tol, unit=2.0)
 
 
-@pytest.mark.parametrize("loss", [rkhs.Huber(0.1), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Huber(0.1), rkhs.losses.Absolute()], ids=repr)
 @pytest.mark.parametrize("basis", BASES[1:], ids=repr)
 def test_targets_far_from_zero(basis, loss):
     """At f = 0 no residual has curvature."""
@@ -171,13 +171,13 @@ def test_units(basis, unit, size):
     np.testing.assert_allclose(found.function(unit * (X + shift)), size * one.function(X), atol=1e-3 * size)
 
 
-@pytest.mark.parametrize("loss", [rkhs.Huber(0.1), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Huber(0.1), rkhs.losses.Absolute()], ids=repr)
 @pytest.mark.parametrize("size", [1e-6, 1e6])
 def test_units_of_other_losses(loss, size):
     """Huber's threshold and the weights in the same units."""
     X = POINTS[1]
     scaled = replace(loss, **{name: size * value for name, value in vars(loss).items() if name == "delta"})
-    weight = size if isinstance(loss, rkhs.Absolute) else 1.0
+    weight = size if isinstance(loss, rkhs.losses.Absolute) else 1.0
     solutions = [
         rkhs.Problem(
             KERNELS[1],
@@ -192,7 +192,7 @@ def test_units_of_other_losses(loss, size):
 
 
 def test_zero_targets():
-    for loss in (rkhs.Squared(), rkhs.Huber(0.1), rkhs.Absolute()):
+    for loss in (rkhs.Squared(), rkhs.Huber(0.1), rkhs.losses.Absolute()):
         term = rkhs.Term(rkhs.Evaluation(POINTS[1]), loss, 0.0, 10.0)
         for basis in BASES:
             solution = rkhs.Problem(KERNELS[1], [term], basis, approximation=rkhs.FourierGrid()).solve()
@@ -215,7 +215,7 @@ def test_the_basis_may_separate_the_data():
 # Limits.
 
 
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Huber(0.1), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Huber(0.1), rkhs.losses.Absolute()], ids=repr)
 def test_no_time(loss):
     X = POINTS[2]
     for basis in BASES[:2]:
@@ -229,7 +229,7 @@ def test_no_time(loss):
         assert [one.status for one in cells] == ["time limit"] * 2
 
 
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Huber(0.1), rkhs.Absolute()], ids=repr)
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Huber(0.1), rkhs.losses.Absolute()], ids=repr)
 @pytest.mark.parametrize("after", [0, 3])
 def test_interrupts(loss, after, monkeypatch):
     """After some products: the best iterate so far, with a true certificate."""
@@ -439,13 +439,13 @@ FAMILIES_OF_SAMPLES = {
     "values": rkhs.Evaluation,
     "gradients": rkhs.Gradient,
     "differences": lambda X: rkhs.Difference(X, X[::-1]),
-    "means": lambda X: rkhs.Average(X.reshape(-1, 4, 2)),
+    "means": lambda X: rkhs.functionals.Average(X.reshape(-1, 4, 2)),
     "stack": lambda X: rkhs.stack([rkhs.Evaluation(X[:300]), rkhs.Gradient(X[:33])]),
     "unequal stack": lambda X: rkhs.stack([rkhs.Evaluation(X[:300]), rkhs.Evaluation(X[300:])]),
-    "few points, many functionals": lambda X: rkhs.Hessian(X[:7]),
+    "few points, many functionals": lambda X: rkhs.functionals.Hessian(X[:7]),
     "matrix": lambda X: np.eye(400)[::-1] @ rkhs.Evaluation(X),
     "boxes": lambda X: rkhs.Integral.boxes(X[:50], X[:50] + 0.1, nodes=3),
-    "local deviations": lambda X: rkhs.LocalDeviation(X, 0.1),
+    "local deviations": lambda X: rkhs.functionals.LocalDeviation(X, 0.1),
 }
 
 

@@ -23,9 +23,9 @@ def directions(X, k, seed=1):
 
 FAMILIES = {
     **{name: case.make for name, case in registry.FAMILIES.items()},
-    "LocalAverage": lambda X: rkhs.LocalAverage(X, 0.3),
-    "LocalAverage, axes": lambda X: rkhs.LocalAverage(X, (0.1, 0.4, 0.2)[: X.shape[1]]),
-    "LocalDeviation": lambda X: rkhs.LocalDeviation(X, 0.2),
+    "LocalAverage": lambda X: rkhs.functionals.LocalAverage(X, 0.3),
+    "LocalAverage, axes": lambda X: rkhs.functionals.LocalAverage(X, (0.1, 0.4, 0.2)[: X.shape[1]]),
+    "LocalDeviation": lambda X: rkhs.functionals.LocalDeviation(X, 0.2),
     "boxes": lambda X: rkhs.Integral.boxes(X[:2] - 0.2, X[:2] + 0.1, nodes=4),
     "segments": lambda X: rkhs.Integral.segments(X[:3], X[3:], mean=True),
     "stack": lambda X: rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:2]), rkhs.Difference(X[:1], X[1:2])]),
@@ -42,15 +42,15 @@ KERNELS = {  # with the accuracy of the kernel, such that the grids stay small
         (rkhs.Matern(2.5, 1.0), 1e-3),
         (rkhs.Matern(1.5, 1.0), 1e-3),
         (rkhs.Matern(0.5, 1.0), 1e-2),
-        (rkhs.RationalQuadratic(3.0, 1.0), 1e-4),
-        (0.5 * rkhs.Gaussian(0.5) + 2.0 * rkhs.Matern(4.5, 2.0) + rkhs.RationalQuadratic(8.0, 1.0), 1e-4),
+        (rkhs.kernels.RationalQuadratic(3.0, 1.0), 1e-4),
+        (0.5 * rkhs.Gaussian(0.5) + 2.0 * rkhs.Matern(4.5, 2.0) + rkhs.kernels.RationalQuadratic(8.0, 1.0), 1e-4),
     ],
     2: [
         (rkhs.Gaussian((0.6, 0.9)), 1e-8),
         (rkhs.Gaussian(1.0) @ MATRIX[:2, :2], 1e-8),
         (rkhs.Matern(4.5, 2.0), 1e-2),
         (rkhs.Matern(1.5, 2.0), 1e-2),
-        (rkhs.RationalQuadratic(8.0, 1.0), 1e-4),
+        (rkhs.kernels.RationalQuadratic(8.0, 1.0), 1e-4),
     ],
     3: [(rkhs.Gaussian(1.5), 1e-4), (rkhs.Gaussian((1.5, 2.0, 3.0)) @ MATRIX, 1e-3), (rkhs.Matern(1.5, 3.0), 0.2)],
 }
@@ -90,7 +90,7 @@ def test_inner_products(kernel, accuracy, d, name):
 @pytest.mark.parametrize(("alpha", "d"), [(0.55, 1), (0.8, 1), (1.1, 2), (100.0, 1), (2000.0, 1)])
 def test_rational_quadratic_kernels(alpha, d):
     """Kernels that fall slowly, whose distant images add up, and kernels that are nearly Gaussian."""
-    kernel, values = rkhs.RationalQuadratic(alpha), rkhs.Evaluation(POINTS[d])
+    kernel, values = rkhs.kernels.RationalQuadratic(alpha), rkhs.Evaluation(POINTS[d])
     space = small(kernel, 1e-2 if alpha < 2 else 1e-8, [values])
     error = np.abs(space.rows(values) @ space.rows(values).T - kernel(POINTS[d])).max()
     assert error <= space.kernel_error <= space.accuracy
@@ -100,7 +100,7 @@ def test_rational_quadratic_kernels(alpha, d):
 def test_wide_averages(width):
     """Averages over more than the range of the kernel."""
     for d in (1, 2):
-        L, kernel = rkhs.LocalAverage(POINTS[d], width), rkhs.Gaussian(0.5)
+        L, kernel = rkhs.functionals.LocalAverage(POINTS[d], width), rkhs.Gaussian(0.5)
         space = small(kernel, 1e-4, [L])
         G = rkhs.gram(kernel, L).dense()
         assert np.abs(space.rows(L) @ space.rows(L).T - G).max() <= 1e-4 * G.max()
@@ -163,7 +163,11 @@ def test_laws_of_spaces(kernel, d):
     box = (-4 * np.ones(d), 4 * np.ones(d))
     space = rkhs.FourierGrid(1e-2, box=box).choose(kernel, [rkhs.Gradient(POINTS[d])])
     check_space(replace(space, transform_error=1e-14))
-    other = [rkhs.Laplacian(POINTS[d]), rkhs.LocalAverage(POINTS[d], 0.5), rkhs.Difference(POINTS[d], -POINTS[d])]
+    other = [
+        rkhs.functionals.Laplacian(POINTS[d]),
+        rkhs.functionals.LocalAverage(POINTS[d], 0.5),
+        rkhs.Difference(POINTS[d], -POINTS[d]),
+    ]
     check_space(replace(space, transform_error=1e-14), other)
 
 

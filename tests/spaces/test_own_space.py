@@ -17,7 +17,7 @@ from rkhs._finite.sums import FeatureSums
 from rkhs.extend import Approximation, FiniteSpace, namespace
 from rkhs.testing import check_space
 
-KERNEL = rkhs.Polynomial(4)
+KERNEL = rkhs.kernels.Polynomial(4)
 X = np.random.default_rng(0).uniform(-1, 1, size=(40, 1))
 Y, LABELS = np.sin(3 * X[:, 0]), np.where(X[:, 0] + 0.3 * np.sin(9 * X[:, 0]) > 0, 1.0, -1.0)
 

@@ -22,15 +22,17 @@ KERNELS = [
     rkhs.Gaussian((1.0, 2.0, 0.5)),
     rkhs.Matern(2.5, 1.0),
     rkhs.Matern(1.5, 1.0),
-    rkhs.RationalQuadratic(1.5, 1.0),
-    rkhs.Polynomial(3),
+    rkhs.kernels.RationalQuadratic(1.5, 1.0),
+    rkhs.kernels.Polynomial(3),
     rkhs.kernels.Polyharmonic(3),
     0.5 * rkhs.Gaussian(1.0) @ A,
-    rkhs.Polynomial(2) @ A,
+    rkhs.kernels.Polynomial(2) @ A,
 ]
 FAMILIES = {
     "values": rkhs.Evaluation(C),
-    "mixed": rkhs.stack([rkhs.Evaluation(C), 2.0 * rkhs.DirectionalDerivative(C[:4], V), rkhs.Gradient(C[:2])]),
+    "mixed": rkhs.stack(
+        [rkhs.Evaluation(C), 2.0 * rkhs.functionals.DirectionalDerivative(C[:4], V), rkhs.Gradient(C[:2])]
+    ),
     "gradients": rkhs.Gradient(C),
 }
 
@@ -48,7 +50,7 @@ def summed(span, points, weights):
 LANDMARKS = [(kernel, family) for kernel in KERNELS for family in FAMILIES.values()]
 LANDMARKS += [
     (rkhs.Matern(0.5), rkhs.Evaluation(C)),
-    (rkhs.Gaussian(1.0) + rkhs.kernels.Linear(), rkhs.LocalAverage(C, 0.3)),
+    (rkhs.Gaussian(1.0) + rkhs.kernels.Linear(), rkhs.functionals.LocalAverage(C, 0.3)),
     (rkhs.Gaussian(1.0), rkhs.Difference(C[:3], C[3:])),
     (rkhs.Gaussian(1.0), rkhs.stack([rkhs.Evaluation(C[:, :1]), rkhs.Gradient(C[:, :1])])),
 ]
@@ -83,7 +85,7 @@ def test_far_from_the_origin():
 
 @pytest.mark.parametrize(
     "family",
-    [rkhs.Difference(C[:3], C[3:]), rkhs.Laplacian(C), rkhs.LocalAverage(C, 0.3)],
+    [rkhs.Difference(C[:3], C[3:]), rkhs.functionals.Laplacian(C), rkhs.functionals.LocalAverage(C, 0.3)],
     ids=["difference", "laplacian", "average"],
 )
 def test_other_landmarks_have_no_closed_form(family):
@@ -94,7 +96,7 @@ def test_other_landmarks_have_no_closed_form(family):
 SPECTRA = [
     rkhs.Gaussian((0.7, 1.0, 2.0)),
     rkhs.Matern(1.5, 1.3),
-    rkhs.RationalQuadratic(0.8, 1.1),
+    rkhs.kernels.RationalQuadratic(0.8, 1.1),
     2.0 * rkhs.Gaussian(1.0) @ A + rkhs.Matern(2.5),
 ]
 
@@ -115,13 +117,13 @@ def test_fourier_atoms_are_second_derivatives_and_averages():
     h, u, v = 1e-4, V[0], V[1]
     value = lambda points: span.rows(rkhs.Evaluation(points))  # noqa: E731
     bend = (value(X + h * u + h * v) - value(X + h * u) - value(X + h * v) + value(X)) / h**2
-    second = np.einsum("a,b,iabp->ip", u, v, span.rows(rkhs.Hessian(X)).reshape(len(X), 3, 3, -1))
+    second = np.einsum("a,b,iabp->ip", u, v, span.rows(rkhs.functionals.Hessian(X)).reshape(len(X), 3, 3, -1))
     np.testing.assert_allclose(second, bend, atol=1e-2)
     noise = np.random.default_rng(0).normal(size=(200_000, 3)) * 0.5
     average = value(X[:1] + noise).mean(axis=0)
-    np.testing.assert_allclose(span.rows(rkhs.LocalAverage(X[:1], 0.5))[0], average, atol=5e-3)
+    np.testing.assert_allclose(span.rows(rkhs.functionals.LocalAverage(X[:1], 0.5))[0], average, atol=5e-3)
 
 
 def test_fourier_features_need_a_spectrum():
     with pytest.raises(ValueError, match=r"spectrum of Polynomial.*Landmarks"):
-        FourierSpace.draw(rkhs.Polynomial(2), 3, 10, np.random.default_rng(0))
+        FourierSpace.draw(rkhs.kernels.Polynomial(2), 3, 10, np.random.default_rng(0))

@@ -13,10 +13,10 @@ from rkhs._spaces.fourier_grid import spectra
 RADIAL = [
     rkhs.Gaussian(),
     *(rkhs.Matern(nu) for nu in (0.5, 1.5, 2.5, 3.5, 4.5)),
-    rkhs.RationalQuadratic(1.6),
-    rkhs.RationalQuadratic(4.0),
-    rkhs.RationalQuadratic(40.0),
-    rkhs.RationalQuadratic(1000.0),
+    rkhs.kernels.RationalQuadratic(1.6),
+    rkhs.kernels.RationalQuadratic(4.0),
+    rkhs.kernels.RationalQuadratic(40.0),
+    rkhs.kernels.RationalQuadratic(1000.0),
 ]
 
 
@@ -129,7 +129,7 @@ COMPOSED = {
     "scales and matrix": lambda d: rkhs.Gaussian(LENGTHS[:d]) @ MATRIX[:d, :d],
     "factors": lambda d: rkhs.Gaussian(0.8) @ np.array(LENGTHS[:d]),
     "matrices": lambda d: (rkhs.Gaussian(0.8) @ MATRIX[:d, :d]) @ MATRIX[:d, :d].T,
-    "multiple": lambda d: 3.0 * rkhs.RationalQuadratic(2.5, 0.7),
+    "multiple": lambda d: 3.0 * rkhs.kernels.RationalQuadratic(2.5, 0.7),
     "sum": lambda d: rkhs.Gaussian(0.5) + 2.0 * rkhs.Matern(3.5, 1.5) + 0.1 * (rkhs.Gaussian(1.0) @ MATRIX[:d, :d]),
 }
 
@@ -168,11 +168,11 @@ def test_boxes_of_composed_kernels(make):
 
 
 REFUSED = {
-    "alpha, 2-D": (rkhs.RationalQuadratic(1.0), 2, r"alpha > 1: use a larger alpha, or rkhs\.Landmarks"),
-    "alpha, 3-D": (2.0 * rkhs.RationalQuadratic(1.5), 3, r"alpha > 1\.5: .*Landmarks"),
-    "Polynomial": (rkhs.Polynomial(2), 2, r"Polynomial.*not known.*Use rkhs\.Landmarks"),
-    "ThinPlate": (rkhs.ThinPlate(2), 2, r"ThinPlate.*not known.*Landmarks"),
-    "Laplace": (rkhs.Laplace(1.0), 2, r"Laplace.*not known.*Landmarks"),
+    "alpha, 2-D": (rkhs.kernels.RationalQuadratic(1.0), 2, r"alpha > 1: use a larger alpha, or rkhs\.Landmarks"),
+    "alpha, 3-D": (2.0 * rkhs.kernels.RationalQuadratic(1.5), 3, r"alpha > 1\.5: .*Landmarks"),
+    "Polynomial": (rkhs.kernels.Polynomial(2), 2, r"Polynomial.*not known.*Use rkhs\.Landmarks"),
+    "ThinPlate": (rkhs.kernels.ThinPlate(2), 2, r"ThinPlate.*not known.*Landmarks"),
+    "Laplace": (rkhs.kernels.Laplace(1.0), 2, r"Laplace.*not known.*Landmarks"),
     "a sum": (rkhs.Gaussian() + rkhs.kernels.Linear(), 2, r"Linear.*not known.*Landmarks"),
     "a product": (rkhs.Gaussian() * rkhs.Gaussian(2.0), 2, r"not known.*Landmarks"),
     "singular": (rkhs.Gaussian() @ np.array([[1.0, 1.0], [2.0, 2.0]]), 2, r"invertible.*Landmarks"),

@@ -20,10 +20,12 @@ def points(d, t=4, dtype=np.float64):
 
 
 AVERAGES = {
-    "LocalAverage": lambda X: rkhs.LocalAverage(X, width=0.3),
-    "LocalAverage, widths": lambda X: rkhs.LocalAverage(X, width=np.linspace(0.2, 0.7, X.shape[1])),
-    "LocalDeviation": lambda X: rkhs.LocalDeviation(X, width=0.3),
-    "averages and slopes": lambda X: rkhs.stack([rkhs.LocalAverage(X, width=0.2), rkhs.Gradient(X)]).take([5, 0, 2]),
+    "LocalAverage": lambda X: rkhs.functionals.LocalAverage(X, width=0.3),
+    "LocalAverage, widths": lambda X: rkhs.functionals.LocalAverage(X, width=np.linspace(0.2, 0.7, X.shape[1])),
+    "LocalDeviation": lambda X: rkhs.functionals.LocalDeviation(X, width=0.3),
+    "averages and slopes": lambda X: rkhs.stack([rkhs.functionals.LocalAverage(X, width=0.2), rkhs.Gradient(X)]).take(
+        [5, 0, 2]
+    ),
 }
 ALL = {**{name: case.make for name, case in FAMILIES.items()}, **AVERAGES}
 

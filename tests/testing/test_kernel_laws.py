@@ -21,7 +21,7 @@ WIDE = {
     "Polyharmonic, rough": rkhs.kernels.Polyharmonic(0.5),
     "Polyharmonic, barely differentiable": rkhs.kernels.Polyharmonic(2.2),
     "Polyharmonic, log of high power": rkhs.kernels.Polyharmonic(8),
-    "large multiple": 1e8 * rkhs.RationalQuadratic(0.3, 2.0),
+    "large multiple": 1e8 * rkhs.kernels.RationalQuadratic(0.3, 2.0),
 }
 
 

@@ -11,12 +11,16 @@ from rkhs.testing import check_space
 
 RNG = np.random.default_rng(0)
 C, V = RNG.standard_normal((6, 2)), RNG.standard_normal((3, 2))
-MIXED = rkhs.stack([rkhs.Evaluation(C), 2.0 * rkhs.DirectionalDerivative(C[:3], V)])
+MIXED = rkhs.stack([rkhs.Evaluation(C), 2.0 * rkhs.functionals.DirectionalDerivative(C[:3], V)])
 
 
 def test_other_functionals():
     points = RNG.standard_normal((4, 2)).astype(np.float32).astype(np.float64)
-    families = [rkhs.Laplacian(points), rkhs.LocalAverage(points, 0.5), rkhs.Difference(points, -points)]
+    families = [
+        rkhs.functionals.Laplacian(points),
+        rkhs.functionals.LocalAverage(points, 0.5),
+        rkhs.Difference(points, -points),
+    ]
     check_space(LandmarkSpace(rkhs.Gaussian(1.0), MIXED), families)
     check_space(FourierSpace.draw(rkhs.Gaussian(1.0), 2, 7, np.random.default_rng(0)), families)
 

@@ -46,7 +46,7 @@ class Effect:
         return float(np.ptp(self.dependence, axis=0).max())
 
 
-def effects(f: rkhs.Function, columns: TableEncoder, features: pd.DataFrame, kinds: Kinds) -> list[Effect]:
+def effects(f: rkhs.results.Function, columns: TableEncoder, features: pd.DataFrame, kinds: Kinds) -> list[Effect]:
     """Return the effects of columns at 100 rows, in the order of how much f changes along them; none of sentences."""
     some = features.iloc[np.sort(np.random.default_rng(0).permutation(len(features))[:100])]
     X = np.asarray(columns.transform(some), dtype=float)
@@ -71,7 +71,7 @@ def effects(f: rkhs.Function, columns: TableEncoder, features: pd.DataFrame, kin
     return sorted(found, key=lambda effect: -effect.size)
 
 
-def slopes(f: rkhs.Function, X: Vector, feature: int) -> Vector:
+def slopes(f: rkhs.results.Function, X: Vector, feature: int) -> Vector:
     """Return df/dx_a at the rows of X, (rows, outputs).
 
     Functions of a kernel that is not smooth have no derivatives; then these are differences over 0.1, where features

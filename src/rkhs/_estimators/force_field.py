@@ -96,7 +96,7 @@ class ForceFieldRegressor(BaseEstimator):
     >>> R = np.random.default_rng(0).normal([[0, 0, 0], [1, 0, 0]], 0.1, (30, 2, 3))
     >>> bonds = R[:, 1] - R[:, 0]
     >>> pull = (1 - 1 / np.linalg.norm(bonds, axis=1))[:, None] * bonds
-    >>> model = rkhs.ForceFieldRegressor(symmetries=[[1, 0]]).fit(R, np.stack([pull, -pull], axis=1))
+    >>> model = rkhs.geometry.ForceFieldRegressor(symmetries=[[1, 0]]).fit(R, np.stack([pull, -pull], axis=1))
     >>> stretched = np.array([[[0.0, 0.0, 0.0], [1.1, 0.0, 0.0]]])
     >>> round(float(model.predict_forces(stretched)[0, 0, 0]), 2)
     0.1

@@ -229,7 +229,7 @@ class FunctionalRegressor(BaseEstimator):
     Learn the sine from its averages over thirds of an interval, and its slope at the end:
 
     >>> import numpy as np, rkhs
-    >>> thirds = rkhs.Average(np.linspace(0, 3, 300).reshape(3, 100, 1))
+    >>> thirds = rkhs.functionals.Average(np.linspace(0, 3, 300).reshape(3, 100, 1))
     >>> means = rkhs.Measurement(thirds, [0.46, 0.96, 0.51], noise=0.01)
     >>> end = rkhs.Measurement(rkhs.Gradient([[3.0]]), [[-0.99]], noise=0.01)
     >>> model = rkhs.FunctionalRegressor(scale=1.0).fit([means, end])

@@ -389,7 +389,7 @@ def _plan(model: Any, config: ModelConfig, look: Blocks, classes: Any) -> tuple[
             raise ValueError(
                 f"The invariance {invariance.functional!r} needs all points at once, but an approximation sees "
                 'them in blocks: use "gradient", or a callable X -> functionals of single points, such as '
-                "lambda X: rkhs.LocalDeviation(X, width=0.1)."
+                "lambda X: rkhs.functionals.LocalDeviation(X, width=0.1)."
             )
     check_number(config.nu, "nu", or_zero=True)
     terms, name = BlockTerms(config, is_classifier(model)), type(model).__name__

@@ -290,7 +290,7 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X, hours = rng.uniform(0, 6, (200, 1)), rng.uniform(1, 5, 200)
     >>> counts = rng.poisson(hours * np.exp(1 + np.sin(X[:, 0])))
-    >>> model = rkhs.KernelPoissonRegressor().fit(X, counts / hours, sample_weight=hours)
+    >>> model = rkhs.counts.KernelPoissonRegressor().fit(X, counts / hours, sample_weight=hours)
     >>> model.predict([[1.5], [4.5]]).round(1)  # exp(1 + 1) and exp(1 - 1) are 7.4 and 1.0
     array([7.3, 1.1])
     """
@@ -574,7 +574,7 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
     >>> pairs = rng.integers(0, 60, (200, 2))
     >>> wrong = utility[pairs[:, 0]] < utility[pairs[:, 1]]
     >>> pairs[wrong] = pairs[wrong, ::-1]
-    >>> model = rkhs.PreferenceRegressor(C=10.0).fit(X, pairs=pairs[pairs[:, 0] != pairs[:, 1]])
+    >>> model = rkhs.counts.PreferenceRegressor(C=10.0).fit(X, pairs=pairs[pairs[:, 0] != pairs[:, 1]])
     >>> bool(model.score(X, utility) > 0.95)
     True
     """
@@ -673,7 +673,7 @@ class SurvivalRanker(ComparisonEstimator):
     >>> X = rng.standard_normal((200, 2))
     >>> death, end = rng.exponential(np.exp(-2 * X[:, 0])), rng.exponential(2.0, 200)
     >>> y = np.column_stack([death <= end, np.minimum(death, end)])  # event, time
-    >>> model = rkhs.SurvivalRanker().fit(X, y)
+    >>> model = rkhs.counts.SurvivalRanker().fit(X, y)
     >>> bool(model.score(X, y) > 0.75)
     True
     """
@@ -821,7 +821,7 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-2, 2, (200, 2))
     >>> y = np.digitize(np.sum(X**2, axis=1), [1.0, 2.0, 4.0])  # classes 0 to 3
-    >>> model = rkhs.OrdinalClassifier(C=100.0).fit(X, y)
+    >>> model = rkhs.counts.OrdinalClassifier(C=100.0).fit(X, y)
     >>> model.predict([[0.0, 0.0], [1.0, 0.7], [2.0, 2.0]])
     array([0, 1, 3])
     >>> bool(np.all(np.diff(model.thresholds_) > 0))

@@ -593,7 +593,7 @@ class AutomaticCandidates:
     def _combined(self, found: list[Candidate], count: int) -> Combination:
         """Return the weighted sum of the kernels of candidates, by errors at `count` labels."""
         targets, kernels, Cs = self.scorer.targets, self.scorer.kernels, np.asarray(self.scorer.Cs)
-        parts = weighted(families(found), CLUSTERS, count)
+        parts = weighted(families(found), CLUSTERS, SCALES, count)
         if len(parts) == 1:
             return Combination(parts[0][1], parts)
         summands: list[Kernel] = []

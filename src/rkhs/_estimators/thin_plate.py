@@ -123,9 +123,9 @@ class ThinPlateClassifier(Classifier, ThinPlateEstimator):
     >>> import rkhs
     >>> from sklearn.datasets import make_moons
     >>> X, y = make_moons(100, noise=0.1, random_state=0)
-    >>> rkhs.ThinPlateClassifier(C=10.0).fit(X, y).score(X, y)
+    >>> rkhs.geometry.ThinPlateClassifier(C=10.0).fit(X, y).score(X, y)
     1.0
-    >>> model = rkhs.ThinPlateClassifier(C=10.0, approximation=rkhs.Landmarks(30)).fit(X, y)
+    >>> model = rkhs.geometry.ThinPlateClassifier(C=10.0, approximation=rkhs.Landmarks(30)).fit(X, y)
     >>> model.score(X, y), model.solution_.span
     (1.0, 'Landmarks: 30 functions of numerical rank 27')
     """
@@ -193,7 +193,7 @@ class ThinPlateRegressor(Regressor, ThinPlateEstimator):
     --------
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 6, 20)[:, None]
-    >>> model = rkhs.ThinPlateRegressor(C=1000.0).fit(X, np.sin(X[:, 0]) + X[:, 0])
+    >>> model = rkhs.geometry.ThinPlateRegressor(C=1000.0).fit(X, np.sin(X[:, 0]) + X[:, 0])
     >>> model.predict([[3.1], [10.0]]).round(1)  # f is linear outside the data
     array([ 3.1, 13.5])
     """

@@ -341,7 +341,7 @@ def to_json(
     Examples
     --------
     >>> import json, rkhs
-    >>> f = rkhs.Function(rkhs.Gaussian(), rkhs.Evaluation([[2.0]]), [1.0])
+    >>> f = rkhs.results.Function(rkhs.Gaussian(), rkhs.Evaluation([[2.0]]), [1.0])
     >>> exported = json.loads(rkhs.to_json(f))
     >>> "Exp" in [operation for _, operation, *_ in exported["nodes"]], list(exported["outputs"])
     (True, ['variable'])
@@ -372,7 +372,7 @@ def to_onnx(
     Parameters
     ----------
     model : estimator, Pipeline or Function
-        The fitted model: an estimator of rkhs, a pipeline of `StandardScaler` and one, or an `rkhs.Function`.
+        The fitted model: an estimator of rkhs, a pipeline of `StandardScaler` and one, or an `rkhs.results.Function`.
     path : str or Path, optional
         The file to write.
     return_std : bool, default=False

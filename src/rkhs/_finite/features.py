@@ -307,7 +307,8 @@ class FeatureTerms:
 
         def degrees(subset: list[Moments]) -> int:
             total = sum((block.weighted(1.0)[: self.rank, : self.rank] for block in subset), np.zeros((self.rank,) * 2))
-            return sum(block.count for block in subset) - int(np.linalg.matrix_rank(total, hermitian=True))
+            rank = int(np.linalg.matrix_rank(total, hermitian=True)) if self.rank else 0
+            return sum(block.count for block in subset) - rank
 
         return degrees(blocks) - degrees(zero_targets)
 

@@ -52,7 +52,7 @@ class Function:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [2.0])
+    >>> f = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [2.0])
     >>> f(np.array([[0.0], [1.0]])).round(4)
     array([2.    , 1.2131])
     >>> rkhs.Gradient(np.array([[1.0]]))(f).round(4)
@@ -241,7 +241,7 @@ def inner(f: Function, g: Function) -> Any:
     Examples
     --------
     >>> import rkhs
-    >>> f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [2.0])
+    >>> f = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [2.0])
     >>> rkhs.inner(f, f)
     4.0
     """

@@ -45,7 +45,7 @@ SAMPLE = 2000  # functionals that are left out to determine the amplitude
 class LocalFunction:
     """A function that is learned at each point from the functionals near it (`rkhs.Neighbors`).
 
-    It has the interface of `rkhs.Function` except for the norm: its values belong to different functions of the RKHS.
+    It has the interface of `rkhs.results.Function` except for the norm: its values are of different functions.
 
     Parameters
     ----------

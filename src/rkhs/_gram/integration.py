@@ -50,9 +50,9 @@ def quadrature_error(kernel: Kernel, L: Integral) -> Array:
     --------
     >>> import rkhs
     >>> L = rkhs.Integral.boxes([[0.0, 0.0]], [[1.0, 2.0]], nodes=4)
-    >>> rkhs.quadrature_error(rkhs.Gaussian(scale=1.0), L).round(4)
+    >>> rkhs.geometry.quadrature_error(rkhs.Gaussian(scale=1.0), L).round(4)
     array([0.0002])
-    >>> bool(rkhs.quadrature_error(rkhs.Gaussian(scale=1.0), L.with_nodes(16))[0] < 1e-15)
+    >>> bool(rkhs.geometry.quadrature_error(rkhs.Gaussian(scale=1.0), L.with_nodes(16))[0] < 1e-15)
     True
     """
     if not isinstance(L, Integral):
@@ -93,7 +93,7 @@ def quadrature_nodes(kernel: Kernel, L: Integral, tol: float = 1e-12) -> Integra
     --------
     >>> import rkhs
     >>> bins = rkhs.Integral.boxes([[0.0], [2.0]], [[2.0], [6.0]])
-    >>> rkhs.quadrature_nodes(rkhs.Gaussian(scale=1.0), bins)
+    >>> rkhs.geometry.quadrature_nodes(rkhs.Gaussian(scale=1.0), bins)
     Integral(2 boxes in R^1, 16 nodes a side)
     """
     if not isinstance(L, Integral):

@@ -93,8 +93,8 @@ def certified_radius(model: Any, X: Any) -> Array:
         function, points, A, offset = model._compared_scores(X, "certified_radius")
     else:
         raise TypeError(
-            f"certified_radius needs a fitted classifier of rkhs or an rkhs.Function, got {model!r}. For a Pipeline, "
-            "pass its last step and the transformed X: the radii have the units of the transformed features."
+            f"certified_radius needs a fitted classifier of rkhs or an rkhs.results.Function, got {model!r}. For a "
+            "Pipeline, pass its last step and the transformed X: the radii have the units of the transformed features."
         )
     if not isinstance(function, Function):
         raise TypeError(

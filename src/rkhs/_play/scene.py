@@ -181,7 +181,7 @@ def problem_of(scene: Scene, quick: bool = False) -> rkhs.Problem:
     if scene.monotone:
         axis, sign = DIRECTIONS[scene.monotone] or (0, 1)
         slopes = float(sign) * rkhs.Derivative(X, axes=[axis])
-        terms.append(rkhs.Term(slopes, rkhs.SquaredOneSided(), weight=RISING * scene.nu))
+        terms.append(rkhs.Term(slopes, rkhs.losses.SquaredOneSided(), weight=RISING * scene.nu))
     if scene.repeats:
         moved = X + np.array([scene.shift, 0.0])
         terms.append(rkhs.Term(rkhs.Difference(X, moved), rkhs.Squared(), weight=scene.nu))
@@ -210,7 +210,7 @@ def python_code(scene: Scene) -> str:
     rows = [", ".join(pairs[k : k + 5]) for k in range(0, len(pairs), 5)]
     points = "[\n    " + ",\n    ".join(rows) + ",\n]"
     axis, sign = DIRECTIONS[scene.monotone] or (0, 1)
-    rising = f"{float(sign)} * rkhs.Derivative(X, axes=[{axis}]), rkhs.SquaredOneSided(), weight={RISING * nu!r}"
+    rising = f"{float(sign)} * rkhs.Derivative(X, axes=[{axis}]), rkhs.losses.SquaredOneSided(), weight={RISING * nu!r}"
     graph = "rkhs.functionals.GraphDifference(X, near.maximum(near.T))"
     moved = f"rkhs.Difference(X, X + np.array([{scene.shift!r}, 0.0])), rkhs.Squared(), weight={nu!r}"
     stated = [

@@ -264,7 +264,7 @@ class Problem:
         --------
         >>> import numpy as np, rkhs
         >>> X = np.linspace(0, 1, 8)[:, None]
-        >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Absolute(), target=np.sin(6 * X[:, 0]), weight=10.0)
+        >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.losses.Absolute(), target=np.sin(6 * X[:, 0]), weight=10.0)
         >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.3), [term]).solve(tol=1e-4)
         >>> solution.status, solution.relative_gap <= 1e-4
         ('converged', True)

@@ -31,9 +31,9 @@ class Neighbors(Approximation):
 
     f(x), or another functional of f, is that of the minimizer of the problem of the nearest functionals alone, which is
     computed exactly; all losses have to be squared.  This is kriging with a moving neighborhood.  It takes any kernel,
-    conditionally positive definite ones too (`rkhs.ThinPlate`, `rkhs.kernels.Polyharmonic`), any functionals and any
-    basis.  Nothing is learned for the whole: time is that of one small linear system for each evaluation.  Slopes of f
-    are predicted from the neighborhood of their point.
+    conditionally positive definite ones too (`rkhs.kernels.ThinPlate`, `rkhs.kernels.Polyharmonic`), any functionals
+    and any basis.  Nothing is learned for the whole: time is that of one small linear system for each evaluation.
+    Slopes of f are predicted from the neighborhood of their point.
 
     f is not continuous where the neighborhood changes, unless it is `continuous`.  The steps are small compared with
     the error bars.
@@ -54,7 +54,7 @@ class Neighbors(Approximation):
     >>> import numpy as np, rkhs
     >>> X = np.random.default_rng(0).uniform(size=(10_000, 2))
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=1e6)
-    >>> problem = rkhs.Problem(rkhs.ThinPlate(), [term], approximation=rkhs.Neighbors(30))
+    >>> problem = rkhs.Problem(rkhs.kernels.ThinPlate(), [term], approximation=rkhs.Neighbors(30))
     >>> problem.solve().function(np.array([[0.5, 0.5]])).round(3)
     array([0.141])
     """

@@ -226,7 +226,9 @@ class Functional(ABC):
         """
         apply = getattr(f, "apply", None)
         if apply is None:
-            raise TypeError(f"{self!r} applies to an rkhs.Function or rkhs.Polynomials, got {type(f).__name__}.")
+            raise TypeError(
+                f"{self!r} applies to an rkhs.results.Function or rkhs.Polynomials, got {type(f).__name__}."
+            )
         return apply(self)
 
     def assemble(self, values: Callable[[Atoms], Array]) -> Array:
@@ -594,7 +596,7 @@ def pointwise(family: Functional) -> Part | None:
     --------
     >>> import numpy as np, rkhs
     >>> X = np.zeros((3, 2))
-    >>> pointwise(2.0 * rkhs.Gradient(X)).weight, pointwise(rkhs.Laplacian(X))
+    >>> pointwise(2.0 * rkhs.Gradient(X)).weight, pointwise(rkhs.functionals.Laplacian(X))
     (2.0, None)
     """
     if len(family.parts) != 1:

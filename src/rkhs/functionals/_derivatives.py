@@ -91,7 +91,7 @@ class DirectionalDerivative(AtPoints):
     --------
     >>> import numpy as np, rkhs
     >>> X, V = np.array([[2.0, 3.0]]), np.array([[1.0, -1.0]])
-    >>> rkhs.DirectionalDerivative(X, V)(rkhs.Polynomials(degree=2))
+    >>> rkhs.functionals.DirectionalDerivative(X, V)(rkhs.Polynomials(degree=2))
     array([[ 0.,  1., -1.,  4.,  1., -6.]])
     """
 
@@ -151,7 +151,7 @@ class Jet(AtPoints):
 
         L_i(f) = (f(x_i), df/dx_1 (x_i), .., df/dx_n (x_i)): shape (t, 1 + n)
 
-    It is meant for losses of vectors, such as `rkhs.RobustHinge`.
+    It is meant for losses of vectors, such as `rkhs.losses.RobustHinge`.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class Hessian(AtPoints):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.Hessian(np.array([[2.0]]))(rkhs.Polynomials(degree=2))
+    >>> rkhs.functionals.Hessian(np.array([[2.0]]))(rkhs.Polynomials(degree=2))
     array([[[[0., 0., 2.]]]])
     """
 
@@ -224,7 +224,7 @@ class Laplacian(AtPoints):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.Laplacian(np.array([[2.0, 3.0]]))(rkhs.Polynomials(degree=2))
+    >>> rkhs.functionals.Laplacian(np.array([[2.0, 3.0]]))(rkhs.Polynomials(degree=2))
     array([[0., 0., 0., 2., 0., 2.]])
     """
 

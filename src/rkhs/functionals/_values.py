@@ -182,7 +182,7 @@ class LocalAverage(AtPoints):
     --------
     >>> import numpy as np, rkhs
     >>> X = np.array([[1.0]])
-    >>> rkhs.LocalAverage(X, width=2.0)(rkhs.Polynomials(degree=2))  # E (1 + z)^2 = 5
+    >>> rkhs.functionals.LocalAverage(X, width=2.0)(rkhs.Polynomials(degree=2))  # E (1 + z)^2 = 5
     array([[1., 1., 5.]])
     """
 
@@ -226,7 +226,7 @@ def LocalDeviation(X: Array, width: float | tuple[float, ...]) -> Functional:
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.LocalDeviation(np.array([[1.0]]), width=2.0)(rkhs.Polynomials(degree=2))
+    >>> rkhs.functionals.LocalDeviation(np.array([[1.0]]), width=2.0)(rkhs.Polynomials(degree=2))
     array([[0., 0., 4.]])
     """
     average = LocalAverage(X, width)
@@ -249,7 +249,7 @@ class Average(Functional):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.Average([[0.0], [2.0], [4.0]], weights=[1.0, 1.0, 2.0])(rkhs.Polynomials(degree=1))
+    >>> rkhs.functionals.Average([[0.0], [2.0], [4.0]], weights=[1.0, 1.0, 2.0])(rkhs.Polynomials(degree=1))
     array([[1. , 2.5]])
     """
 

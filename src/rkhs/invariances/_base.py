@@ -130,7 +130,7 @@ def as_invariances(invariance: Any) -> tuple[Invariance, ...]:
     --------
     >>> import rkhs
     >>> from rkhs.invariances._base import as_invariances
-    >>> len(as_invariances(["gradient", rkhs.Laplacian]))
+    >>> len(as_invariances(["gradient", rkhs.functionals.Laplacian]))
     2
     """
     if invariance is None or (isinstance(invariance, str) and invariance == "auto"):

@@ -47,7 +47,7 @@ class TotalVariation:
     >>> x = np.linspace(0, 1, 60)[:, None]
     >>> y = (x[:, 0] > 0.5) + 0.1 * np.random.default_rng(0).standard_normal(60)
     >>> values = rkhs.Term(rkhs.Evaluation(x), rkhs.Squared(), target=y, weight=50.0)
-    >>> variation = rkhs.TotalVariation(x)
+    >>> variation = rkhs.invariances.TotalVariation(x)
     >>> f = rkhs.Problem(rkhs.Matern(1.5, scale=0.1), [values, variation.term(weight=10.0)]).solve(tol=1e-3).function
     >>> abs(f([[0.2], [0.8]]) - [0.0, 1.0]).round(1)
     array([0.1, 0.1])
@@ -171,7 +171,7 @@ def _triangulated(points: Matrix) -> Matrix:
     if n > MOST_DIMENSIONS:
         raise ValueError(
             f"TotalVariation triangulates points in at most {MOST_DIMENSIONS} dimensions, got {n}: use "
-            "rkhs.Invariance(rkhs.Gradient, loss=rkhs.GroupNorm()), the lengths of gradients at the training points."
+            "rkhs.Invariance(rkhs.Gradient, loss=rkhs.losses.GroupNorm()), the lengths of gradients at training points."
         )
     if n == 1 and len(points) > 1:
         return np.stack([np.arange(len(points) - 1), np.arange(1, len(points))], axis=1)

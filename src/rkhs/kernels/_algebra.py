@@ -97,7 +97,7 @@ class Product(_Combination):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.Gaussian(scale=1.0) * rkhs.Polynomial(degree=2)
+    >>> rkhs.Gaussian(scale=1.0) * rkhs.kernels.Polynomial(degree=2)
     Gaussian(scale=1.0) * Polynomial(degree=2, offset=1.0)
     """
 
@@ -214,7 +214,7 @@ class LinearTransform(_Transformed):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> k = rkhs.ThinPlate(order=2) @ np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])  # two features of three
+    >>> k = rkhs.kernels.ThinPlate(order=2) @ np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])  # two features of three
     >>> k(np.array([[0.0, 0.0, 5.0], [0.0, 2.0, 7.0]]))[0, 1].round(6)
     np.float64(2.772589)
     """

@@ -131,7 +131,7 @@ def Periodic(period: Any, scale: Any = 1.0) -> Composition:
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.Periodic(period=24.0, scale=3.0)([[1.0]], [[1.0], [25.0], [13.0]]).round(4)
+    >>> rkhs.kernels.Periodic(period=24.0, scale=3.0)([[1.0]], [[1.0], [25.0], [13.0]]).round(4)
     array([[1.    , 1.    , 0.0391]])
     """
     periods = to_numpy(as_real(period, "period"))
@@ -311,7 +311,7 @@ class RationalQuadratic(GaussianMixture):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.RationalQuadratic(alpha=1.0, scale=1.0)([[0.0], [1.0]])[0, 1].round(6)
+    >>> rkhs.kernels.RationalQuadratic(alpha=1.0, scale=1.0)([[0.0], [1.0]])[0, 1].round(6)
     np.float64(0.666667)
     """
 

@@ -38,7 +38,7 @@ class Polynomial(FormKernel):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.Polynomial(degree=2)([[1.0, 2.0]], [[3.0, 1.0]])
+    >>> rkhs.kernels.Polynomial(degree=2)([[1.0, 2.0]], [[3.0, 1.0]])
     array([[36.]])
     """
 
@@ -338,7 +338,7 @@ class ThinPlate(FormKernel):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.ThinPlate(order=2)([[0.0, 0.0]], [[0.0, 2.0]]).round(6)
+    >>> rkhs.kernels.ThinPlate(order=2)([[0.0, 0.0]], [[0.0, 2.0]]).round(6)
     array([[2.772589]])
     """
 

@@ -408,7 +408,7 @@ class Laplace(HasLengthScale):
     Examples
     --------
     >>> import rkhs
-    >>> rkhs.Laplace(scale=2.0)([[0.0, 0.0], [1.0, -1.0]])
+    >>> rkhs.kernels.Laplace(scale=2.0)([[0.0, 0.0], [1.0, -1.0]])
     array([[1.        , 0.36787944],
            [0.36787944, 1.        ]])
     """

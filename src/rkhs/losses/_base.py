@@ -309,7 +309,7 @@ class Smoothed(Loss):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.losses.Smoothed(rkhs.Absolute(), width=1.0).value(np.array([0.5, 3.0]), np.array([0.0, 0.0]))
+    >>> rkhs.losses.Smoothed(rkhs.losses.Absolute(), width=1.0).value(np.array([0.5, 3.0]), np.array([0.0, 0.0]))
     array([0.125, 2.5  ])
     """
 

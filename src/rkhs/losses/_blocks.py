@@ -49,7 +49,7 @@ class BlockLoss(Loss):
     Examples
     --------
     >>> import rkhs
-    >>> isinstance(rkhs.GroupNorm(), rkhs.extend.BlockLoss)
+    >>> isinstance(rkhs.losses.GroupNorm(), rkhs.extend.BlockLoss)
     True
     """
 
@@ -175,8 +175,8 @@ class GroupNorm(BlockLoss):
         loss = phi(|v - b|),        v = (L_1 f, .., L_m f)
 
     With the absolute loss phi, and `rkhs.Gradient`, it is the total variation of f over the points; with the components
-    of a field it is robust against sensors that are wrong in all components; with `rkhs.EpsilonInsensitive` it bounds
-    lengths.  The loss does not depend on the coordinates, as a sum over components would.
+    of a field it is robust against sensors that are wrong in all components; with `rkhs.losses.EpsilonInsensitive` it
+    bounds lengths.  The loss does not depend on the coordinates, as a sum over components would.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class GroupNorm(BlockLoss):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.GroupNorm(size=2).value(np.array([3.0, 4.0]), np.array([0.0, 0.0])).sum()
+    >>> rkhs.losses.GroupNorm(size=2).value(np.array([3.0, 4.0]), np.array([0.0, 0.0])).sum()
     np.float64(5.0)
 
     Steps of a signal survive, its noise does not:
@@ -197,7 +197,7 @@ class GroupNorm(BlockLoss):
     >>> x = np.linspace(0, 1, 60)[:, None]
     >>> y = (x[:, 0] > 0.5) + 0.1 * np.random.default_rng(0).standard_normal(60)
     >>> values = rkhs.Term(rkhs.Evaluation(x), rkhs.Squared(), target=y, weight=50.0)
-    >>> variation = rkhs.Term(rkhs.Gradient(x), rkhs.GroupNorm(), weight=0.1)
+    >>> variation = rkhs.Term(rkhs.Gradient(x), rkhs.losses.GroupNorm(), weight=0.1)
     >>> f = rkhs.Problem(rkhs.Matern(1.5, scale=0.2), [values, variation]).solve(tol=1e-3).function
     >>> np.abs(f(x[[10, 50]]) - [0, 1]) < 0.1
     array([ True,  True])
@@ -209,8 +209,8 @@ class GroupNorm(BlockLoss):
     def __post_init__(self) -> None:
         if not _symmetric(self.loss):
             raise TypeError(
-                f"GroupNorm needs a symmetric loss of the length, such as rkhs.Absolute() or rkhs.Huber(0.1), got "
-                f"{self.loss!r}."
+                "GroupNorm needs a symmetric loss of the length, such as rkhs.losses.Absolute() or rkhs.Huber(0.1), "
+                f"got {self.loss!r}."
             )
         object.__setattr__(self, "smooth", self.loss.smooth)
         object.__setattr__(self, "largest_slope", float(self.loss.slopes[1]))
@@ -305,7 +305,7 @@ class RobustHinge(BlockLoss):
     --------
     >>> import numpy as np, rkhs
     >>> value_and_gradient = np.array([2.0, 3.0, 4.0])
-    >>> rkhs.RobustHinge(radius=0.5, size=3).value(value_and_gradient, np.array([1.0, 0.0, 0.0])).sum()
+    >>> rkhs.losses.RobustHinge(radius=0.5, size=3).value(value_and_gradient, np.array([1.0, 0.0, 0.0])).sum()
     np.float64(1.5)
     """
 

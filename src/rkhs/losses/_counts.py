@@ -34,7 +34,7 @@ class Poisson(Loss):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.Poisson().value(np.log([3.0, 6.0, 6.0]), np.array([3.0, 3.0, 0.0])).round(4)
+    >>> rkhs.losses.Poisson().value(np.log([3.0, 6.0, 6.0]), np.array([3.0, 3.0, 0.0])).round(4)
     array([0.    , 0.9206, 6.    ])
     """
 

@@ -309,7 +309,7 @@ class EpsilonInsensitive(_EpsilonLoss):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.EpsilonInsensitive(epsilon=0.5).value(np.array([0.0, 3.0]), np.array([0.1, 1.0]))
+    >>> rkhs.losses.EpsilonInsensitive(epsilon=0.5).value(np.array([0.0, 3.0]), np.array([0.1, 1.0]))
     array([0. , 1.5])
     """
 
@@ -323,7 +323,7 @@ class Absolute(EpsilonInsensitive):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.Absolute().value(np.array([0.0, 3.0]), np.array([1.0, 1.0]))
+    >>> rkhs.losses.Absolute().value(np.array([0.0, 3.0]), np.array([1.0, 1.0]))
     array([1., 2.])
     """
 
@@ -424,7 +424,7 @@ class OneSided(_LowerBoundLoss):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.OneSided().value(np.array([-1.0, 3.0]), np.array([0.0, 0.0]))
+    >>> rkhs.losses.OneSided().value(np.array([-1.0, 3.0]), np.array([0.0, 0.0]))
     array([1., 0.])
     """
 
@@ -438,7 +438,7 @@ class SquaredOneSided(Quadratic, _LowerBoundLoss):
     Examples
     --------
     >>> import numpy as np, rkhs
-    >>> rkhs.SquaredOneSided().value(np.array([-2.0, 3.0]), np.array([0.0, 0.0]))
+    >>> rkhs.losses.SquaredOneSided().value(np.array([-2.0, 3.0]), np.array([0.0, 0.0]))
     array([4., 0.])
     """
 

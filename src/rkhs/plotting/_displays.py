@@ -519,7 +519,7 @@ class ChangeDisplay:
     >>> import numpy as np, rkhs
     >>> from rkhs.invariances import SignalTangents
     >>> X = np.exp(-((np.arange(20) - np.array([[5], [14]])) ** 2) / 8.0)
-    >>> f = rkhs.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X), [1.0, -1.0])
+    >>> f = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X), [1.0, -1.0])
     >>> display = rkhs.plotting.ChangeDisplay.from_estimator(f, SignalTangents(kinds=["shift"]), X, amounts=[0, 2])
     >>> display.values["f"].shape
     (2, 1, 2)
@@ -545,7 +545,7 @@ class ChangeDisplay:
         Parameters
         ----------
         estimator : estimator, Function or dict
-            A fitted classifier or regressor, an `rkhs.Function`, or a dict of several of these by name.
+            A fitted classifier or regressor, an `rkhs.results.Function`, or a dict of several of these by name.
         tangents : ImageTangents, SignalTangents or Tangents
             The transformations.
         X : array-like of shape (t, n)

@@ -49,7 +49,7 @@ class ADMM(DenseSolver):
     >>> import numpy as np, rkhs
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> labels = rkhs.Term(rkhs.Evaluation(X[::4]), rkhs.Logistic(), target=np.sign(X[::4, 0] + 0.1), weight=10.0)
-    >>> flat = rkhs.Term(rkhs.Gradient(X[10:30]), rkhs.EpsilonInsensitive(0.1), weight=1000.0)
+    >>> flat = rkhs.Term(rkhs.Gradient(X[10:30]), rkhs.losses.EpsilonInsensitive(0.1), weight=1000.0)
     >>> problem = rkhs.Problem(rkhs.Gaussian(scale=0.5), [labels, flat], rkhs.Constant())
     >>> problem.solve(rkhs.solvers.ADMM(), tol=1e-3).status
     'converged'

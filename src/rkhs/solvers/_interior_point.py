@@ -78,7 +78,8 @@ class BoxDual(OutputSolver):
     --------
     >>> import numpy as np, rkhs
     >>> X = np.linspace(-1, 1, 40)[:, None]
-    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.EpsilonInsensitive(0.1), target=np.sin(3 * X[:, 0]), weight=10.0)
+    >>> loss = rkhs.losses.EpsilonInsensitive(0.1)
+    >>> term = rkhs.Term(rkhs.Evaluation(X), loss, target=np.sin(3 * X[:, 0]), weight=10.0)
     >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.5), [term], rkhs.Constant()).solve(rkhs.solvers.BoxDual())
     >>> solution.status, solution.function.active < 10
     ('converged', True)
@@ -135,7 +136,7 @@ class InteriorPointCG(Solver):
     --------
     >>> import numpy as np, rkhs
     >>> X = np.linspace(-1, 1, 40)[:, None]
-    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Absolute(), target=np.sin(3 * X[:, 0]), weight=10.0)
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.losses.Absolute(), target=np.sin(3 * X[:, 0]), weight=10.0)
     >>> problem = rkhs.Problem(rkhs.Gaussian(scale=0.5), [term], rkhs.Constant())
     >>> problem.solve(rkhs.solvers.InteriorPointCG(), tol=1e-4).status
     'converged'

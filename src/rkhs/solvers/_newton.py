@@ -54,7 +54,7 @@ class Newton(OutputSolver):
     >>> import numpy as np, rkhs
     >>> X = np.linspace(-1, 1, 50)[:, None]
     >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), target=np.sign(X[:, 0]) * (-1) ** (X[:, 0] > 0.7))
-    >>> solution = rkhs.Problem(rkhs.ThinPlate(order=2), [term]).solve(rkhs.solvers.Newton())
+    >>> solution = rkhs.Problem(rkhs.kernels.ThinPlate(order=2), [term]).solve(rkhs.solvers.Newton())
     >>> solution.status, solution.iterations < 12
     ('converged', True)
     """
@@ -203,7 +203,7 @@ class ProximalNewton(OutputSolver):
     >>> import numpy as np, rkhs
     >>> X = np.linspace(-1, 1, 40)[:, None]
     >>> labels = rkhs.Term(rkhs.Evaluation(X[::4]), rkhs.Logistic(), target=np.sign(X[::4, 0] + 0.1), weight=10.0)
-    >>> rising = rkhs.Term(rkhs.Gradient(X), rkhs.OneSided())
+    >>> rising = rkhs.Term(rkhs.Gradient(X), rkhs.losses.OneSided())
     >>> rkhs.Problem(rkhs.Gaussian(scale=0.5), [labels, rising]).solve(rkhs.solvers.ProximalNewton()).status
     'converged'
     """

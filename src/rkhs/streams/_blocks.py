@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from rkhs._backend.arrays import Vector, as_column, check_unmasked
+from rkhs._backend.arrays import Vector, as_column, check_unmasked, import_optional
 from rkhs.exceptions import BlockError
 
 ROWS = 2**14  # rows per block of an array: with a thousand functions, 128 MiB of features
@@ -386,9 +387,8 @@ def collected(source: Any, y: Any = None, sample_weight: Any = None) -> tuple[An
     columns = [[getattr(block, name) for block in parts] for name in ("y", "weight")]
     joined = [None if column[0] is None else np.concatenate(column) for column in columns]
     if parts[0].names is not None:
-        import pandas as pd
-
-        X = pd.DataFrame(X, columns=parts[0].names)
+        pandas = import_optional("pandas", "Rows with names need pandas: pip install 'rkhs[distributed]'.")
+        X = pandas.DataFrame(X, columns=parts[0].names)
     return X, joined[0], joined[1]
 
 
@@ -448,9 +448,8 @@ def read_parquet(
     >>> model.n_features_in_
     2
     """
-    import pyarrow.dataset
-
-    data = pyarrow.dataset.dataset(str(Path(path)), format="parquet")
+    pyarrow = import_optional("pyarrow", "Parquet files need pyarrow: pip install 'rkhs[distributed]'.")
+    data = import_module("pyarrow.dataset").dataset(str(Path(path)), format="parquet")
     extra_names = [name for name in (target, weight) if name is not None]
     feature_names = (
         list(features) if features is not None else [name for name in data.schema.names if name not in extra_names]

@@ -10,7 +10,6 @@ from math import prod
 import numpy as np
 from array_api_compat import is_torch_array
 
-from rkhs import Function
 from rkhs._backend.arrays import Array, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import Polynomials, multi_indices
@@ -19,6 +18,7 @@ from rkhs._gram.operator import magnitudes
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.functionals._base import Part
 from rkhs.kernels import Gaussian
+from rkhs.results import Function
 from rkhs.testing._laws import HAS_TORCH, ROUNDING, combinations, demand, demand_equal, largest, rounding
 
 # The definition of a functional on functions from points (t, n) to values (t,).
@@ -51,7 +51,7 @@ def check_functional(functional: Functional, reference: Reference | None = None)
     >>> import numpy as np, rkhs
     >>> from rkhs.testing import check_functional
     >>> X = np.random.default_rng(0).standard_normal((5, 2))
-    >>> check_functional(rkhs.Hessian(X))
+    >>> check_functional(rkhs.functionals.Hessian(X))
     >>> check_functional(rkhs.Difference(X, 2 * X), reference=lambda f: f(X) - f(2 * X))
     >>> check_functional(rkhs.Difference(X, 2 * X), reference=lambda f: 3 * f(X))
     Traceback (most recent call last):
