@@ -56,8 +56,8 @@ MOST_EXACT_OBSERVATIONS = 5_000  # of single points, up to which f is learned wi
 FUNCTIONS = 1_000  # landmarks for more of them, and if several observations refer to each point
 SEARCH_ROWS = 1_000  # observations refer to at most this many points while C and the scale are chosen
 SEARCH_FUNCTIONS = 150  # landmarks of the search
-# Points of each search, which linearizes the Poisson loss at the rates of the one before.  A third one did not change the
-# deviance on any set.  From 1,000 points on the search would compare approximations of maps.
+# Points of each search, which linearizes the Poisson loss at the rates of the one before.  A third search did not
+# change the deviance on any set.  From 1,000 points on the search would compare approximations of maps.
 SEARCHED = (300, 900)
 GRID = tuple(10.0**k for k in range(-3, 4))  # the values of C for C="cv"
 GRID_TOL = 1e-3  # relative duality gap of the models of the folds
