@@ -67,7 +67,7 @@ PARAMETERS = {
 # Kernels by the names of scikit-learn
 FOREIGN_KERNELS = {
     "rbf": 'exp(-gamma |x - y|^2) is kernel="gaussian" with scale = 1 / sqrt(2 gamma)',
-    "poly": "(gamma <x, y> + coef0)^degree is, up to a factor, kernel=rkhs.kernels.Polynomial(degree, offset=coef0 / gamma)",
+    "poly": "(gamma <x, y> + coef0)^degree is kernel=rkhs.kernels.Polynomial(degree, coef0 / gamma) times gamma^degree",
 }
 
 SHAPES = ("increasing", "decreasing", "monotonic_cst")  # parameters of the command and of scikit-learn
