@@ -34,9 +34,7 @@ class FrameColumn:
     @cached_property
     def categories(self) -> list[str]:
         """The categories of an ordered column, in their order."""
-        if _is_polars(self.values):
-            return [str(one) for one in self.values.dtype.categories]
-        return [str(one) for one in self.values.dtype.categories]
+        return [as_text(one) for one in self.values.dtype.categories]
 
     def numbers(self) -> Vector:
         """Return the values (t,) in float64, NaN where missing; dates, times and durations in days since 1970."""

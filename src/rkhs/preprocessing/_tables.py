@@ -32,7 +32,7 @@ from rkhs._warnings import warn
 
 WORDS, ID, EMPTY = "words", "id", "empty"
 AMOUNTS = (NUMERIC, BOOLEAN, DATE, ORDERED)  # kinds of columns that become one feature each
-KINDS = (*AMOUNTS, CATEGORICAL, WORDS, ID)
+STATED = (NUMERIC, CATEGORICAL, WORDS, ID)  # kinds that a user may state; others follow from the type of a column
 MAX_CATEGORIES = 50  # features of one column of categories; the rarest share one if there are more
 MIN_NAMES = 20  # different texts, one in each row, from which a column is taken to name the rows
 SENTENCE = 4  # the median number of words in texts of which most differ, from which they are sentences and no names
@@ -67,15 +67,12 @@ def kind_of_texts(texts: Vector) -> str:
 class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode the columns of a data frame as numeric features.
 
-    | columns                                  | features                                                            |
-    |------------------------------------------|---------------------------------------------------------------------|
-    | numbers; booleans as 0 and 1             | one, standardized                                                   |
-    | dates, as days since 1970; durations     | one, standardized                                                   |
-    | ordered categories, as 0, 1, 2, ..       | one, standardized                                                   |
-    | categories, and texts that repeat        | one for each category, 1 or 0; the rarest share one                 |
-    | texts that are sentences                 | up to 100 latent semantic features of their words                   |
-    | texts that differ in most rows; numbers  | none: they name the rows, as do different integers in a column such |
-    | that name the rows                       | as "customer_id"                                                    |
+    - Numbers, booleans (0 and 1), dates (days since 1970), durations (days) and ordered categories (0, 1, 2, ..) become
+      one standardized feature each.
+    - Categories, and texts that repeat, become a feature for each category, 1 or 0; the rarest share one.
+    - Texts of four words or more that differ in most rows become up to 100 latent semantic features of their words.
+    - Other texts that differ in most rows name the rows, and so do different integers in a column such as
+      "customer_id": they become no feature.
 
     Missing numbers become the median, missing categories are a category.  Features of numbers come first, then those of
     categories, then those of words.  Fitted pipelines are exported by `rkhs.to_onnx` and `rkhs.to_json`.
@@ -83,8 +80,8 @@ class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: 
     Parameters
     ----------
     kinds : mapping from str to str, optional
-        The kind of a column whose type does not tell it: "numeric", "boolean", "date", "ordered", "categorical",
-        "words" or "id", such as {"zip code": "categorical"}.
+        The kind of a column whose type does not tell it: "numeric", "categorical", "words" or "id", such as
+        {"zip code": "categorical"}.
     max_categories : int, default=50
         The largest number of features of a column of categories.
 
@@ -143,8 +140,8 @@ class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: 
         for name, kind in stated.items():
             if name not in columns:
                 raise ValueError(f"kinds has the column {name!r}, and X has only {', '.join(map(repr, columns))}.")
-            if kind not in KINDS:
-                raise ValueError(f"The kind of column {name!r} must be one of {', '.join(KINDS)}, got {kind!r}.")
+            if kind not in STATED:
+                raise ValueError(f"The kind of column {name!r} must be one of {', '.join(STATED)}, got {kind!r}.")
         self.kinds_ = {name: stated.get(name) or _kind(column) for name, column in columns.items()}
         ordered = self._names(ORDERED)
         self.orders_ = {name: columns[name].categories for name in ordered}
@@ -254,7 +251,7 @@ def ranks(texts: Vector, order: list[str]) -> Vector:
 
 
 def _kind(column: FrameColumn) -> str:
-    """Return the kind of a column, one of KINDS or EMPTY; refuse types that hold neither numbers nor texts."""
+    """Return the kind of a column by its type and values; refuse types that hold neither numbers nor texts."""
     if column.kind in (CATEGORICAL, ORDERED):
         return column.kind
     if column.kind in AMOUNTS:
