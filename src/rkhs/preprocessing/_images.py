@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rkhs._backend.arrays import Images, Vector
 from rkhs.invariances._images import affine_coordinates, as_images, as_shape, resampled, slopes, smooth
 
-__all__ = ["Blur", "Deskew", "EdgeDirections"]
 BATCH = 500  # images that are transformed at once, by one thread: they fit into the cache
 
 
