@@ -214,7 +214,7 @@ def play(
     import webbrowser
     from threading import Timer
 
-    from rkhs._play import Server
+    from rkhs._play.server import Server
 
     def work() -> Facts:
         if not 0 <= port <= 65535:
