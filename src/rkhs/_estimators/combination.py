@@ -8,8 +8,10 @@ family (a kernel of raw or of standardized features, of principal components, of
 
 with its prior share p_j, its mean squared leave-one-out error s_j and the number m of labels that are evidence.
 s^(-m/2) is the likelihood of m residuals of unknown variance; its root allows for residuals that depend on each other,
-since all are differences to the same labels.  v_j is the variance of the values k_j(x_i, x_i) that a constant does not
-explain: an intercept is free, and the kernel of wide length scales is nearly constant.
+since all are differences to the same labels.  Learned length scales are candidates only if they are significantly
+better, which they may be by chance: half of their gain, in logarithms, counts.  v_j is the variance of the values
+k_j(x_i, x_i) that a constant does not explain: an intercept is free, and the kernel of wide length scales is nearly
+constant.
 
 The sum is one kernel, so that f solves one problem with one certificate; the values of f are close to the weighted mean
 of the functions that the kernels would give alone.  Kernels with less than 3 % of the largest weight are left out.
@@ -55,15 +57,20 @@ def families(found: Sequence[Candidate]) -> list[Candidate]:
     return list(best.values())
 
 
-def weighted(members: Sequence[Candidate], clusters: str, count: int) -> list[tuple[float, Candidate]]:
+def weighted(members: Sequence[Candidate], clusters: str, learned: str, count: int) -> list[tuple[float, Candidate]]:
     """Return candidates with their weights, the largest first, by their errors at `count` labels.
 
-    One of them may be of the kind `clusters`.  It is the only one if no label is evidence for or against it.
+    One of them may be of the kind `clusters`.  It is the only one if no label is evidence for or against it.  Another
+    one may be of the kind `learned`, with length scales that are significantly better than others.
     """
     assumed = np.array([one.kind == clusters for one in members])
     share = 0.0 if not assumed.any() else 1.0 if assumed.all() or not count else CLUSTERS_SHARE
     prior = np.where(assumed, share, (1 - share) / max(np.sum(~assumed), 1))
-    found = weights(np.array([one.loss for one in members]), prior, count)
+    losses = np.array([one.loss for one in members])
+    chosen = np.array([one.kind == learned for one in members])
+    if chosen.any() and not chosen.all():
+        losses[chosen] = np.sqrt(losses[chosen] * np.maximum(losses[chosen], losses[~chosen].min()))
+    found = weights(losses, prior, count)
     parts = [(weight, one) for weight, one in zip(found.tolist(), members, strict=True) if weight]
     return sorted(parts, key=lambda pair: -pair[0])
 

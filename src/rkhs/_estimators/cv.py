@@ -219,6 +219,7 @@ class CrossValidated(BaseKernelEstimator):
             if formulated.metric is not None:
                 self.metric_ = formulated.metric
             if by_errors:
+                self._match_shares(sample)
                 self._report_graphs(sample)
             calibrated = self.__dict__.pop("_calibrated_by")
             if calibrated is not None:
@@ -305,6 +306,7 @@ class CrossValidated(BaseKernelEstimator):
             graphs=graphs,
             learns_scales=scales is None and self.scales == "auto" and not many,
             trends=kernels == list(VALUE_KERNELS),
+            additive=len(kernels) > 1,
             refines=free and not many and not is_classifier(self),
             combines=combines,
             rotations=not shaped,
@@ -312,19 +314,20 @@ class CrossValidated(BaseKernelEstimator):
             monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),
         )
         found, status = search(candidates, candidates.scorer, candidates.monitor)
-        scored, errors = targets, "Leave-one-out"  # by which candidates were compared last
+        scorer: selection.LeaveOneOutScorer | None = candidates.scorer
+        scored = targets  # by which candidates were compared last
         if many and status == CONVERGED:
             every = self._scored_by(sample, None)[0]
             args = points[every.rows], every, normalized, found, device, candidates.monitor
             compared, held_out, status = many_labels.chosen(*args)
             if compared:  # none are if no time was left
-                found, scored, errors = compared, held_out, "Held-out rows"
+                found, scored, scorer = compared, held_out, None
         if status != CONVERGED:
             warn(
                 f"{type(self).__name__} stopped its search after {len(found)} candidates ({status}).",
                 ConvergenceWarning,
             )
-        choice = selection.Choice(found, scored, unlabeled, candidates.combination, errors)
+        choice = selection.Choice(found, scored, unlabeled, candidates.combination, scorer)
         best = choice.best
         if not np.isfinite(best.loss):
             raise RuntimeError(
@@ -463,6 +466,15 @@ class CrossValidated(BaseKernelEstimator):
         )
         return targets, float(np.average(weight, weights=count))
 
+    def _match_shares(self, sample: Sample) -> None:
+        """Let three or more classes be as frequent as among the labels, where clusters are assumed to be classes."""
+        codes = sample.y[sample.labeled]
+        assumed = is_classifier(self) and self.selection_report_["chosen"]["prior"] == selection.CLUSTERS
+        if assumed and self.function_.outputs is not None and not evidence(codes):
+            counts = np.bincount(codes, sample.count[sample.labeled]) + 1.0
+            values = to_numpy(self.function_(sample.X))
+            self.discriminant_ = selection.Discriminant.with_shares(values, counts / counts.sum())
+
     def _report_graphs(self, sample: Sample) -> None:
         """Add to the report how well new points agree with nodes, and how many points no label can reach."""
         graphs = graph_candidates.graphs_in(self.best_params_["kernel"])
@@ -585,14 +597,6 @@ class InvariantClassifierCV(Classifier, CrossValidated):
 
     class_weight: Any = None
     unlabeled: Any = -1
-
-    def _report_graphs(self, sample: Sample) -> None:
-        super()._report_graphs(sample)
-        chosen = self.selection_report_["chosen"]["prior"] == selection.CLUSTERS
-        if chosen and self.function_.outputs is not None and not evidence(sample.y[sample.labeled]):
-            counts = np.bincount(sample.y[sample.labeled], sample.count[sample.labeled]) + 1.0
-            shares = counts / counts.sum()
-            self.discriminant_ = selection.Discriminant.with_shares(to_numpy(self.function_(sample.X)), shares)
 
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> InvariantClassifierCV:

@@ -69,22 +69,15 @@ from rkhs._progress import seconds_left, with_progress_callback
 from rkhs._spaces import Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
-from rkhs.kernels import (
-    Kernel,
-    Linear,
-    Standardized,
-    Sum,
-    Tunable,
-    median_scale,
-)
+from rkhs.kernels import Kernel, Laplace, Linear, Standardized, Sum, Tunable, additive, median_scale
 from rkhs.kernels._scaled import LEAST
 from rkhs.losses import Loss, Squared
 from rkhs.solvers._base import Estimate
 
 _SHRUNK = {"solver": "lsqr", "shrinkage": "auto"}  # the shrinkage of Ledoit and Wolf (2004)
 LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
-KINDS = ("none", "features", "trend", "scales", "graph", "clusters", "sum")  # of priors
-NONE, FEATURES, TREND, SCALES, GRAPH, CLUSTERS, SUM = KINDS
+KINDS = ("none", "additive", "features", "trend", "scales", "graph", "clusters", "sum")  # of priors
+NONE, ADDITIVE, FEATURES, TREND, SCALES, GRAPH, CLUSTERS, SUM = KINDS
 OF_ALL_POINTS = (FEATURES, GRAPH, CLUSTERS)  # kinds of kernels that are computed from the unlabeled points too
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
 FEW = 300  # labels by whose evidence kernels with learned scales are compared
@@ -230,12 +223,14 @@ class LeaveOneOutScorer:
     def __call__(self, trial: Trial | Candidate) -> list[Candidate]:
         if isinstance(trial, Candidate):  # scored otherwise
             return [trial]
-        K = trial.matrix
-        if K is None:
-            K = self.kernels(trial.kernel, trial.scale)(self.X[self.targets.rows])
+        K = self.matrix(self.kernels(trial.kernel, trial.scale)) if trial.matrix is None else trial.matrix
         Cs = self.Cs if trial.Cs is None else trial.Cs
         predictions = leave_one_out(K, self.targets.target, self.targets.weight, Cs)
         return [self.targets.scored(trial, C, values) for C, values in zip(Cs, predictions, strict=True)]
+
+    def matrix(self, kernel: Kernel) -> Matrix:
+        """Return the matrix (l, l) of a kernel at the labels."""
+        return np.asarray(gram(kernel, Evaluation(self.X[self.targets.rows])).dense())
 
     def between(self, best: Candidate) -> Trial:
         """Return the trial of a candidate's kernel with the values of C halfway to the neighbors in the grid."""
@@ -275,14 +270,14 @@ class ScaleLearner:
     def _scored(self, first: Candidate, scale: tuple[float, ...], base: Candidate) -> Candidate | None:
         """Return the candidate with these scales, learned from a start, if it beats `base`; else None."""
         targets, kernels, name = self.scorer.targets, self.scorer.kernels, first.params["kernel"]
-        seen, folds = self._best(name, scale, np.arange(len(self.X))), list(self.folds())
+        seen, parts = self._best(name, scale, np.arange(len(self.X))), list(folds(self.X, targets.classes, 3))
 
         def left_out(kernel: Kernel, C: float, groups: list[Vector]) -> Matrix:
             [values] = leave_one_out(kernel(self.X), targets.target, targets.weight, [C], groups)
             return values
 
         usual = kernels(base.params["kernel"], base.params["scale"])
-        baseline = left_out(usual, base.params["C"], [group for group, _ in folds])
+        baseline = left_out(usual, base.params["C"], [group for group, _ in parts])
         before = targets.squares(baseline)
         if not paired_test(before, targets.squares(seen.values), targets.weight):
             return None  # not even with scales that have seen the labels
@@ -296,7 +291,7 @@ class ScaleLearner:
             return left_out(kernels(name, scale), C, [fold[0]])[fold[0]]
 
         predictions = baseline.copy()
-        for (group, _), values_of_fold in zip(folds, map_in_threads(predicted, folds), strict=True):
+        for (group, _), values_of_fold in zip(parts, map_in_threads(predicted, parts), strict=True):
             if values_of_fold is None:
                 return None
             predictions[group] = values_of_fold
@@ -331,25 +326,26 @@ class ScaleLearner:
         evidence = float(tuned.tuning.value)
         return evidence if np.isfinite(evidence) else -inf, tuple((spread * tuned.kernel.scale).tolist())
 
-    def folds(self) -> Iterator[tuple[Vector, Vector]]:
-        """Yield the test and training indices of three folds, which depend neither on the order of rows nor on units.
-
-        The folds are stratified: each has its share of every class.
-        """
-        order, classes = np.lexsort(self.X.T), self.scorer.targets.classes
-        codes = np.zeros(len(order), int) if classes is None else classes[order]
-        shuffled = np.random.default_rng(0).permutation(len(order))
-        shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
-        fold = np.empty(len(order), int)
-        fold[order[shuffled]] = np.arange(len(order)) % 3
-        for k in range(3):
-            yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
-
     def _best(self, kernel: Any, scale: Any, rows: Vector) -> Candidate:
         """Return the candidate with the smallest leave-one-out error on these rows, over all C."""
         scorer = replace(self.scorer, targets=self.scorer.targets.take(rows))
         best = min(scorer(Trial(kernel, scale)), key=lambda one: one.loss)
         return min([best, *(scorer(scorer.between(best)) if self.refines else [])], key=lambda one: one.loss)
+
+
+def folds(X: Matrix, classes: Vector | None, count: int) -> Iterator[tuple[Vector, Vector]]:
+    """Yield the test and training indices of stratified folds of the points X (l, n).
+
+    They depend neither on the order of the points nor on units.
+    """
+    order = np.lexsort(X.T)
+    codes = np.zeros(len(order), int) if classes is None else classes[order]
+    shuffled = np.random.default_rng(0).permutation(len(order))
+    shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
+    fold = np.empty(len(order), int)
+    fold[order[shuffled]] = np.arange(len(order)) % count
+    for k in range(count):
+        yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,12 +397,15 @@ class Discriminant:
     @staticmethod
     def cross_validated(scores: Matrix, codes: Vector) -> Vector:
         """Return the cross-validated class predictions (l,) of the discriminant, with at most 50 folds."""
-        folds = KFold(min(50, len(codes)), shuffle=True, random_state=0)
-        return np.asarray(cross_val_predict(LinearDiscriminantAnalysis(**_SHRUNK), scores, codes, cv=folds))
+        parts = KFold(min(50, len(codes)), shuffle=True, random_state=0)
+        return np.asarray(cross_val_predict(LinearDiscriminantAnalysis(**_SHRUNK), scores, codes, cv=parts))
 
 
+FOLDS = 10  # at most, by which a discriminant is compared with the largest score
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
+ADDITIVE_WIDTHS = (0.3, 1.0, 3.0, 10.0)  # length scales of additive kernels, in deviations of the features
+MOST_ADDITIVE = 100  # features up to which additive kernels, which have a kernel for each, are tried
 
 # Landmarks.
 MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
@@ -446,6 +445,7 @@ class AutomaticCandidates:
     graphs: bool = True  # whether graphs of all points are tried
     learns_scales: bool = False  # whether scales are also learned, one per feature
     trends: bool = False  # whether sums with a linear kernel are tried
+    additive: bool = False  # whether sums of functions of one feature each are tried
     refines: bool = False  # whether C may lie between two values of the grid
     rotations: bool = True  # whether maps of the features that mix them are tried
     device: str | None = None  # where graphs are computed
@@ -482,6 +482,8 @@ class AutomaticCandidates:
             ]
             with_trend = [Trial(kernels(total, 1.0), 1.0, TREND, family=TREND) for total in sums]
             yield list(self._promising(with_trend, 2).values())
+        if self.additive and self.scales is None and 1 < X.shape[1] <= MOST_ADDITIVE:
+            yield list(self._promising(self._additive(), 2).values())
         if self.refines:
             yield [self.scorer.between(Choice(found, targets, self.unlabeled).best)]
         if learns:
@@ -525,6 +527,17 @@ class AutomaticCandidates:
                     named = features.kernel(kernel, median * width, self.scorer.kernels)
                     yield features, Trial(*named, kind, family=family)
 
+    def _additive(self) -> list[Trial]:
+        """Return the kernels of sums of functions of one feature each, which are steep enough for thresholds.
+
+        Trees are good where a few columns act alone, and so is an additive model (Hastie and Tibshirani 1990).
+        """
+        spread, kernels = deviations(self._samples[0]), self.scorer.kernels
+        sums = (
+            additive([Laplace(scale) for scale in (width * spread).tolist()], len(spread)) for width in ADDITIVE_WIDTHS
+        )
+        return [Trial(kernels(total, 1.0), 1.0, ADDITIVE, family=ADDITIVE) for total in sums]
+
     def _promising(self, trials: list[Trial], most: int) -> dict[int, Trial]:
         """Return `most` trials by index: those with the smallest errors of a sample of the labels, if these are many.
 
@@ -567,23 +580,19 @@ class AutomaticCandidates:
                 for kernel, K in self._graphs.candidates(self.scorer.targets.rows, features):
                     yield [Trial(kernel, 1.0, GRAPH, K, family=(GRAPH, k))]
 
-    def _matrix(self, kernel: Kernel) -> Matrix:
-        """Return the matrix (l, l) of a kernel at the labels."""
-        return np.asarray(gram(kernel, Evaluation(self.scorer.X[self.scorer.targets.rows])).dense())
-
     def _clusters(self) -> Candidate:
         """Return the candidate that assumes clusters, whose C is fixed."""
         targets, kernels = self.scorer.targets, self.scorer.kernels
         classes = targets.target.shape[1] if targets.target.shape[1] > 1 else 2
         most = min(classes, len(targets.rows))
         kernel = kernels(self._graphs.cluster_sum(most, self._samples[1], self.names[0], kernels), 1.0)
-        [values] = leave_one_out(self._matrix(kernel), targets.target, targets.weight, [USUAL_C])
+        [values] = leave_one_out(self.scorer.matrix(kernel), targets.target, targets.weight, [USUAL_C])
         return targets.scored(Trial(kernel, 1.0, CLUSTERS, family=CLUSTERS), USUAL_C, values)
 
     def _combined(self, found: list[Candidate], count: int) -> Combination:
         """Return the weighted sum of the kernels of candidates, by errors at `count` labels."""
         targets, kernels, Cs = self.scorer.targets, self.scorer.kernels, np.asarray(self.scorer.Cs)
-        parts = weighted(families(found), CLUSTERS, count)
+        parts = weighted(families(found), CLUSTERS, SCALES, count)
         if len(parts) == 1:
             return Combination(parts[0][1], parts)
         summands: list[Kernel] = []
@@ -591,7 +600,7 @@ class AutomaticCandidates:
         unseen = 0.0  # the ratio of errors at labels from which no scales were learned, to those at labels that were
         for weight, part in parts:
             kernel = kernels(part.params["kernel"], part.params["scale"])
-            matrix = self._matrix(kernel)
+            matrix = self.scorer.matrix(kernel)
             [own] = leave_one_out(matrix, targets.target, targets.weight, [part.params["C"]])
             unseen += weight * (part.loss / max(targets.loss(own), TINY) if part.kind == SCALES else 1.0)
             factor = weight / free_variance(matrix)
@@ -627,7 +636,14 @@ class Choice:
     targets: ScoringTargets
     unlabeled: bool  # whether there are points without labels
     combination: Combination | None = None  # what is chosen if there is one
-    errors: str = "Leave-one-out"  # of what the errors of candidates are
+    scorer: LeaveOneOutScorer | None = (
+        None  # None if the candidates were scored by rows that they were not learned from
+    )
+
+    @property
+    def errors(self) -> str:
+        """Of what the errors of candidates are."""
+        return "Held-out rows" if self.scorer is None else "Leave-one-out"
 
     def each(self, kinds: Sequence[str] = KINDS) -> list[Candidate]:
         """Return the best candidate of each kind; of several C with nearly the smallest loss the smallest."""
@@ -673,16 +689,38 @@ class Choice:
         values, codes, weight = self.best.values, self.targets.classes, self.targets.weight
         if codes is None or np.any(weight != weight[0]) or not Discriminant.applies(values, codes):
             return None, self.best.error
-        before, after = predicted_codes(values) != codes, Discriminant.cross_validated(values, codes) != codes
+        if self.scorer is None:
+            predicted, discriminated = predicted_codes(values), Discriminant.cross_validated(values, codes)
+        else:
+            predicted, discriminated = self._with_discriminant(self.scorer)
+        before, after = predicted != codes, discriminated != codes
         if not paired_test(1.0 * before, 1.0 * after, weight):
             return None, self.best.error
         return Discriminant.of(values, codes), float(np.mean(after))
+
+    def _with_discriminant(self, scorer: LeaveOneOutScorer) -> tuple[Vector, Vector]:
+        """Return the classes (l,) of labels in folds without these labels, by the largest score and a discriminant.
+
+        The leave-one-out score of a label depends on all others, those of its fold too.  Therefore a discriminant is
+        fitted to scores that are computed without the fold.
+        """
+        targets, params = self.targets, self.best.params
+        K, codes = scorer.matrix(scorer.kernels(params["kernel"], params["scale"])), np.asarray(targets.classes)
+        count = min(FOLDS, int(np.bincount(codes).min()))
+        parts = list(folds(scorer.X[targets.rows], codes, count))
+        [values] = leave_one_out(K, targets.target, targets.weight, [params["C"]], [held_out for held_out, _ in parts])
+        discriminated = np.empty_like(codes)
+        for held_out, rest in parts:
+            part = targets.take(rest)
+            [scores] = leave_one_out(K[np.ix_(rest, rest)], part.target, part.weight, [params["C"]])
+            discriminated[held_out] = predicted_codes(Discriminant.of(scores, codes[rest])(values[held_out]))
+        return predicted_codes(values), discriminated
 
     @property
     def sentence(self) -> str:
         """A sentence about the weights or the gain of unlabeled points, and about the discriminant if there is one."""
         best, using, parts = self.best, self.least(OF_ALL_POINTS), self.parts
-        without = self.least([NONE, TREND, SCALES])
+        without = self.least([kind for kind in KINDS if kind not in (*OF_ALL_POINTS, SUM)])
         regression = self.targets.classes is None
         what = "root mean squared error" if regression else "errors"
 
