@@ -237,8 +237,8 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         Weight of the loss of each labeled point: twice the labels are twice the evidence.
     invariance : str, callable, Invariance, list of these, or None, default="auto"
         The functionals that should be small: "gradient", "local_average", "graph" (of nearest neighbors), a callable
-        X -> functionals, or an `rkhs.Invariance`, which adds a weight, a loss and a target.  "auto" is "gradient" if
-        there are unlabeled points, and None otherwise.
+        X -> functionals, or an `rkhs.Invariance`, which adds a weight, a loss and a target.  "auto" is "gradient", with
+        slopes in units of the length scales, if there are unlabeled points, and None otherwise.
     nu : float, default=0.03
         Weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild and C is strong; for graphs
         with C = 10, 100 is mild.

@@ -137,7 +137,7 @@ class ObservationEstimator(BaseKernelEstimator):
 
     kernel: Any = "gaussian"
     _: KW_ONLY
-    scale: Any = "median"
+    scale: Any = "auto"
     C: Any = 1.0
     approximation: Any = None
 
@@ -207,7 +207,7 @@ class ObservationEstimator(BaseKernelEstimator):
 
     def _settings(self) -> tuple[tuple[Any, Any], ...]:
         """Return the parameters that a search may choose, with the values that they have without one."""
-        return (self.kernel, "gaussian"), (self.scale, "median"), (self.C, 1.0)
+        return (self.kernel, "gaussian"), (self.scale, "auto"), (self.C, 1.0)
 
     def _checked_points(self, X: Any, y: Any) -> tuple[Matrix, Any]:
         """Validate X and y; return the points as a float64 copy, and y."""
@@ -260,13 +260,14 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
         "auto", the choice of the search; "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear",
         or a kernel object.
     scale : float, array-like of shape (n,) or str, default="auto"
-        The length scale of a kernel given by name: "auto", the choice of the search; a number, or one per feature;
-        "median", the median distance of the training points; "cv", the best of some multiples of the median, of raw or
+        The length scale of a kernel given by name: "auto", the choice of the search, and of the other estimators the
+        median distance in units of each feature, as in `InvariantRegressor`; a number, or one per feature; "median",
+        the median distance of the training points; "cv", the best of some multiples of the median, of raw or
         standardized features, by the loss of held-out points in five folds.
     C : float or "cv", optional
         Weight of the loss of a point with exposure 1, by default the choice of the search; "cv" chooses a power of ten
         between 0.001 and 1000 by the deviance of held-out points in five folds.  With "cv", here or as the scale, the
-        kernel "auto" is the Gaussian, and parameters that are not given are "median" and 1.
+        kernel "auto" is the Gaussian, and parameters that are not given are those of the other estimators.
     approximation : Landmarks or None, default=None
         With `rkhs.Landmarks(p)` f is a combination of the kernel at p points.  Above 5,000 points 1,000 landmarks are
         used by default, with a warning.
