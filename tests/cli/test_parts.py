@@ -6,7 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
 
 import rkhs
@@ -52,6 +54,12 @@ def test_sentences_are_read_by_their_words():
     kept = describe(found, kinds, features, "price")
     assert kept[0]["kind"] == "sentences, read by their words"
     assert new_texts(kinds.encoder().fit(features), features, kinds) is None
+
+
+def test_texts_of_model_files_of_early_versions():
+    early = ColumnTransformer([("categories", OneHotEncoder(handle_unknown="ignore"), ["b"])])
+    early.fit(pd.DataFrame({"b": ["u", "v"]}))
+    assert new_texts(early, pd.DataFrame({"b": ["v", "w"]}), Kinds([], ["b"])) == {"b": "1 row (w)"}
 
 
 def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():
