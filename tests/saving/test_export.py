@@ -233,7 +233,7 @@ def others():
         (
             "discriminant",
             rkhs.InvariantClassifierCV(kernel="linear", Cs=[1.0], nus=[0.0]),
-            np.digitize(X[:, 0], [-0.4, 0.4]),
+            np.digitize(X[:, 0], [-0.6, 0.6]),
         ),
     ):
         yield name, lambda model=model, target=target: (model.fit(X, target), X)
