@@ -261,7 +261,8 @@ def _variance(spread: Any, x: Symbol) -> Array:
     psi = _features(spread.space, x)
     inside = psi @ spread.R
     E = graph.concat([_on_basis(spread.basis, x), inside])
-    variance = graph.vecdot(E @ spread.curvature.covariance(np.eye(E.shape[0])), E)
+    unit = np.eye(E.shape[0])
+    variance = graph.vecdot(E @ spread.curvature.covariance(unit, unit), E)
     if not spread.space.defines_kernel:
         variance = variance + graph.clip(_prior(spread.space.kernel, x) - graph.vecdot(inside, inside), 0.0)
     return variance

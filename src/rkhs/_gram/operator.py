@@ -13,6 +13,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, as_real, like, namespace
 from rkhs._backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision
 from rkhs._gram.blocks import GramBlock, NodeProduct, TableProduct, blocks, check_bounded, mirror, node_magnitudes
+from rkhs._gram.gradients import add_gradients, sums_of_gradients
 from rkhs._gram.jets import ORDER, JetProduct, by_points
 from rkhs._gram.matrix import CALL, GramMatrix
 from rkhs._progress import subtask
@@ -253,6 +254,15 @@ class Gram:
             if isinstance(block.kernel, GraphKernel):
                 with subtask(k, len(self.blocks)):
                     NodeProduct(block.kernel, block, self.shape).add_matrix(out)
+                continue
+            together = sums_of_gradients(block)
+            if together is not None:
+                with subtask(k, len(self.blocks)):
+                    add_gradients(out, together, self.symmetric)
+                    for left, right in product(block.lefts, block.rights):
+                        if not (left in together.lefts and right in together.rights):
+                            block.add_table(out, left, right, self.budget, self.symmetric)
+                exact = not self.symmetric
                 continue
             if self.symmetric and block.lefts is block.rights:
                 with subtask(k, len(self.blocks)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -78,8 +77,11 @@ class Symmetrized(PushedKernel):
         return hash((self.kernel, self.group.shape, self.group.tobytes()))
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
-        for g in self.group:
-            yield 1 / len(self.group), None, partial(_transform, g)
+        yield 1 / len(self.group), None, self._orbit
+
+    def _orbit(self, atoms: Atoms) -> tuple[Atoms, ...]:
+        """Return the images of atoms under all elements of the group."""
+        return tuple(image for g in self.group for image in _transform(g, atoms))
 
     def with_child_tangent(self, place: str, tangent: Kernel) -> Kernel:
         result = object.__new__(Symmetrized)  # skips the checks: the tangent is as symmetric as the kernel

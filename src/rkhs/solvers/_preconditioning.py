@@ -72,11 +72,12 @@ class Nystroem:
             QR, TR = take_rows(Q, chosen), take_rows(image, chosen)
             return block - Q[rows] @ (TR - QR @ middle).T - image[rows] @ QR.T
 
-        root = xp.astype(_inverse_root(xp.astype(columns(chosen), xp.float64)), strength.dtype)
-        F = zeros((int(strength.shape[0]), int(root.shape[1])), strength)
-        for start in range(0, int(strength.shape[0]), ROWS):  # C itself is never stored
-            rows = slice(start, start + ROWS)
-            F[rows] = columns(rows) @ root
+        F = columns(slice(None))
+        root = xp.astype(_inverse_root(xp.astype(take_rows(F, chosen), xp.float64)), strength.dtype)
+        if not root.shape[1]:
+            return cls(F[:, :0], diagonal, Q)
+        for start in range(0, int(F.shape[0]), ROWS):  # C and F share their memory
+            F[start : start + ROWS] = F[start : start + ROWS] @ root
         # The difference G - FF' is inaccurate below 1e-9 of a diagonal entry.
         return cls(F, xp.maximum(diagonal - row_squares(F), 1e-9 * diagonal), Q)
 
