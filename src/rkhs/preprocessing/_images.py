@@ -18,7 +18,6 @@ from rkhs._backend.arrays import Images, Vector
 from rkhs._backend.memory import map_in_threads
 from rkhs.invariances._images import affine_coordinates, as_images, as_shape, resampled, slopes, smooth
 
-__all__ = ["Blur", "Deskew", "EdgeDirections"]
 BATCH = 500  # images that are transformed at once, by one thread: they fit into the cache
 
 
