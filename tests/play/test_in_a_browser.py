@@ -26,7 +26,7 @@ import builtins, os, sys, threading
 import numpy, scipy.sparse.linalg, scipy.optimize, sklearn.ensemble, sklearn.neighbors, sklearn.svm, threadpoolctl
 ABSENT = {"fcntl", "grp", "pwd", "resource", "termios", "_multiprocessing", "_posixshmem", "_ssl",
           "torch", "ducc0", "finufft", "pandas", "matplotlib", "pyarrow", "skops", "onnx", "dask", "rich", "typer",
-          "skimage", "xarray", "geopandas", "pynndescent", "triton"}
+          "skimage", "ase", "xarray", "geopandas", "pynndescent", "triton"}
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in ABSENT:
