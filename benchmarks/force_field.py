@@ -92,7 +92,7 @@ def load(molecule: str) -> dict[str, Matrix]:
 
 
 def ours(data: dict[str, Matrix], count: int, device: str | None) -> tuple[Matrix, Matrix, float, float]:
-    """Return energies and forces at the test geometries, the coverage of their intervals, and the seconds of the fit."""
+    """Return energies and forces at the test geometries, the coverage of intervals, and the seconds of the fit."""
     start = time.perf_counter()
     model = rkhs.geometry.ForceFieldRegressor(atoms=data["z"].astype(int), device=device)
     model.fit(data["R_train"][:count], data["F_train"][:count])
