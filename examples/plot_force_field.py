@@ -5,7 +5,8 @@ Energies from forces
 A simulation of a molecule gives the force on each atom.  Forces are minus the slopes of one function, the energy, of
 the distances of atoms: so forces alone teach the energy, up to a constant, and what is learned conserves it.  Atoms
 of a kind may change places, which the kernel knows exactly.  ``python -m benchmarks.force_field`` does this with
-ethanol, compared with sgdml; ``examples/ethanol.py`` is a calculator for ASE.
+ethanol, compared with sgdml; :ref:`a recipe <sphx_glr_auto_recipes_derivatives_plot_trajectory.py>` makes a trajectory
+with ASE.
 """
 
 # %%

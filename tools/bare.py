@@ -50,6 +50,7 @@ USES = {
     "graphs": [neighbors],
     "maps": [lambda: rkhs.InvariantRegressor(approximation=rkhs.FourierGrid()).fit(X, X[:, 0])],
     "geo": [lambda: rkhs.maps.points("table.csv"), lambda: rkhs.maps.grid(model(), X)],
+    "ase": [lambda: rkhs.ase.read("frames.xyz"), lambda: rkhs.ase.Calculator(rkhs.geometry.ForceFieldRegressor())],
     "distributed": [lambda: rkhs.streams.read_parquet("rows.parquet", target="y")],
     "plot": [lambda: rkhs.plotting.BoundaryDisplay.from_estimator(rkhs.InvariantClassifier().fit(X, X[:, 0] > 0), X)],
     "surface": [lambda: rkhs.geometry.reconstruct_surface(BALL, BALL).mesh()],

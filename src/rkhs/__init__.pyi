@@ -2,6 +2,7 @@
 
 from rkhs import (
     acquisition as acquisition,
+    ase as ase,
     counts as counts,
     datasets as datasets,
     exceptions as exceptions,

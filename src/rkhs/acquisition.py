@@ -1,16 +1,23 @@
-"""Bayesian optimization: where to evaluate a function next, given a model of it with standard deviations.
+"""Where to observe a function next, given a model of it with standard deviations.
 
-With the posterior mean m and standard deviation s of f(x), and the smallest value so far, b, the *expected improvement*
-of an evaluation at x, for minimization (Jones, Schonlau and Welch 1998), is
+Bayesian optimization looks for the minimum (`suggest`).  With the posterior mean m and standard deviation s of f(x) and
+the smallest value so far, b, the *expected improvement* of an evaluation at x (Jones, Schonlau and Welch 1998) is
 
     EI(x) = E max(b - f(x), 0) = s h(z),        z = (b - m) / s,        h(z) = phi(z) + z Phi(z)
 
 It is zero to rounding where an improvement is unlikely, so that its logarithm is maximized (Ament et al. 2023).  Slopes
 follow from the joint posterior of values and slopes, since the slope of the variance is  ds^2/dx = 2 cov(f(x), df/dx).
+
+Active learning looks for observations that determine f everywhere (`select_batch`).  The posterior covariance does not
+depend on the values that will be observed, so that a whole batch is chosen before the first of them is known: each
+candidate has the largest variance given the data and the candidates before it.  This is a Cholesky factorization of the
+covariance of all candidates with pivots.  Variances can only decrease, so that those of earlier steps are bounds, and a
+step updates only the candidates whose bounds are the largest (Minoux 1978).
 """
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -21,10 +28,12 @@ from scipy.stats import qmc
 from rkhs._backend.arrays import Matrix, Vector, as_points, to_numpy
 from rkhs._finite.solution import Posterior, Solution
 from rkhs.functionals import Evaluation, Gradient, stack
+from rkhs.functionals._base import Functional
 
-__all__ = ["log_expected_improvement", "suggest"]
+__all__ = ["log_expected_improvement", "select_batch", "suggest"]
 DRAWN, STARTS = 512, 5  # points that are compared, and the best of them, from which L-BFGS starts
-TOGETHER = 16  # points whose joint covariances are computed at once
+TOGETHER = 16  # points, or candidates, whose joint covariances are computed at once
+RESOLVED = 1e-8  # eigenvalues of a covariance, relative to the largest, that are not taken for rounding errors
 
 
 def log_expected_improvement(model: Any, X: Any, best: float, return_gradient: bool = False) -> Any:
@@ -56,7 +65,7 @@ def log_expected_improvement(model: Any, X: Any, best: float, return_gradient: b
     >>> int(np.argmax(at))
     1
     """
-    posterior, points = _posterior(model), as_points(X)
+    posterior, points = _of_one_output(_posterior(model)), as_points(X)
     if not return_gradient:
         values = Evaluation(points)
         mean, std = to_numpy(posterior.mean(values)), to_numpy(posterior.std(values))
@@ -102,7 +111,7 @@ def suggest(model: Any, bounds: Any, incumbent: Any, *, random_state: Any = 0) -
     center = np.asarray(incumbent, dtype=np.float64)
     if center.shape != low.shape:
         raise ValueError(f"incumbent has shape {center.shape}, but bounds are for {len(low)} features.")
-    posterior = _posterior(model)
+    posterior = _of_one_output(_posterior(model))
     best = float(to_numpy(posterior.mean(Evaluation(center[None])))[0])
     rng = np.random.default_rng(random_state)
     spread = 10.0 ** rng.uniform(-4, -0.5, (DRAWN // 4, 1)) * rng.standard_normal((DRAWN // 4, len(low)))
@@ -120,16 +129,89 @@ def suggest(model: Any, bounds: Any, incumbent: Any, *, random_state: Any = 0) -
     return ends[np.argmax(log_expected_improvement(posterior, ends, best))]
 
 
+def select_batch(model: Any, L: Functional, count: int, *, weight: float | None = None) -> Vector:
+    """Return the candidates to observe next, as a batch in which each adds to the others.
+
+    The first one has the largest posterior variance, summed over its functionals.  Each further one has the largest
+    variance given that those before it are observed as well, so that no two of the batch are nearly the same.
+
+    Parameters
+    ----------
+    model : ForceFieldRegressor, FunctionalRegressor, InvariantRegressor, Solution or Posterior
+        A fitted model with squared losses, or the posterior of f.
+    L : Functional
+        What an observation of each candidate yields; the first axis of its shape is that of the candidates.  It is
+        ``Evaluation(X)`` for values at points, and ``Gradient(R.reshape(len(R), -1))`` for the forces of geometries.
+    count : int
+        The number of candidates to choose.
+    weight : float, optional
+        The weight of the new observations, whose noise has the variance tau^2 / (2 weight); exact by default.
+
+    Returns
+    -------
+    ndarray of shape (count,)
+        The indices of the chosen candidates, in the order in which they were chosen.
+
+    Examples
+    --------
+    The end that is far from the data is the first; its neighbor adds little, and the largest gap is the second:
+
+    >>> import rkhs
+    >>> data = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Squared(), target=[0.0, 1.0], weight=1e4)
+    >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.5), [data]).solve()
+    >>> candidates = rkhs.Evaluation([[0.0], [0.5], [1.0], [1.9], [2.0]])
+    >>> rkhs.acquisition.select_batch(solution, candidates, 2)
+    array([4, 1])
+    """
+    candidates, spread = L.shape[0], _posterior(model).spread
+    if not isinstance(count, Integral) or not 1 <= count <= candidates:
+        raise ValueError(f"count must be an integer from 1 to the number of candidates, {candidates}; got {count!r}.")
+    if weight is not None and not weight > 0:
+        raise ValueError(f"weight must be positive, got {weight!r}.")
+    noise = 0.0 if weight is None else 1 / (2 * float(weight))
+    size = L.size // candidates  # of the block of functionals of a candidate
+    blocks = np.arange(L.size).reshape(candidates, size)
+    prior = to_numpy(spread.variance(L)).reshape(candidates, size).sum(axis=1)
+    left = prior.copy()  # bounds of the variances given the chosen ones, which can only decrease
+    known = np.zeros(candidates, dtype=int)  # how many of the chosen ones are in a bound
+    rows = [np.zeros((size, 0))] * candidates  # of the Cholesky factor
+    chosen: list[int] = []
+    scales: list[Matrix] = []  # the roots of the inverse covariances of the chosen ones, given those before them
+    while len(chosen) < count:
+        largest = np.argsort(-left, kind="stable")[:TOGETHER]
+        best = int(largest[0])
+        if known[best] < len(chosen):
+            stale = largest[known[largest] < len(chosen)]
+            first = int(known[stale].min())
+            asked, given = (L.take(blocks[which].ravel()) for which in (stale, chosen[first:]))
+            table = to_numpy(spread.covariance(asked, given)).reshape(len(stale), size, -1, size)
+            for one, columns in zip(stale, table, strict=True):
+                for k in range(known[one], len(chosen)):
+                    unexplained = columns[:, k - first] - rows[one] @ rows[chosen[k]].T
+                    rows[one] = np.hstack([rows[one], unexplained @ scales[k]])
+                known[one], left[one] = len(chosen), prior[one] - np.sum(rows[one] ** 2)
+            continue  # unless another bound is larger now, `best` is the next one
+        values, vectors = np.linalg.eigh(to_numpy(spread.covariance(L.take(blocks[best]))) - rows[best] @ rows[best].T)
+        kept = values > RESOLVED * max(values[-1], 0.0)  # the forces on all atoms, for example, have no sum
+        scales.append(vectors[:, kept] / np.sqrt(values[kept] + noise))
+        chosen.append(best)
+        known[best], left[best] = count, -np.inf
+    return np.array(chosen)
+
+
 def _posterior(model: Any) -> Posterior:
-    """Return the posterior of a fitted model of one output."""
+    """Return the posterior of a fitted model."""
     if isinstance(model, Posterior):
-        posterior = model
-    elif not isinstance(model, Solution) and not hasattr(model, "_posterior"):
+        return model
+    if not isinstance(model, Solution) and not hasattr(model, "_posterior"):
         raise TypeError(
-            f"The expected improvement needs a regressor of rkhs, a Solution or a Posterior, got {model!r}."
+            f"The choice of observations needs a regressor of rkhs, a Solution or a Posterior, got {model!r}."
         )
-    else:
-        posterior = model.posterior if isinstance(model, Solution) else model._posterior()
+    return model.posterior if isinstance(model, Solution) else model._posterior()
+
+
+def _of_one_output(posterior: Posterior) -> Posterior:
+    """Return the posterior, or raise ValueError if it has several outputs."""
     if np.ndim(posterior.amplitude):
         raise ValueError("The expected improvement is that of a single function, and the model has several outputs.")
     return posterior

@@ -16,7 +16,7 @@ from rkhs._cli.effects import slopes
 from rkhs._cli.learning import Examples
 from rkhs._cli.predict import new_texts
 from rkhs._cli.report import reliability
-from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, features_of
+from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, classify, describe, features_of
 from rkhs._cli.terminal import finite, suggest
 
 
@@ -39,6 +39,19 @@ def test_points_are_standardized_and_one_hot():
     assert abs(points[:, 0].mean()) < 1e-12
     assert points[2, 0] == points[1, 0]  # the median
     assert_array_equal(points[:, 1:].sum(axis=1), 1)
+
+
+def test_sentences_are_read_by_their_words():
+    notes = [f"order {k} was {'late' if k % 3 else 'early'} and fine" for k in range(30)]
+    found = table(note=text(*notes), price=pd.Series(np.arange(30.0) / 7, dtype="double[pyarrow]"))
+    kinds = classify(found, [], [])
+    assert (kinds.sentences, kinds.numeric, kinds.ids) == (["note"], ["price"], [])
+    features = features_of(found, kinds)
+    points = kinds.encoder().fit_transform(features)
+    assert points.shape[1] >= 3  # the price, and "late" and "early"
+    kept = describe(found, kinds, features, "price")
+    assert kept[0]["kind"] == "sentences, read by their words"
+    assert new_texts(kinds.encoder().fit(features), features, kinds) is None
 
 
 def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():

@@ -52,6 +52,8 @@ def test_universal_kriging(kernel, basis, both_ways):
     conditioned = module.ConditionedGram.of(represented(kernel, basis))
     tolerance = 1e-6 if kernel.order else 1e-7
     np.testing.assert_allclose(conditioned.covariance(M), expected, atol=tolerance)
+    few = [0, 7, 9]
+    np.testing.assert_allclose(conditioned.covariance(M, M.take(few)), expected[:, few], atol=tolerance)
     np.testing.assert_allclose(conditioned.variance(M), np.diag(expected), atol=tolerance)
     if basis is not None:  # which is a flat prior: wider than none
         assert np.all(np.diag(expected) >= module.ConditionedGram.of(represented(kernel)).variance(M) - 1e-9)

@@ -219,13 +219,13 @@ class ForceFieldRegressor(BaseEstimator):
         if every is order and len(refined) > len(learned):
             rate = np.log(max(best.loss / chosen.loss, 1.0)) / np.log(len(refined) / len(learned))
             fall = float((len(order) / len(refined)) ** -min(rate, 1.0))
-        self._factor = fall * _calibration(left, to_numpy(self._posterior.std(Gradient(X[held_out]))))
+        self._factor = fall * _calibration(left, to_numpy(self._spread.std(Gradient(X[held_out]))))
         self._energy_factor = self._factor
         if E is not None:
             values, f = Evaluation(X[held_out]), molecule.solution(settings, refined, self.tol, exact=True).function
             level = min(COVERAGE * (1 + 1 / len(held_out)), 1.0)  # of few numbers (split conformal prediction)
             left = to_numpy(values(f)) - E[held_out]
-            self._energy_factor = fall * _calibration(left, to_numpy(self._posterior.std(values)), level)
+            self._energy_factor = fall * _calibration(left, to_numpy(self._spread.std(values)), level)
         return self
 
     def predict(self, R: Any, return_std: bool = False) -> Any:
@@ -250,7 +250,7 @@ class ForceFieldRegressor(BaseEstimator):
             return values
         known = "energy_noise" in self.best_params_
         L = Evaluation(X) if known else Difference(X, np.repeat(self._reference, len(X), axis=0))
-        return values, self._energy_factor * to_numpy(self._posterior.std(L))
+        return values, self._energy_factor * to_numpy(self._spread.std(L))
 
     def predict_forces(self, R: Any, return_std: bool = False) -> Any:
         """Predict forces, which are minus the gradient of `predict`.
@@ -272,14 +272,14 @@ class ForceFieldRegressor(BaseEstimator):
         forces = -self._values(Gradient(X)).reshape(shape)
         if not return_std:
             return forces
-        return forces, self._factor * to_numpy(self._posterior.std(Gradient(X))).reshape(shape)
+        return forces, self._factor * to_numpy(self._spread.std(Gradient(X))).reshape(shape)
 
     def __getstate__(self) -> dict[str, Any]:
         made_when_needed = ("_expansion", "_posterior_given_few")
         return {name: value for name, value in super().__getstate__().items() if name not in made_when_needed}
 
     @property
-    def _posterior(self) -> Posterior:
+    def _spread(self) -> Posterior:
         """The posterior given few geometries, which standard deviations are multiples of."""
         if not hasattr(self, "_posterior_given_few"):
             self._posterior_given_few = self._few.solve(Direct(), tol=self.tol).posterior
@@ -297,6 +297,10 @@ class ForceFieldRegressor(BaseEstimator):
         if f.basis is not None and L.order == 0:
             values = values + f.basis_coefficients.ravel()[0]  # of the constant
         return to_numpy(values)
+
+    def _posterior(self) -> Posterior:
+        """Return the posterior given all forces, from which `rkhs.acquisition` chooses geometries."""
+        return self.solution_.posterior
 
     def _checked(self, R: Any) -> Matrix:
         check_is_fitted(self, "function_")

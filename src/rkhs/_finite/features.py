@@ -408,15 +408,18 @@ class FeatureCovariance:
         parts = [self.curvature.variance(self._rows(piece)[3]) for piece in map(M.take, self.space.tiles(M.size))]
         return np.concatenate([np.zeros(0), *parts])
 
-    def covariance(self, M: Functional) -> Array:
-        """Return the covariances, (m, m)."""
-        psi, A, left, E, undetermined = self._rows(M)
-        check_determined(undetermined, M)
-        covariance = self.curvature.covariance(E)
+    def covariance(self, L: Functional, M: Functional | None = None) -> Array:
+        """Return the covariances, (l, m); those of L, (l, l), without M."""
+        given = [L] if M is None else [L, M]
+        rows = [self._rows(one) for one in given]
+        for one, (*_, undetermined) in zip(given, rows, strict=True):
+            check_determined(undetermined, one)
+        (_, A, left, E, _), (psi_M, A_M, left_M, E_M, _) = rows[0], rows[-1]
+        covariance = self.curvature.covariance(E, E_M)
         if not self.space.defines_kernel:
-            e = left @ self.R
-            covariance += double(gram(self.space.kernel, M).dense()) - left @ A.T - A @ psi.T - e @ e.T
-        return like((covariance + covariance.T) / 2, M.prototype)
+            prior = double(gram(self.space.kernel, L, M).dense())
+            covariance += prior - left @ A_M.T - A @ psi_M.T - (left @ self.R) @ (left_M @ self.R).T
+        return like((covariance + covariance.T) / 2 if M is None else covariance, L.prototype)
 
     def _rows(self, M: Functional) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
         """Return psi (m, p) on M, the coefficients a (m, p), psi on M - sum_b a_b L_b, E, and undetermined rows."""

@@ -132,9 +132,11 @@ class LocalFunction:
         """Return the variances (m,) in units of tau^2, infinite where neighbors do not determine the basis."""
         return self.with_variance(M)[1]
 
-    def covariance(self, M: Functional) -> Matrix:
-        """Return the covariances (m, m) in units of tau^2, those of the errors of the predictions."""
-        M = M.like(np.zeros((0, M.dimension)))
+    def covariance(self, L: Functional, M: Functional | None = None) -> Matrix:
+        """Return the covariances in units of tau^2 (l, m), those of the errors of the predictions; of L without M."""
+        if M is not None:
+            return self.covariance(stack([L, M]))[: L.size, L.size :]
+        M = L.like(np.zeros((0, L.dimension)))
         rows, columns, data = [], [], []
         for part, index, a, _ in self._weights(M, None):
             rows.append(np.repeat(part, index.shape[1]))

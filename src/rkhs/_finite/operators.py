@@ -330,16 +330,17 @@ class OperatorCovariance:
         undetermined = np.any(np.abs(missed) > 1e-6 * np.max(np.abs(P), initial=0.0, axis=1, keepdims=True), axis=1)
         return np.where(undetermined, inf, variances)
 
-    def covariance(self, M: Functional) -> Matrix:
-        """Return the covariances (m, m)."""
-        P = on_basis(M, self.basis)
+    def covariance(self, L: Functional, M: Functional | None = None) -> Matrix:
+        """Return the covariances (l, m); those of L, (l, l), without M."""
+        P, right = on_basis(L, self.basis), L if M is None else M
 
         def columns(Pb: Matrix, Eb: Matrix) -> Matrix:
             c, tau = self.curvature.solve(Pb, Eb, COVARIANCE_TOL)
-            return self.space.apply(M, tau) + P @ c
+            return self.space.apply(L, tau) + P @ c
 
-        result = np.concatenate([np.zeros((M.size, 0)), *self._in_blocks(M, P, columns)], axis=1)
-        return (result + result.T) / 2
+        blocks = self._in_blocks(right, on_basis(right, self.basis), columns)
+        result = np.concatenate([np.zeros((L.size, 0)), *blocks], axis=1)
+        return (result + result.T) / 2 if M is None else result
 
     def _in_blocks(self, M: Functional, P: Matrix, compute: Callable[[Matrix, Matrix], Array]) -> list[Array]:
         """Return what is computed for the functionals of M as right-hand sides, a few of them at a time."""

@@ -8,6 +8,7 @@ tau^2 = 2 J* / (N - r), so that error bars have the units of the targets.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import ceil, sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace
 from rkhs._backend.memory import check_tables
 from rkhs._finite.certificate import CONVERGED, Certificate
-from rkhs.functionals._base import Functional, stack
+from rkhs.functionals._base import Functional
 
 # Peak memory of `cov` and `sample` in matrices of the size of the covariance, measured.
 COV_TABLES, SAMPLE_TABLES = 4, 8
@@ -35,8 +36,8 @@ class Covariance(Protocol):
     def variance(self, M: Functional) -> Array:
         """Return the variances (m,), infinite where M depends on a basis function that no term determines."""
 
-    def covariance(self, M: Functional) -> Array:
-        """Return the covariances (m, m)."""
+    def covariance(self, L: Functional, M: Functional | None = None) -> Array:
+        """Return the covariances (l, m); those of L (l, l) without M."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +123,11 @@ class Posterior:
         """
         if M is not None and weight is not None:
             raise ValueError("M and weight are mutually exclusive: the noise is that of observations of L alone.")
-        self.check_memory(L.size if M is None else L.size + M.size, L.prototype)
-        table = self.spread.covariance(L if M is None else stack([L, M]))[: L.size]
+        self.check_memory(ceil(sqrt(L.size * (L if M is None else M).size)), L.prototype)
+        covariance = self.spread.covariance(L, M)
         if M is None:
-            every = indices(np.arange(L.size), table)
-            table[every, every] += _noise(weight)
-        covariance = table if M is None else table[:, L.size :]
+            every = indices(np.arange(L.size), covariance)
+            covariance[every, every] += _noise(weight)
         shape = (*L.shape, *(L if M is None else M).shape)
         return self._scaled(namespace(covariance).reshape(covariance, shape), 2)
 

@@ -350,10 +350,9 @@ class Curvature:
         """Return the diagonal of E S^-1 E' on the determined directions, (t,)."""
         return np.sum(self.roots(E) ** 2, axis=1)
 
-    def covariance(self, E: Matrix) -> Matrix:
-        """Return E S^-1 E' on the determined directions, (t, t)."""
-        roots = self.roots(E)
-        return roots @ roots.T
+    def covariance(self, D: Matrix, E: Matrix) -> Matrix:
+        """Return D S^-1 E' on the determined directions, (s, t)."""
+        return self.roots(D) @ self.roots(E).T
 
     def roots(self, E: Matrix) -> Matrix:
         """Return F (t, ..) with FF' = E S^-1 E' on the determined directions."""

@@ -181,11 +181,12 @@ class ConditionedGram:
         """The degrees of freedom N - r, without terms whose targets are all zero."""
         return degrees_of_freedom(double(self.represented.basis.Q), prior_rows(self.represented.rows))
 
-    def covariance(self, M: Functional) -> Array:
-        """Return the conditioned Gram matrix G~_MM, (m, m)."""
-        prototype, M = M.prototype, self._converted(M)
-        check_determined(self._undetermined(M), M)
-        B = self._on_basis(M) @ self.quadratic.split[1]
+    def covariance(self, L: Functional, M: Functional | None = None) -> Array:
+        """Return the conditioned Gram matrix G~_LM, (l, m); that of L, (l, l), without M."""
+        if M is not None:
+            return self._between(L, M)
+        prototype, M = L.prototype, self._converted(L)
+        B = self._determined(M)
         xp = namespace(B)
         prior, solutions, crosses = [], [], []
         for piece, cross in self._crosses(M):
@@ -195,6 +196,26 @@ class ConditionedGram:
             crosses.append(cross + residual)
         table = xp.concat(prior, axis=1) - xp.concat(solutions, axis=1).T @ xp.concat(crosses, axis=1)
         return like((table + table.T) / 2, prototype)
+
+    def _between(self, L: Functional, M: Functional) -> Array:
+        """Return G~_LM = G_LM - [G_Lq, B_L] S^-1 [G_qM; B_M'], with G_Lq by products, so that L may be large."""
+        prototype, L, M = L.prototype, self._converted(L), self._converted(M)
+        B_L, B_M = self._determined(L), self._determined(M)
+        q, kernel = self._squared.functionals, self.represented.kernel
+        columns = [zeros((L.size, 0), B_L)]
+        for piece, cross in self._crosses(M):
+            a, c, residual = self.quadratic.solve(cross, B_M[piece].T)
+            if bool(namespace(residual).any(residual != 0)):  # of conjugate gradients: a correction squares the error
+                corrections = self.quadratic.solve(residual, 0 * B_M[piece].T)
+                a, c = a + corrections[0], c + corrections[1]
+            prior = self._like_equations(gram(kernel, L, M.take(piece)).dense())
+            columns.append(prior - self._like_equations(gram(kernel, L, q) @ like(a, q.prototype)) - B_L @ c)
+        return like(namespace(B_L).concat(columns, axis=1), prototype)
+
+    def _determined(self, M: Functional) -> Array:
+        """Return the values B_M (m, k) of the basis functions that q determines; M must not depend on others."""
+        check_determined(self._undetermined(M), M)
+        return self._on_basis(M) @ self.quadratic.split[1]
 
     def variance(self, M: Functional) -> Array:
         """Return the diagonal of G~_MM, (m,); infinite if M depends on an undetermined basis function."""
