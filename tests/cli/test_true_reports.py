@@ -53,7 +53,9 @@ def test_the_report_of_a_sum_with_a_graph(moons):
     # the page: the chosen row has the prior of the model, and the smallest value of the criterion
     rows = re.findall(r"<tr><td>([^<]*)</td><td>.*?</td><td><data value=\"([^\"]*)\">.*?<td>(chosen|)</td></tr>", page)
     assert [name for name, _, chosen in rows if chosen] == [PRIORS["sum"]]
-    assert {name for name, _, _ in rows} == {PRIORS[kind] for kind in ("none", "additive", "features", "graph", "clusters", "sum")}
+    assert {name for name, _, _ in rows} == {
+        PRIORS[kind] for kind in ("none", "additive", "features", "graph", "clusters", "sum")
+    }
     assert escape(model.selection_report_["sentence"]) in page
     assert 'aria-label="chosen"' not in page  # a grid of errors, in which another cell may be better
     # the picture
