@@ -118,6 +118,15 @@ def test_stated_kinds_and_integers_that_become_floats():
     assert_array_equal(encoder.transform(later), [[0, 1, 0], [0, 0, 0]])
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_further_columns_are_ignored(kind):
+    table = {"a": [1.0, 2.0, 4.0], "b": ["u", "v", "u"]}
+    fitted = TableEncoder().fit(kind(table))
+    np.testing.assert_array_equal(
+        fitted.transform(kind({"y": [0.0, 1.0, 2.0], **table})), fitted.transform(kind(table))
+    )
+
+
 def test_unseen_categories_and_orders():
     table = pd.DataFrame({"city": ["a", "b"] * 5, "size": pd.Categorical(SIZES * 3 + ["low"], SIZES, ordered=True)})
     encoder = TableEncoder().fit(table)

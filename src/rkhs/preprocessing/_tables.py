@@ -171,7 +171,7 @@ class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: 
         Parameters
         ----------
         X : data frame of pandas or polars, or array-like of shape (t, n)
-            A table with the columns of that of `fit`.
+            A table with the columns of that of `fit`; further columns are ignored.
 
         Returns
         -------
@@ -220,6 +220,9 @@ class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: 
             return {f"x{k}": FrameColumn(f"x{k}", values, NUMERIC) for k, values in enumerate(X.T)}
         if X.shape[1] > len(columns):
             raise ValueError("Two columns of X have the same name: rename one of them.")
+        known = [] if reset else getattr(self, "feature_names_in_", [])
+        if len(columns) > len(known) > 0 and set(known) <= set(columns):
+            X = X[list(known)]  # further columns, such as the target, are ignored, as by ColumnTransformer
         validate_data(self, X, skip_check_array=True, reset=reset)
         return columns
 
