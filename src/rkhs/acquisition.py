@@ -174,8 +174,8 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
     needed = 8 * L.size * size * count
     if needed > free_main_memory():
         raise MemoryError(
-            f"The covariances of {candidates:,} candidates with a batch of {count} take {needed / 1e9:,.0f} GB of memory, "
-            "more than is free: choose from a random part of the candidates, or a smaller batch."
+            f"The covariances of {candidates:,} candidates with a batch of {count} take {needed / 1e9:,.0f} GB of "
+            "memory, more than is free: choose from a random part of the candidates, or a smaller batch."
         )
     table, blocks = spread.table(L), np.arange(L.size).reshape(candidates, size)
     left = to_numpy(table.diagonal()).reshape(candidates, size).sum(axis=1)  # variances given the chosen ones
