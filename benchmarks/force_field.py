@@ -4,7 +4,7 @@
     python -m benchmarks.force_field --atoms 21 [--counts 1000] [--device cuda]
 
 Revised MD17 (data sets rmd17_ethanol, rmd17_malonaldehyde, rmd17_toluene): the first n geometries of the training file,
-tested on the first 300 of the test file.  `rkhs.geometry.ForceFieldRegressor(atoms=..)` is given the elements and nothing else.
+tested on the first 300 of the test file.  `ForceFieldRegressor(atoms=..)` is given the elements and nothing else.
 The peer, where it is installed, is sgdml with its own symmetries and the better of sig=10 and 20 on 100 other rows of
 the training file (the last ones); for NumPy 2.4 it needs `np.in1d`, which is put back.
 

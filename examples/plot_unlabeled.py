@@ -2,9 +2,9 @@
 Do unlabeled rows help?
 ========================
 
-It depends on the data.  ``InvariantClassifierCV()`` tries kernels of graphs of all rows, and chooses the model that
-predicts labels that are left out with the smallest squared error; ``selection_report_`` has the result.  Three kinds of
-data, with few labels each: clusters, curves (manifolds), and neither.
+It depends on the data.  ``InvariantClassifierCV()`` tries kernels of graphs of all rows, and its kernel is a sum in
+which those that predict left-out labels better have larger weights; ``selection_report_`` has the result.  Three kinds
+of data, with few labels each: clusters, curves (manifolds), and neither.
 """
 
 # %%

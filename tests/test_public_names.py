@@ -5,8 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import all_estimators
 
 import rkhs
@@ -20,7 +22,6 @@ MODULES = {name for name, home in rkhs._HOME.items() if home == "rkhs"}
 HOMES = (rkhs, rkhs.counts, rkhs.geometry, rkhs.preprocessing)
 PUBLIC = [getattr(home, name) for home in HOMES for name in dir(home) if not name.startswith("_")]
 ESTIMATORS = [one for one in PUBLIC if isinstance(one, type) and issubclass(one, BaseEstimator)]
-ESTIMATORS.remove(BaseEstimator)  # which a module imports
 KERNEL_ESTIMATORS = [one for one in ESTIMATORS if issubclass(one, BaseKernelEstimator)]
 # What stands for each old parameter
 REPLACED = {
@@ -107,8 +108,8 @@ def test_of_two_modules_with_a_name_the_one_for_users_of_it_is_said():
 
 
 def test_a_parameter_that_never_was_has_no_remedy():
-    with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
-        rkhs.InvariantClassifier(gamma=1.0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'bandwidth'"):
+        rkhs.InvariantClassifier(bandwidth=1.0)
 
 
 def test_all_estimators_are_looked_at():
@@ -214,3 +215,35 @@ def test_a_name_that_is_not_there():
         _ = rkhs.InvariantClassifer
     with pytest.raises(ImportError, match="cannot import name 'Gausian'"):
         exec("from rkhs import Gausian")
+
+
+@pytest.mark.every
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: rkhs.InvariantRegressor(gamma=0.5), "scale = 1 / sqrt(2 gamma), here scale=1. Without scale"),
+        (lambda: rkhs.InvariantClassifierCV().set_params(gamma=2), "here scales=[0.5]"),
+        (lambda: rkhs.InvariantClassifierCV(gamma="auto"), "1 / sqrt(2 gamma). Without scales the"),
+        (lambda: rkhs.InvariantRegressorCV(increasing=[0]), "use shape={column: 'increasing'}, with columns by name"),
+        (lambda: rkhs.InvariantRegressor(monotonic_cst=[1]), "use shape={column: 'increasing'}"),
+        (lambda: rkhs.InvariantClassifier(decreasing=["age"]), "use shape={column: 'decreasing'}"),
+    ],
+)
+def test_names_of_others_are_translated(call, sentence):
+    with pytest.raises(TypeError, match=re.escape(sentence)):
+        call()
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("Estimator", [one for one in KERNEL_ESTIMATORS if "kernel" in one._get_param_names()])
+def test_kernels_of_scikit_learn_are_translated(Estimator):
+    if Estimator is rkhs.geometry.ForceFieldRegressor or Estimator is rkhs.FunctionalRegressor:
+        return  # they take geometries and functionals
+    X = np.arange(8.0).reshape(4, 2)
+    with pytest.raises(ValueError, match=re.escape('is kernel="gaussian" with scale = 1 / sqrt(2 gamma)')):
+        Estimator(kernel="rbf").fit(X, [0, 1, 2, 3] if "Regressor" in Estimator.__name__ else [0, 1, 0, 1])
+
+
+def test_the_translation_of_gamma():
+    X = np.random.default_rng(0).standard_normal((9, 2))
+    np.testing.assert_allclose(rkhs.Gaussian(1 / np.sqrt(2 * 0.3))(X), rbf_kernel(X, gamma=0.3), rtol=1e-12)

@@ -1,7 +1,9 @@
 """What the names of earlier versions are called now, for errors that name the remedy."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NoReturn
+from collections.abc import Callable, Collection, Mapping
+from math import inf, sqrt
+from numbers import Real
+from typing import Any, NoReturn
 
 SINCE = "0.3.0"
 
@@ -62,12 +64,36 @@ PARAMETERS = {
     "fit_intercept": "use GridSearchCV with the plain estimator: the CV estimators always have an intercept",
 }
 
+# Kernels by the names of scikit-learn
+FOREIGN_KERNELS = {
+    "rbf": 'exp(-gamma |x - y|^2) is kernel="gaussian" with scale = 1 / sqrt(2 gamma)',
+    "poly": "(gamma <x, y> + coef0)^degree is kernel=rkhs.kernels.Polynomial(degree, coef0 / gamma) times gamma^degree",
+}
 
-def check_parameters(given: Iterable[str], known: Collection[str], owner: str) -> None:
-    """Raise a TypeError that names the remedy for parameters of earlier versions."""
-    for name in given:
+SHAPES = ("increasing", "decreasing", "monotonic_cst")  # parameters of the command and of scikit-learn
+
+
+def check_parameters(given: Mapping[str, Any], known: Collection[str], owner: str) -> None:
+    """Raise a TypeError that names the remedy for parameters of earlier versions, and of scikit-learn."""
+    for name, value in given.items():
+        if name == "gamma" and name not in known and {"scale", "scales"} & set(known):
+            raise TypeError(f"{owner} has no parameter 'gamma': {_without_gamma(value, 'scales' in known)}")
+        if name in SHAPES and name not in known and "shape" in known:
+            word = "decreasing" if name == "decreasing" else "increasing"
+            raise TypeError(
+                f"{owner} has no parameter {name!r}: use shape={{column: {word!r}}}, with columns by name or number."
+            )
         if name in PARAMETERS and name not in known:
             raise TypeError(f"{owner} has no parameter {name!r} since rkhs {SINCE}: {PARAMETERS[name]}.")
+
+
+def _without_gamma(value: Any, several: bool) -> str:
+    """Return what to write instead of the parameter gamma of scikit-learn."""
+    which, here = "scales" if several else "scale", ""
+    if isinstance(value, Real) and 0 < float(value) < inf:
+        scale = f"{1 / sqrt(2 * float(value)):.6g}"
+        here = f", here {which}=[{scale}]" if several else f", here {which}={scale}"
+    return f"scikit-learn's kernel {FOREIGN_KERNELS['rbf']}{here}. Without {which} the length scale is chosen."
 
 
 def missing(module: str, name: str, moved: Mapping[str, str]) -> AttributeError:

@@ -6,18 +6,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
 
 import rkhs
 from rkhs._cli.comparison import BETTER, PLAIN_CS, PLAIN_SCALES, UNCLEAR, WORSE, OutOfFold, PairedDifference, plain_svm
 from rkhs._cli.demo import customers
 from rkhs._cli.effects import slopes
-from rkhs._cli.learning import Examples
+from rkhs._cli.learning import PRIORS, Examples
 from rkhs._cli.predict import new_texts
 from rkhs._cli.report import reliability
-from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, features_of
+from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, classify, describe, features_of
 from rkhs._cli.terminal import finite, suggest
+from rkhs._estimators import selection
 
 
 def table(**columns):
@@ -39,6 +42,29 @@ def test_points_are_standardized_and_one_hot():
     assert abs(points[:, 0].mean()) < 1e-12
     assert points[2, 0] == points[1, 0]  # the median
     assert_array_equal(points[:, 1:].sum(axis=1), 1)
+
+
+def test_sentences_are_read_by_their_words():
+    notes = [f"order {k} was {'late' if k % 3 else 'early'} and fine" for k in range(30)]
+    found = table(note=text(*notes), price=pd.Series(np.arange(30.0) / 7, dtype="double[pyarrow]"))
+    kinds = classify(found, [], [])
+    assert (kinds.sentences, kinds.numeric, kinds.ids) == (["note"], ["price"], [])
+    features = features_of(found, kinds)
+    points = kinds.encoder().fit_transform(features)
+    assert points.shape[1] >= 3  # the price, and "late" and "early"
+    kept = describe(found, kinds, features, "price")
+    assert kept[0]["kind"] == "sentences, read by their words"
+    assert new_texts(kinds.encoder().fit(features), features, kinds) is None
+
+
+def test_every_kind_of_prior_of_the_search_has_a_name():
+    assert set(PRIORS) == set(selection.KINDS)
+
+
+def test_texts_of_model_files_of_early_versions():
+    early = ColumnTransformer([("categories", OneHotEncoder(handle_unknown="ignore"), ["b"])])
+    early.fit(pd.DataFrame({"b": ["u", "v"]}))
+    assert new_texts(early, pd.DataFrame({"b": ["v", "w"]}), Kinds([], ["b"])) == {"b": "1 row (w)"}
 
 
 def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():

@@ -8,6 +8,8 @@ from scipy.stats import kendalltau
 from sklearn.base import clone
 from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import rkhs
 from estimators.models import ORDERED
@@ -36,9 +38,62 @@ def test_a_linear_kernel_is_the_regressor_of_scikit_learn():
 def test_exposures_are_weights():
     """A row with exposure 2 is two rows with exposure 1 and half of the counts each."""
     X, y, _, _ = counts(60)
-    once = rkhs.counts.KernelPoissonRegressor(scale=1.0).fit(X, y / 2, sample_weight=np.full(60, 2.0))
-    twice = rkhs.counts.KernelPoissonRegressor(scale=1.0).fit(np.repeat(X, 2, axis=0), np.repeat(y / 2, 2))
+    stated = {"kernel": "gaussian", "scale": 1.0, "C": 1.0}
+    once = rkhs.counts.KernelPoissonRegressor(**stated).fit(X, y / 2, sample_weight=np.full(60, 2.0))
+    twice = rkhs.counts.KernelPoissonRegressor(**stated).fit(np.repeat(X, 2, axis=0), np.repeat(y / 2, 2))
     assert once.predict(X) == pytest.approx(twice.predict(X), rel=1e-3)
+
+
+def daily(size, seed, unit=1.0):
+    """Return days, weekdays and temperatures, counts, and the true rates."""
+    rng = np.random.default_rng(seed)
+    day = rng.integers(0, 730, size)
+    warm = 12 + 10 * np.sin(2 * np.pi * day / 365) + 3 * rng.standard_normal(size)
+    rate = np.exp(2 + 0.001 * day + 0.5 * np.tanh((warm - 10) / 6) + 0.6 * (day % 7 >= 5))
+    return unit * np.column_stack([day, day % 7, warm]), rng.poisson(rate), rate
+
+
+@pytest.mark.parametrize(
+    "unit", [1e6, pytest.param(1e-6, marks=pytest.mark.slow), pytest.param(1.0, marks=pytest.mark.slow)]
+)
+def test_the_default_finds_trend_weekdays_and_weather(unit):
+    """The deviance of the true rates is a twentieth of that of a linear model; it was a half with C = 1, one scale."""
+    X, y, _ = daily(120, 0, unit)
+    new, _, rate = daily(2000, 1, unit)
+    model = rkhs.counts.KernelPoissonRegressor().fit(X, y)
+    linear = make_pipeline(StandardScaler(), PoissonRegressor(alpha=1e-3)).fit(X, y)
+    errors = [mean_poisson_deviance(rate, one.predict(new)) for one in (model, linear)]
+    assert errors[0] < 0.25 * errors[1]
+
+
+def test_the_search_keeps_what_is_stated():
+    X, y, _ = daily(60, 2)
+    model = rkhs.counts.KernelPoissonRegressor("gaussian", scale=[300.0, 3.0, 10.0]).fit(X, y)
+    assert model.function_.kernel == rkhs.Gaussian((300.0, 3.0, 10.0))
+    stated = rkhs.counts.KernelPoissonRegressor("matern", C=0.5).fit(X, y)
+    assert pytest.approx(0.5) == stated.C_
+    assert "Matern" in repr(stated.function_.kernel)
+    with pytest.raises(ValueError, match=r'C .unless it is "cv". must be'):
+        rkhs.counts.KernelPoissonRegressor(C=-1.0).fit(X, y)
+
+
+@pytest.mark.parametrize("y", [[3, 3, 3, 3, 3], [0, 1], [0, 0, 1], [0] * 20 + [100]])
+def test_defaults_with_few_and_with_equal_counts(y):
+    X = np.arange(len(y), dtype=float)[:, None]
+    predicted = rkhs.counts.KernelPoissonRegressor().fit(X, y).predict(X)
+    assert np.all(predicted > 0)
+    assert predicted.sum() == pytest.approx(np.sum(y), rel=0.05)  # the constant is free
+
+
+def test_the_search_looks_at_a_part_of_many_rows(monkeypatch):
+    X, y, _ = daily(150, 3)
+    monkeypatch.setattr(observations, "SEARCHED", (40, 60))
+    seen = []
+    searched = observations.searched
+    monkeypatch.setattr(observations, "searched", lambda *data: seen.append(len(data[0])) or searched(*data))
+    model = rkhs.counts.KernelPoissonRegressor("gaussian").fit(X, y)
+    assert seen == [40, 60]
+    assert model.function_.functionals.size == 150
 
 
 @pytest.mark.slow
@@ -52,14 +107,15 @@ def test_cross_validation_chooses_c_and_scale():
 
 def test_landmarks_above_a_size(monkeypatch):
     X, y, exposure, _ = counts(400)
-    exact = rkhs.counts.KernelPoissonRegressor(scale=1.0).fit(X, y / exposure, sample_weight=exposure)
+    stated = {"kernel": "gaussian", "scale": 1.0, "C": 1.0}
+    exact = rkhs.counts.KernelPoissonRegressor(**stated).fit(X, y / exposure, sample_weight=exposure)
     monkeypatch.setattr(observations, "MOST_EXACT_OBSERVATIONS", 300)
     monkeypatch.setattr(observations, "FUNCTIONS", 100)
     with pytest.warns(UserWarning, match="100 landmarks, because there are 400 points"):
-        fast = rkhs.counts.KernelPoissonRegressor(scale=1.0).fit(X, y / exposure, sample_weight=exposure)
+        fast = rkhs.counts.KernelPoissonRegressor(**stated).fit(X, y / exposure, sample_weight=exposure)
     assert "Landmarks: 100" in fast.solution_.span
     assert fast.predict(X) == pytest.approx(exact.predict(X), rel=1e-2)
-    few = rkhs.counts.KernelPoissonRegressor(scale=1.0, approximation=rkhs.Landmarks(30)).fit(X, y / exposure)
+    few = rkhs.counts.KernelPoissonRegressor(**stated, approximation=rkhs.Landmarks(30)).fit(X, y / exposure)
     assert few.function_.functionals.size == 30
 
 

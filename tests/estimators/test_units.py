@@ -188,7 +188,7 @@ class TestFormula:
         """With a width for each feature or one for all."""
         own = values(X, invariance=InputNoise([0.3, 0.3, 0.3]))
         assert_allclose(own, values(X, invariance=InputNoise(7.0)), atol=1e-8)
-        assert_allclose(own, values(X), atol=1e-8)
+        assert_allclose(own, values(X, invariance="gradient"), atol=1e-8)
 
     def test_what_has_no_size(self):
         """Differences of a point with itself: nothing is known, and nothing divided by zero."""
@@ -369,3 +369,36 @@ def test_units_of_single_features(kernel, model):
     assert_allclose(f, g, atol=1e-6)
     image = rkhs.Invariance(rkhs.invariances.SignalTangents())
     assert model(kernel, invariance=image)._config().length_scale == "median"
+
+
+DEFAULTS = {
+    "classes": (rkhs.InvariantClassifier, 2),
+    "classes, search": (rkhs.InvariantClassifierCV, 2),
+    "values": (rkhs.InvariantRegressor, None),
+    "values, search": (rkhs.InvariantRegressorCV, None),
+    "quantiles": (rkhs.QuantileRegressor, None),
+    "counts": (rkhs.counts.KernelPoissonRegressor, 4),
+    "order": (rkhs.counts.OrdinalClassifier, 3),
+}
+
+
+@pytest.mark.every("name")
+@pytest.mark.parametrize("unlabeled", [False, True])
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_default_models_do_not_depend_on_units_of_columns(name, unlabeled):
+    model, levels = DEFAULTS[name]
+    if unlabeled and not name.startswith(("classes", "values")):
+        pytest.skip("it learns from labeled rows only")
+    rng = np.random.default_rng(4)
+    points, units = rng.standard_normal((36, 4)), np.array([1e-6, 3.0, 1e3, 1e6])
+    along = points[:, 0] + np.sin(2 * points[:, 1]) + 0.1 * rng.standard_normal(36)
+    y = along if levels is None else np.digitize(along, np.quantile(along, np.arange(1, levels) / levels))
+    options = {"unlabeled": np.nan} if unlabeled else {}
+    if unlabeled:
+        y = np.where(np.arange(36) < 24, y, options["unlabeled"])
+    predicted = [model(**options).fit(Z, y) for Z in (points, units * points)]
+    f, g = (
+        getattr(one, "decision_function", one.predict)(Z)
+        for one, Z in zip(predicted, (points, units * points), strict=True)
+    )
+    assert_allclose(f, g, rtol=1e-3, atol=1e-3 * np.abs(f).max())

@@ -1,4 +1,4 @@
-"""Progress: nothing without verbose=True, also on a terminal and after two seconds; lines where rich is missing."""
+"""Progress: nothing without verbose=True, also on a terminal and after a second; lines where rich is missing."""
 
 import io
 import os
@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+import threading
 from contextlib import redirect_stderr, redirect_stdout, suppress
 
 import numpy as np
@@ -108,7 +109,7 @@ def test_lines_at_most_every_two_seconds_without_rich(monkeypatch, capsys):
     told = capsys.readouterr()
     at = [0.5 * (int(k) - 1) for k in re.findall(r"^solving: iteration (\d+), ", told.err, re.MULTILINE)]
     assert told.out == ""
-    assert at[0] == 2.0  # seconds: nothing before
+    assert at[0] == 1.0  # seconds: nothing before
     assert np.diff(at).min() >= 2.0
     assert at[-1] > 7.0
     assert told.err.count("\n") == len(at)
@@ -117,3 +118,46 @@ def test_lines_at_most_every_two_seconds_without_rich(monkeypatch, capsys):
 def test_quick_work_prints_nothing(capfd):
     WORK["solve"](True)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("reports", [0, 3])
+def test_work_of_many_short_parts_is_displayed(reports, monkeypatch):
+    """One display for all monitors within it, and the time while none of them reports."""
+    seen, shown = [], threading.Event()
+
+    class Display:
+        def start(self):
+            seen.append("start")
+
+        def update(self, line):
+            seen.append(line)
+            shown.set()
+
+        def stop(self):
+            seen.append("stop")
+
+    monkeypatch.setattr(monitor, "PATIENCE", 0.0)
+    monkeypatch.setattr(monitor, "INTERVAL", 3600.0)
+    monkeypatch.setattr(monitor, "_display", lambda line: Display())
+    with monitor.displayed("Model.fit", True), monitor.displayed("inner", True):
+        for _ in range(reports):
+            part = Monitor(1e-6, verbose=True)
+            part.report(None, 1.0, 0.5)
+            part.close()
+        assert shown.wait(60)
+    assert seen[0] == "start"
+    assert seen[-1] == "stop"
+    assert seen.count("start") == seen.count("stop") == 1
+    assert sum("iteration 1" in line for line in seen) == reports
+    if not reports:
+        assert re.fullmatch(r"Model\.fit, \d+ s", seen[1])
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("name", WORK)
+def test_every_fit_is_one_piece_of_work(name, monkeypatch):
+    begun = []
+    work = monitor._Work
+    monkeypatch.setattr(monitor, "_Work", lambda what: begun.append(what) or work(what))
+    WORK[name](True)
+    assert len(begun) == (0 if name in ("solve", "grid", "tune") else 1)

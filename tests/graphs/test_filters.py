@@ -160,7 +160,7 @@ def test_threads_share_the_rows(monkeypatch, most, cores):
         return ThreadPoolExecutor(threads)
 
     monkeypatch.setattr(filters, "PARALLEL", most)
-    monkeypatch.setattr(filters.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(filters, "cores", lambda V: cores)
     monkeypatch.setattr(filters, "ThreadPoolExecutor", pool)
     np.testing.assert_array_equal(POLYNOMIALS.apply(filter, V), alone[0])
     np.testing.assert_array_equal(POLYNOMIALS.inner_products([filter], B, V)[0], alone[1])

@@ -11,9 +11,8 @@ from threading import Thread
 
 import pytest
 
-from rkhs._play import Server
 from rkhs._play.scene import example
-from rkhs._play.server import LARGEST, Handler
+from rkhs._play.server import LARGEST, Handler, Server
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +49,7 @@ def test_the_page_and_its_parts(server):
         ("", "text/html"),
         ("app.js", "text/javascript"),
         ("board.js", "text/javascript"),
+        ("server.js", "text/javascript"),
         ("style.css", "text/css"),
     ):
         status, headers, content = ask(server, "GET", path(server, rest))

@@ -106,7 +106,7 @@ def as_real(values: Any, name: str = "X") -> Array:
         if values.dtype.kind not in "biufc":
             raise TypeError(
                 f"{name} has dtype {values.dtype} and does not consist of numbers: encode categories and text as "
-                "numbers first, for example with sklearn.preprocessing.OneHotEncoder."
+                "numbers first, as rkhs.preprocessing.TableEncoder does."
             )
     xp = namespace(values)
     if xp.isdtype(values.dtype, "complex floating"):

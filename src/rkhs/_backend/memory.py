@@ -36,6 +36,7 @@ from rkhs._backend.arrays import Array
 
 CACHED_ENTRIES = 2**19  # entries of a tile on a CPU, 4 MiB in float64; half and twice as many were slower
 DEVICE_ENTRIES = 2**26  # entries of a tile on an accelerator, enough to occupy all of it
+HAS_THREADS = sys.platform not in ("emscripten", "wasi")  # Python in a browser can start none
 GROUP = Path("/sys/fs/cgroup")  # limits of the container (control groups, version 2)
 
 # glibc returns free memory beyond twice the largest block that was ever freed (up to 32 MiB) to the system, and gets it
@@ -127,7 +128,8 @@ def free_main_memory() -> int:
         with open("/proc/meminfo") as lines:
             left += [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")]
     except OSError:
-        left += [os.sysconf("SC_AVPHYS_PAGES") * page] if page else []
+        with suppress(OSError, ValueError):  # systems whose sysconf does not know the number
+            left += [os.sysconf("SC_AVPHYS_PAGES") * page] if page else []
     with suppress(OSError, ValueError, ImportError):
         import resource
 
@@ -199,6 +201,9 @@ _LIMITS: list[Any] = []
 @contextmanager
 def single_blas() -> Iterator[None]:
     """Limit BLAS to one thread within the block; the first caller sets the limit and the last one removes it."""
+    if not HAS_THREADS:
+        yield
+        return
     with _LOCK:
         if not _BEFORE:
             threads = _blas_threads()
@@ -216,6 +221,8 @@ def single_blas() -> Iterator[None]:
 
 
 def _blas_threads() -> int:
+    if not HAS_THREADS:
+        return 1
     return max((int(lib.num_threads) for lib in _controller().select(user_api="blas").lib_controllers), default=1)
 
 

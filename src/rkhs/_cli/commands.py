@@ -214,7 +214,7 @@ def play(
     import webbrowser
     from threading import Timer
 
-    from rkhs._play import Server
+    from rkhs._play.server import Server
 
     def work() -> Facts:
         if not 0 <= port <= 65535:
@@ -237,11 +237,14 @@ def play(
 def reproduce(
     name: Annotated[
         str, typer.Argument(help="two-moons, two-moons-2006, table1, digits, ..: a wrong name lists them.")
-    ],
+    ] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Compute a small part of it, in seconds.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder for results, page and picture.")] = Path("results"),
     resume: Annotated[bool, typer.Option("--resume", help="Continue an earlier run that was killed.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Compare a few cells of it, or of all, with the committed results.")
+    ] = False,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
@@ -256,8 +259,11 @@ def reproduce(
                 f"`python -m papers {name}`."
             )
         sys.path.insert(0, str(clone))
-        from papers.run import experiment_of, run
+        from papers.check import check_cells
+        from papers.run import EXPERIMENTS, experiment_of, run
 
+        if check:
+            return check_cells([experiment_of(name)] if name else [*EXPERIMENTS.values()], jobs)
         return run(experiment_of(name), out, quick=quick, jobs=jobs, resume=resume, force=force)
 
     _answer(work, as_json)

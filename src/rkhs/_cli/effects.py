@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.compose import ColumnTransformer
 
 import rkhs
 from rkhs._backend.arrays import Vector, to_numpy
@@ -24,6 +23,7 @@ from rkhs._cli.comparison import BETTER, PairedDifference
 from rkhs._cli.learning import Examples, Fit, lead
 from rkhs._cli.tables import CLOCK, Kinds
 from rkhs._estimators.regressor import likely_spread
+from rkhs.preprocessing import TableEncoder
 
 MONOTONE = 0.95  # the share of rows with slopes of one sign from which a monotone column is suggested
 MATTERS, HARDLY = 0.2, 0.02  # of the largest effect of a column
@@ -46,8 +46,8 @@ class Effect:
         return float(np.ptp(self.dependence, axis=0).max())
 
 
-def effects(f: rkhs.results.Function, columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) -> list[Effect]:
-    """Return the effects of all columns at 100 rows; columns along which f changes most come first."""
+def effects(f: rkhs.results.Function, columns: TableEncoder, features: pd.DataFrame, kinds: Kinds) -> list[Effect]:
+    """Return the effects of columns at 100 rows, in the order of how much f changes along them; none of sentences."""
     some = features.iloc[np.sort(np.random.default_rng(0).permutation(len(features))[:100])]
     X = np.asarray(columns.transform(some), dtype=float)
 
@@ -56,7 +56,7 @@ def effects(f: rkhs.results.Function, columns: ColumnTransformer, features: pd.D
 
     found = []
     for number, name in enumerate(kinds.amounts):
-        scaler = columns.named_transformers_["numbers"][-1]
+        scaler = columns.number_encoder_[-1]
         values = np.linspace(features[name].min(), features[name].max(), 21)
         moved = np.tile(X, (len(values), 1))
         moved[:, number] = np.repeat((values - scaler.mean_[number]) / scaler.scale_[number], len(X))
@@ -97,7 +97,7 @@ def advise(
         said.append(
             f"Label first the rows of which the model is least certain{of}: {unit}s {', '.join(map(str, lines))}."
         )
-    largest = max(effect.size for effect in effects)
+    largest = max((effect.size for effect in effects), default=0.0)
     stated = (*fit.request.increasing, *fit.request.decreasing)
     for effect in effects:
         if effect.slopes is None or effect.column in stated or effect.size < MATTERS * largest:

@@ -22,6 +22,7 @@ from rkhs.invariances._base import Invariance, as_invariances
 
 PRIORS = {  # what the automatic choice tries, by the names of the library
     selection.NONE: NONE,
+    selection.ADDITIVE: "a sum of functions of one column each",
     selection.FEATURES: "distances from the covariance of all rows",
     selection.TREND: "a linear trend",
     selection.SCALES: "a length scale for each column",

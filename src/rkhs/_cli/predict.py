@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from rkhs._backend.arrays import Vector
@@ -80,13 +79,10 @@ def _certainty(
     return [(f"lower ({level})", predicted - size), (f"upper ({level})", predicted + size)]
 
 
-def _check_new_marks(
-    marks: Sequence[str], columns: ColumnTransformer, kinds: Kinds, notes: Mapping[str, Any], model: Path
-) -> None:
+def _check_new_marks(marks: Sequence[str], columns: Any, kinds: Kinds, notes: Mapping[str, Any], model: Path) -> None:
     """Refuse --missing with a text that the model has learned as a text or a class."""
-    problems, learned = Problems(), {notes["target"]: list(notes.get("classes") or ())}
-    if kinds.categorical:
-        learned |= dict(zip(kinds.categorical, columns.named_transformers_["categories"].categories_, strict=True))
+    problems, classes = Problems(), list(notes.get("classes") or ())
+    learned: dict[str, Any] = {notes["target"]: classes, **learned_texts(columns, kinds)}
     for mark, name in product(marks, learned):
         if mark in learned[name]:
             problems.add(
@@ -96,11 +92,20 @@ def _check_new_marks(
     problems.check()
 
 
-def new_texts(columns: ColumnTransformer, features: pd.DataFrame, kinds: Kinds) -> dict[str, str] | None:
+def learned_texts(columns: Any, kinds: Kinds) -> dict[str, Vector]:
+    """Return the texts of each column with which a TableEncoder, or the encoder of an early version, was fitted."""
+    if not kinds.categorical:
+        return {}
+    early = getattr(columns, "named_transformers_", None)
+    encoder = columns.category_encoder_ if early is None else early["categories"]
+    return dict(zip(kinds.categorical, encoder.categories_, strict=True))
+
+
+def new_texts(columns: Any, features: pd.DataFrame, kinds: Kinds) -> dict[str, str] | None:
     """Count the rows of each column with texts that the encoder was not fitted with, and name some; None if none."""
     found = {}
-    for k, name in enumerate(kinds.categorical):
-        new = features[name][~features[name].isin(columns.named_transformers_["categories"].categories_[k])]
+    for name, texts in learned_texts(columns, kinds).items():
+        new = features[name][~features[name].isin(texts)]
         if len(new):
             some = [text or "(empty)" for text in dict.fromkeys(new)]
             found[name] = f"{len(new)} {'row' if len(new) == 1 else 'rows'} ({listed(some, 3)})"

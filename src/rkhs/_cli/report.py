@@ -216,7 +216,9 @@ def residuals_chart(ours: OutOfFold, target: str) -> str:
 
 
 def effects_chart(effects: list[Effect], classes: list[str] | None) -> str:
-    """Show the average slope and the partial dependence of each column."""
+    """Show the average slope and the partial dependence of each column; "" if all columns are sentences."""
+    if not effects:
+        return ""
     outputs = [""] if classes is None else [f"towards {classes[-1]}"] if len(classes) == 2 else classes
     rows, charts = [], []
     for effect in effects[:30]:  # those along which f changes most

@@ -27,24 +27,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from sklearn.compose import ColumnTransformer
-from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from rkhs._backend.arrays import Vector
+from rkhs._backend.frames import CATEGORICAL, NUMERIC, as_text, days_since_1970
 from rkhs._cli.options import PARQUET, Format, check_is_file
 from rkhs._cli.terminal import CommandError, Problems, listed, suggest
+from rkhs.preprocessing import TableEncoder
+from rkhs.preprocessing._tables import ID, MAX_CATEGORIES, WORDS, kind_of_texts, names_rows
 
-MAX_CATEGORIES = 50  # features of one text column; the rarest texts share one if there are more
-MIN_NAMES = 20  # different texts, one in each row, from which a column is taken to name the rows
 NOTES = {  # names of the kinds of columns in model files
     "numeric columns": "numeric",
     "categorical columns": "categorical",
+    "sentence columns": "sentences",
     "date columns": "dates",
     "id columns": "ids",
 }
-IDENTIFIER = re.compile(r"(^|[\s_.-])(id|uuid|key)$|^id[\s_.-]|[a-z]I[Dd]$", re.IGNORECASE)
 NUMBERS, TEXT = "numbers", "text"
 CLOCK = "hour:minute"
 # Replacements that turn a format into ISO 8601.  [0-9] excludes the digits of other scripts.
@@ -193,6 +190,7 @@ class Kinds:
 
     numeric: list[str]
     categorical: list[str]
+    sentences: list[str] = field(default_factory=list)
     dates: dict[str, str] = field(default_factory=dict)  # with their format
     ids: list[str] = field(default_factory=list)
 
@@ -204,34 +202,23 @@ class Kinds:
     @property
     def features(self) -> list[str]:
         """The columns to learn from, in their order."""
-        return [*self.amounts, *self.categorical]
+        return [*self.amounts, *self.categorical, *self.sentences]
 
     def add(self, column: TableColumn) -> None:
-        """Add a column by what its cells are.
-
-        Texts that differ in most rows name the rows, and so do different integers in a column such as "customer_id".
-        """
-        kind, counts = column.kind(), column.counts()
-        all_differ = len(counts) == column.cells.notna().sum() and len(counts) >= MIN_NAMES
+        """Add a column by what its cells are."""
+        kind = column.kind()
         if kind == NUMBERS:
-            whole = not np.any(column.numbers() % 1)  # a missing cell is not whole
-            is_id = all_differ and whole and IDENTIFIER.search(column.name) is not None
-            (self.ids if is_id else self.numeric).append(column.name)
+            (self.ids if names_rows(column.name, column.numbers()) else self.numeric).append(column.name)
         elif kind == TEXT:
-            most_differ = len(counts) > MAX_CATEGORIES and len(counts) > len(column.cells) / 2
-            (self.ids if all_differ or most_differ else self.categorical).append(column.name)
+            by_kind = {ID: self.ids, WORDS: self.sentences, CATEGORICAL: self.categorical}
+            by_kind[kind_of_texts(column.texts())].append(column.name)
         else:
             self.dates[column.name] = kind
 
-    def encoder(self) -> ColumnTransformer:
-        """Return the transformer from features to points: numbers standardized, texts one-hot encoded.
-
-        Missing numbers become the median; rare and unseen texts share one feature.
-        """
-        numbers = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
-        texts = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MAX_CATEGORIES, sparse_output=False)
-        steps = [("numbers", numbers, self.amounts), ("categories", texts, self.categorical)]
-        return ColumnTransformer([one for one in steps if one[2]])
+    def encoder(self) -> TableEncoder:
+        """Return the transformer from features to points."""
+        names = {NUMERIC: self.amounts, CATEGORICAL: self.categorical, WORDS: self.sentences}
+        return TableEncoder({name: kind for kind, columns in names.items() for name in columns})
 
 
 def classify(table: Table, ignore: Sequence[str], as_text: Sequence[str], ids: Sequence[str] = ()) -> Kinds:
@@ -274,7 +261,7 @@ def features_of(table: Table, kinds: Kinds) -> pd.DataFrame:
             if name in kinds.dates:
                 features[name] = column.days(kinds.dates[name])
             else:
-                features[name] = column.texts() if name in kinds.categorical else column.numbers()
+                features[name] = column.numbers() if name in kinds.numeric else column.texts()
     problems.check()
     lines = next(iter(table.columns.values())).cells.index
     return pd.DataFrame(features, index=lines, columns=kinds.features)
@@ -283,7 +270,8 @@ def features_of(table: Table, kinds: Kinds) -> pd.DataFrame:
 def describe(table: Table, kinds: Kinds, features: pd.DataFrame, target: str) -> list[dict[str, Any]]:
     """Describe each column, so that a misread table is noticed: kind, different and missing values, and examples."""
     roles = dict.fromkeys(table.columns, "left out") | dict.fromkeys(kinds.ids, "names of rows, left out")
-    roles |= dict.fromkeys(kinds.numeric, NUMBERS) | dict.fromkeys(kinds.categorical, TEXT) | {target: "target"}
+    roles |= dict.fromkeys(kinds.numeric, NUMBERS) | dict.fromkeys(kinds.categorical, TEXT)
+    roles |= dict.fromkeys(kinds.sentences, "sentences, read by their words") | {target: "target"}
     roles |= {name: f"dates, {form}" for name, form in kinds.dates.items()}
     rows = []
     for name, column in table.columns.items():
@@ -353,7 +341,7 @@ class TableColumn:
         """Return the cells as texts, "" where missing; a float without a fraction is written as an integer."""
         if pd.api.types.is_float_dtype(self.cells.dtype):
             values = self.cells.to_numpy(float, na_value=np.nan).tolist()
-            return np.array([f"{int(v)}" if v.is_integer() else "" if v != v else f"{v}" for v in values], dtype=object)
+            return np.array(["" if value != value else as_text(value) for value in values], dtype=object)
         return self.cells.astype("string[pyarrow]").to_numpy(object, na_value="")
 
     def labels(self) -> Vector:
@@ -455,4 +443,4 @@ class TableColumn:
         """Return days since 1970, or hours for times of day; NaN where missing."""
         instants = self._instants(form)
         self.refuse(instants.isna(), f"which is not a date of the format {form}")
-        return ((instants - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(hours=1 if form == CLOCK else 24)).to_numpy(float)
+        return days_since_1970(instants) * (24 if form == CLOCK else 1)

@@ -21,12 +21,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._backend import arrays
 from rkhs._backend.arrays import Array, Vector, like, to_numpy
+from rkhs._backend.converters import HasOnnxConverter
+from rkhs._backend.frames import check_numeric, frame_columns
 from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
 from rkhs._estimators.formulation import ModelConfig, SolverOptions, check_number, depends_on_row_order
 from rkhs._finite.function import Function
-from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._finite.monitor import Monitor, Stopped, displayed
 from rkhs._finite.solution import ABSOLUTE, CONVERGED, LOCAL, TIME_LIMIT, Solution
 from rkhs._moved import check_parameters
 from rkhs._problem import Problem
@@ -73,15 +75,17 @@ def documented_by(*sources: Any) -> Callable[[Any], Any]:
 def transactional(fit: Method) -> Method:
     """Make a fitting method transactional: it works on a copy, whose state the estimator takes over at the end.
 
-    Any exception, Ctrl-C included, leaves the estimator unchanged.  Its `time_limit`, if any, covers the whole call.
+    Any exception, Ctrl-C included, leaves the estimator unchanged.  Its `time_limit`, if any, covers the whole call,
+    and so does the display of progress of a `verbose` one.
     """
 
     @wraps(fit)
     def wrapper(self: Any, *args: Any, **options: Any) -> Any:
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
-        limit = getattr(self, "time_limit", None)
-        with interrupts_raised(), with_time_limit(None if limit is None else check_number(limit, "time_limit")):
+        limit, name = getattr(self, "time_limit", None), f"{type(self).__name__}.{fit.__name__}"
+        limited_time = with_time_limit(None if limit is None else check_number(limit, "time_limit"))
+        with interrupts_raised(), limited_time, displayed(name, bool(getattr(self, "verbose", False))):
             fit(copy, *args, **options)
         self.__dict__ = vars(copy)
         return self
@@ -98,9 +102,10 @@ def limited(predict: Method) -> Method:
     @wraps(predict)
     def wrapper(self: Any, *args: Any, **options: Any) -> Any:
         limit, name = getattr(self, "time_limit", None), f"{type(self).__name__}.{predict.__name__}"
-        monitor = Monitor(0.0, limit, verbose=getattr(self, "verbose", False))
+        verbose = bool(getattr(self, "verbose", False))
+        monitor = Monitor(0.0, limit, verbose=verbose)
         try:
-            with closing(monitor), with_time_limit(limit), monitor.showing(name):
+            with displayed(name, verbose), closing(monitor), with_time_limit(limit), monitor.showing(name):
                 return predict(self, *args, **options)
         except Stopped:
             raise TimeoutError(
@@ -112,7 +117,7 @@ def limited(predict: Method) -> Method:
 
 
 @dataclass(eq=False, repr=False)
-class BaseKernelEstimator(BaseEstimator):
+class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
     """An estimator with a learned function.
 
     Sparse X stays sparse if all parts of the estimator accept it, and becomes a dense array otherwise.  With
@@ -355,10 +360,12 @@ def check_finite(values: Array) -> Array:
 def accepted_formats(X: Any) -> tuple[Any, dict[str, Any]]:
     """Return X, with dask collections computed, and the options for `validate_data`.
 
-    Masked arrays and frames without columns are refused here, since `validate_data` accepts them.
+    Masked arrays and frames without columns are refused here, since `validate_data` accepts them, and so are columns of
+    frames that are no numbers, since its error does not name them.
     """
     X = X.compute() if hasattr(X, "__dask_graph__") else X
     arrays.check_unmasked(X, "X")
+    check_numeric(frame_columns(X) or {}, "X")
     shape: Any = getattr(X, "shape", ())
     if len(shape) == 2 and shape[1] == 0:
         raise ValueError(

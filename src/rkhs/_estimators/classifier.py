@@ -168,6 +168,11 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         The sets are conformal: the first call calibrates them by leaving labels out, one by one for smooth losses and a
         tenth at a time for others.  `rkhs._estimators.folds` states the assumptions.
 
+        A set is empty if no class has as high a score as the right classes of the share `coverage` of left-out labels.
+        If the model is right more often than `coverage`, some sets must be empty: their rows are those at which it is
+        most likely to be wrong, or that are unlike the labeled ones.  Ask for a larger coverage, or add the predicted
+        class to empty sets, which contain the right class more often then.
+
         Parameters
         ----------
         X : array-like of shape (t, n)
@@ -178,7 +183,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         Returns
         -------
         ndarray of bool of shape (t, classes)
-            The members of each set, in the order of `classes_`.
+            The members of each set, in the order of `classes_`; rows without one are empty sets.
 
         Examples
         --------
@@ -232,8 +237,8 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         Weight of the loss of each labeled point: twice the labels are twice the evidence.
     invariance : str, callable, Invariance, list of these, or None, default="auto"
         The functionals that should be small: "gradient", "local_average", "graph" (of nearest neighbors), a callable
-        X -> functionals, or an `rkhs.Invariance`, which adds a weight, a loss and a target.  "auto" is "gradient" if
-        there are unlabeled points, and None otherwise.
+        X -> functionals, or an `rkhs.Invariance`, which adds a weight, a loss and a target.  "auto" is "gradient", with
+        slopes in units of the length scales, if there are unlabeled points, and None otherwise.
     nu : float, default=0.03
         Weight of the invariances; 0 leaves them out.  For gradients a tenth of C is mild and C is strong; for graphs
         with C = 10, 100 is mild.

@@ -337,6 +337,27 @@ class ModelConfig:
         return [*pairs, (slopes, which)]
 
 
+@dataclass(frozen=True)
+class SlopesInScales:
+    """The gradient at points, whose slopes are measured in the length scale of each feature: units do not matter."""
+
+    scales: tuple[float, ...]
+
+    @property
+    def factors(self) -> Vector:
+        """The factors (n,) on the squared slopes along the features."""
+        return np.asarray(self.scales) ** 2
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Any:
+        """Return the slopes in the length scales of a kernel, or "gradient" if it has a common one."""
+        scales = getattr(kernel, "scale", None)
+        return cls(scales) if isinstance(scales, tuple) else "gradient"
+
+    def __call__(self, X: Array) -> Functional:
+        return Gradient(X)
+
+
 @dataclass(frozen=True, eq=False)
 class Formulation:
     """The map from points to their problem, with the settings that the points of the first fit determine.
@@ -362,9 +383,11 @@ class Formulation:
         if isinstance(prior, str) and prior == "auto":
             unlabeled = not np.all(sample.labeled) if totals is None else totals[1] > 0
             dense = not isinstance(sample.X, SparseVectors)
-            prior = "gradient" if unlabeled and dense and kernel.smoothness(int(sample.X.shape[1])) > 1 else None
+            smooth = kernel.smoothness(int(sample.X.shape[1])) > 1
+            # slopes that were measured are not assumed to be small
+            prior = SlopesInScales.of(kernel) if unlabeled and dense and smooth and sample.slopes is None else None
         if sample.slopes is not None and isinstance(prior, str) and prior == "gradient":
-            prior = None  # slopes that were measured are not assumed to be small
+            prior = None
         given = [invariance for invariance in as_invariances(prior) if invariance.shape_constraint is None]
         invariances = resolve_columns(given if nu > 0 else [], config.feature_names)
         sizes: list[float | None] = []
@@ -373,7 +396,7 @@ class Formulation:
             if totals is not None and not points.size:  # later blocks may have such points
                 points = sample.take(np.arange(1))
             functionals = invariance(points.X) if points.size and not invariance.once else None
-            times = None if functionals is None else multiplicity(functionals, points.weight)
+            times = None if functionals is None else multiplicity(invariance, functionals, points.weight)
             sizes.append(None if functionals is None else size_of(invariance, functionals, norms, times))
         slope_weights = None if sample.slopes is None else config.slope_weights(sample)
         return cls(replace(config, nu=nu), norms, invariances, tuple(sizes), slope_weights, metric, totals)
@@ -412,7 +435,7 @@ class Formulation:
         The size s is computed if it is None; `share` is that of one of many blocks of points in the mean.
         """
         functionals = invariance(points.X)
-        times = 1.0 if invariance.once else multiplicity(functionals, points.weight)
+        times = 1.0 if invariance.once else multiplicity(invariance, functionals, points.weight)
         size = size_of(invariance, functionals, self.norms, times) if size is None else size
         loss = as_loss(invariance.loss, INVARIANCE, "The loss of an Invariance")
         weight = self.config.nu * invariance.weight
@@ -465,8 +488,10 @@ def size_of(invariance: Invariance, functionals: Functional, norms: WeightNormal
     return norms.size(functionals, times) if functionals.size else 1.0
 
 
-def multiplicity(functionals: Functional, weight: Vector) -> Any:
+def multiplicity(invariance: Invariance, functionals: Functional, weight: Vector) -> Any:
     """Return the factor on each functional: the weight of its point, w_i w_j for an edge (i, j), else 1."""
+    if isinstance(invariance.maker, SlopesInScales):
+        return np.outer(weight, invariance.maker.factors).ravel()
     if np.all(weight == 1):
         return 1.0
     if isinstance(functionals, GraphDifference):

@@ -43,6 +43,7 @@ from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses,
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import principal_directions
 from rkhs._learning.tuning import CRITERIA
+from rkhs._moved import FOREIGN_KERNELS
 from rkhs._problem import Problem
 from rkhs.functionals import Gradient
 from rkhs.kernels import Kernel, Tunable, median_scale
@@ -74,7 +75,9 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
     """
     if not isinstance(kernel, Kernel):
         if kernel not in KERNELS:
-            raise ValueError(f"kernel must be an rkhs kernel or one of {quoted(KERNELS)}, got {kernel!r}.")
+            foreign = FOREIGN_KERNELS.get(kernel) if isinstance(kernel, str) else None
+            hint = "" if foreign is None else f" scikit-learn's {kernel!r}, {foreign}."
+            raise ValueError(f"kernel must be an rkhs kernel or one of {quoted(KERNELS)}, got {kernel!r}.{hint}")
         if isinstance(scale, str) and scale in LEARNED:
             raise ValueError(
                 f"scale={scale!r} is learned from labels, which only InvariantRegressor and InvariantClassifier do: "

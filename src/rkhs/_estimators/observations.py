@@ -34,6 +34,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy, unique
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._estimators import base
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, transactional
+from rkhs._estimators.cv import searched
 from rkhs._estimators.data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes
 from rkhs._estimators.folds import rows_per_fold
 from rkhs._estimators.formulation import WeightNormalization, as_loss, check_number
@@ -55,6 +56,9 @@ MOST_EXACT_OBSERVATIONS = 5_000  # of single points, up to which f is learned wi
 FUNCTIONS = 1_000  # landmarks for more of them, and if several observations refer to each point
 SEARCH_ROWS = 1_000  # observations refer to at most this many points while C and the scale are chosen
 SEARCH_FUNCTIONS = 150  # landmarks of the search
+# Points of each search, which linearizes the Poisson loss at the rates of the one before.  A third search did not
+# change the deviance on any set.  From 1,000 points on the search would compare approximations of maps.
+SEARCHED = (300, 900)
 GRID = tuple(10.0**k for k in range(-3, 4))  # the values of C for C="cv"
 GRID_TOL = 1e-3  # relative duality gap of the models of the folds
 
@@ -133,7 +137,7 @@ class ObservationEstimator(BaseKernelEstimator):
 
     kernel: Any = "gaussian"
     _: KW_ONLY
-    scale: Any = "median"
+    scale: Any = "auto"
     C: Any = 1.0
     approximation: Any = None
 
@@ -168,16 +172,14 @@ class ObservationEstimator(BaseKernelEstimator):
     def _chosen(self, observe: Callable[[Vector], ObservationSet], data: ObservationSet) -> tuple[Kernel, float]:
         """Return the kernel and C; those of the smallest held-out loss for the names "cv"."""
         X = data.X
-        by_folds = [isinstance(value, str) and value == "cv" for value in (self.C, self.scale)]
-        Cs = list(GRID) if by_folds[0] else [check_number(self.C, 'C (unless it is "cv")')]
-        if by_folds[1] and not isinstance(self.kernel, Kernel):
-            if self.kernel not in SCALED:
-                raise ValueError(
-                    f'scale="cv" needs one of the kernels {", ".join(SCALED)}, got kernel={self.kernel!r}.'
-                )
-            kernels = [kernel for _, kernel in sorted(scaled_kernels(self.kernel, X), key=lambda pair: pair[0])]
+        name, scale, C = (usual if _is_open(value) else value for value, usual in self._settings())
+        Cs = list(GRID) if _by_folds(C) else [check_number(C, 'C (unless it is "cv")')]
+        if _by_folds(scale) and not isinstance(name, Kernel):
+            if name not in SCALED:
+                raise ValueError(f'scale="cv" needs one of the kernels {", ".join(SCALED)}, got kernel={name!r}.')
+            kernels = [kernel for _, kernel in sorted(scaled_kernels(name, X), key=lambda pair: pair[0])]
         else:
-            kernels = [as_kernel(self.kernel, self.scale, X)]
+            kernels = [as_kernel(name, scale, X)]
         if len(Cs) * len(kernels) == 1:
             return kernels[0], Cs[0]
         if len(X) < 4:
@@ -203,6 +205,10 @@ class ObservationEstimator(BaseKernelEstimator):
             )
         return best.params["kernel"], best.params["C"]
 
+    def _settings(self) -> tuple[tuple[Any, Any], ...]:
+        """Return the parameters that a search may choose, with the values that they have without one."""
+        return (self.kernel, "gaussian"), (self.scale, "auto"), (self.C, 1.0)
+
     def _checked_points(self, X: Any, y: Any) -> tuple[Matrix, Any]:
         """Validate X and y; return the points as a float64 copy, and y."""
         points, _, y, _ = self._validated(X, y, own=False, sparse=False)
@@ -222,7 +228,17 @@ class ObservationEstimator(BaseKernelEstimator):
         return to_numpy(base.check_finite(Evaluation(points)(self.function_))), validated
 
 
+def _is_open(value: Any) -> bool:
+    """Return whether a parameter is to be chosen by the search."""
+    return value is None or (isinstance(value, str) and value == "auto")
+
+
+def _by_folds(value: Any) -> bool:
+    return isinstance(value, str) and value == "cv"
+
+
 @documented_by(InvariantRegressor)
+@dataclass(eq=False, repr=False)
 class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
     """Poisson regressor for counts and rates: the logarithm of the rate is a kernel model.
 
@@ -234,17 +250,24 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
     scikit-learn's PoissonRegressor, counts with the exposures t_i (times, areas, numbers of people) are passed as
     y = counts / t and sample_weight = t.  The kernel is divided by its mean k(x, x), so C has no units.
 
+    By default the kernel, its length scales, a linear trend and C are those that `InvariantRegressorCV` chooses for the
+    working responses of a generalized linear model, log r + (y - r) / r with the weights t r / 2, which have the same
+    minimizer f to second order.  The rate r is first a constant, then that of the model with the first choice.
+
     Parameters
     ----------
-    kernel : str or Kernel, default="gaussian"
-        "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear", or a kernel object.
-    scale : float, array-like of shape (n,) or str, default="median"
-        The length scale of a kernel given by name: a number, or one per feature; "median", the median distance of the
-        training points; "cv", the best of some multiples of the median, of raw or standardized features, by the
-        loss of held-out points in five folds.
-    C : float or "cv", default=1.0
-        Weight of the loss of a point with exposure 1; "cv" chooses a power of ten between 0.001 and 1000 by the
-        deviance of held-out points in five folds.
+    kernel : str or Kernel, default="auto"
+        "auto", the choice of the search; "gaussian", "laplace", "matern", "rational_quadratic", "polynomial", "linear",
+        or a kernel object.
+    scale : float, array-like of shape (n,) or str, default="auto"
+        The length scale of a kernel given by name: "auto", the choice of the search, and of the other estimators the
+        median distance in units of each feature, as in `InvariantRegressor`; a number, or one per feature; "median",
+        the median distance of the training points; "cv", the best of some multiples of the median, of raw or
+        standardized features, by the loss of held-out points in five folds.
+    C : float or "cv", optional
+        Weight of the loss of a point with exposure 1, by default the choice of the search; "cv" chooses a power of ten
+        between 0.001 and 1000 by the deviance of held-out points in five folds.  With "cv", here or as the scale, the
+        kernel "auto" is the Gaussian, and parameters that are not given are those of the other estimators.
     approximation : Landmarks or None, default=None
         With `rkhs.Landmarks(p)` f is a combination of the kernel at p points.  Above 5,000 points 1,000 landmarks are
         used by default, with a warning.
@@ -268,10 +291,15 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X, hours = rng.uniform(0, 6, (200, 1)), rng.uniform(1, 5, 200)
     >>> counts = rng.poisson(hours * np.exp(1 + np.sin(X[:, 0])))
-    >>> model = rkhs.counts.KernelPoissonRegressor(scale=1.5).fit(X, counts / hours, sample_weight=hours)
+    >>> model = rkhs.counts.KernelPoissonRegressor().fit(X, counts / hours, sample_weight=hours)
     >>> model.predict([[1.5], [4.5]]).round(1)  # exp(1 + 1) and exp(1 - 1) are 7.4 and 1.0
     array([7.3, 1.1])
     """
+
+    kernel: Any = "auto"
+    _: KW_ONLY
+    scale: Any = "auto"
+    C: Any = None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -313,6 +341,24 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
 
         self._fit_observations(observe, sample.size)
         return self
+
+    def _chosen(self, observe: Callable[[Vector], ObservationSet], data: ObservationSet) -> tuple[Kernel, float]:
+        given = (self.kernel, self.scale, self.C)
+        if any(map(_by_folds, given)) or not any(map(_is_open, given)):
+            return super()._chosen(observe, data)
+        stated = None if self.C is None else check_number(self.C, 'C (unless it is "cv")')
+        if len(data.X) > SEARCHED[-1]:
+            data = observe(np.sort(np.random.default_rng(0).choice(len(data.X), SEARCHED[-1], replace=False)))
+        y, exposure = data.target, data.weight
+        log_rate = np.full(len(y), np.log(np.average(y, weights=exposure)))
+        for most in SEARCHED:
+            rate, rows = np.exp(log_rate), np.random.default_rng(0).permutation(len(y))[:most]
+            responses, weight = log_rate + (y - rate) / rate, exposure * rate / 2
+            targets = data.X[rows], responses[rows], weight[rows]
+            kernel, C = searched(*targets, self.kernel, self.scale, stated, self.verbose)
+            problem, _ = data.problem(kernel, C, data.landmarks(None))
+            log_rate = to_numpy(data.functional(problem.solve(tol=GRID_TOL, verbose=self.verbose).function))
+        return kernel, C
 
     def predict(self, X: Any) -> Array:
         """Predict the rates at the rows of X: expected counts per unit of exposure.

@@ -20,8 +20,9 @@ from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, documented_by, transactional
 from rkhs._estimators.data import Sample, drawn_rows
 from rkhs._estimators.formulation import WeightNormalization, check_number
-from rkhs._estimators.length_scales import as_kernel, with_learned_noise
+from rkhs._estimators.length_scales import EvidenceScorer, as_kernel, deviations
 from rkhs._estimators.regressor import InvariantRegressor
+from rkhs._estimators.search import best_of, search
 from rkhs._estimators.selection import C_for_loss, ScoringTargets
 from rkhs._finite.function import Function
 from rkhs._finite.term import Term
@@ -32,11 +33,14 @@ from rkhs._shapes.fitting import FIRST, MARGIN, ROUNDS, ShapeCertificate, space_
 from rkhs._shapes.proofs import PROVED, ClaimProof, prove
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
-from rkhs.kernels import components
+from rkhs.kernels import Gaussian, Multiple, Sum, Tunable, components
 from rkhs.kernels._base import Kernel
 from rkhs.losses import OneSided, Quantile
 
 MOST = 1000  # targets by whose left-out residuals C is learned
+LONG = (
+    10.0  # length scale, in deviations of a feature, at which a Gaussian kernel is nearly a constant plus a linear one
+)
 
 
 @dataclass(frozen=True)
@@ -70,13 +74,15 @@ class QuantileRegressor(BaseKernelEstimator):
     ----------
     quantiles : sequence of float, default=(0.1, 0.5, 0.9)
         The levels of the quantiles, at least two, increasing, between 0 and 1.
-    kernel : str or Kernel, default="gaussian"
-        As in `InvariantRegressor`; it must be smooth enough for the proof, as "gaussian" is.
+    kernel : str or Kernel, default="auto"
+        "auto" compares the Gaussian kernel, its sum with one of so large a length scale that it is a linear trend, and
+        the Matern kernel; others as in `InvariantRegressor`, smooth enough for the proof, as "gaussian" is.
     scale, tol, verbose : object
         As in `InvariantRegressor`.
     C : float, optional
-        The weight of each target.  By default it is learned, one value for each quantile, and so is a length scale for
-        each feature, unless `scale` is a number: by the evidence of the squared loss, and the left-out residuals.
+        The weight of each target.  By default it is learned, one value for each quantile, and so are the kernel and a
+        length scale for each feature, unless these are given: by the evidence of the squared loss, and the left-out
+        residuals.
 
     Attributes
     ----------
@@ -103,7 +109,7 @@ class QuantileRegressor(BaseKernelEstimator):
     """
 
     quantiles: Sequence[float] = (0.1, 0.5, 0.9)
-    kernel: Any = "gaussian"
+    kernel: Any = "auto"
     _: KW_ONLY
     scale: Any = "median"
     C: float | None = None
@@ -183,15 +189,25 @@ class QuantileRegressor(BaseKernelEstimator):
 
     def _settings(self, X: Matrix, y: Vector, levels: Sequence[float]) -> tuple[Kernel, list[float]]:
         """Return the kernel, and C for each quantile."""
+        automatic = isinstance(self.kernel, str) and self.kernel == "auto"
+        name = "gaussian" if automatic else self.kernel
         if self.C is not None:
-            return as_kernel(self.kernel, self.scale, X), [check_number(self.C, "C")] * len(levels)
+            return as_kernel(name, self.scale, X), [check_number(self.C, "C")] * len(levels)
+        is_open = isinstance(self.scale, str) and self.scale in ("auto", "median", "evidence")
+        scale = Tunable(each=True) if is_open else self.scale
+        kernels = [as_kernel(name, scale, X)]
+        if automatic:
+            trend = Gaussian(tuple((LONG * deviations(X)).tolist()))
+            kernels += [Sum((Multiple(Tunable(), trend), kernels[0])), as_kernel("matern", scale, X)]
         every = np.ones(len(y))
-        config = with_learned_noise(self._config(), Sample.of(X, None, y, every > 0))
-        kernel, drawn = as_kernel(config.kernel, config.scale, X), drawn_rows(every.astype(int), MOST, 0)
+        config = self._config(C=1.0, kernel=name)
+        scorer = EvidenceScorer(config, Sample.of(X, None, y, every > 0), {"verbose": self.verbose})
+        best = best_of(search(lambda _: iter([kernels]), scorer)[0])
+        kernel, drawn = best.params["kernel"], drawn_rows(every.astype(int), MOST, 0)
         labeled = ScoringTargets(drawn, y[drawn, None], every[drawn], None)
         variance = WeightNormalization.at(kernel, X, every).variance
         K = kernel(X[drawn]) / variance
-        return kernel, [C_for_loss(Quantile(level), config.C, K, labeled) for level in levels]
+        return kernel, [C_for_loss(Quantile(level), best.params["C"], K, labeled) for level in levels]
 
     def predict(self, X: Any) -> Array:
         """Predict the quantiles at the rows of X.

@@ -183,7 +183,8 @@ def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> floa
     units of the targets that the loss requires.  The noise is that of leave-one-out residuals, shifted by the constant
     that minimizes the loss, since there is an intercept.
     """
-    C, least = min(C, 0.5 / LEAST_NOISE**2), LEAST_NOISE * float(targets.target.std())
+    free = free_variance(K)  # small if the length scale is large: then f with a large norm is nearly a constant
+    C, least = min(C, 0.5 / (LEAST_NOISE**2 * free)), LEAST_NOISE * float(targets.target.std())
     if least == 0:
         return C
     [values] = leave_one_out(K, targets.target, targets.weight, [C])

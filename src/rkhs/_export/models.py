@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Array, Vector, apply_matrix, double, import_optional, to_numpy
@@ -29,7 +29,8 @@ from rkhs._estimators.formulation import as_loss
 from rkhs._estimators.functional_regressor import FunctionalRegressor
 from rkhs._estimators.quantile_regressor import QuantileRegressor
 from rkhs._estimators.regressor import Regressor
-from rkhs._export.tracing import Graph, PointPairs, Symbol
+from rkhs._export.steps import Column, Data, Table, features, recorded_step, refuse, takes_columns
+from rkhs._export.tracing import Graph, Node, PointPairs, Symbol
 from rkhs._files import replacing
 from rkhs._finite.features import FeatureCovariance
 from rkhs._finite.function import FeatureFunction, Function
@@ -40,6 +41,7 @@ from rkhs.exceptions import ExportError
 from rkhs.functionals._base import Functional, Part
 from rkhs.kernels._base import Kernel
 from rkhs.losses import Logistic
+from rkhs.preprocessing import TableEncoder
 from rkhs.solvers._conditioned import ConditionedGram
 
 CHECKED = 20  # points of each kind of functional at which the recorded formula is compared with f
@@ -50,16 +52,16 @@ VALUED = (  # models whose only prediction is f(x), or its exponential
     *(Function, FeatureFunction, Regressor, FunctionalRegressor),
     *(observations.PreferenceRegressor, observations.SurvivalRanker, observations.KernelPoissonRegressor),
 )
+TEXTS, TEXTS_OPSET = "ai.onnx.ml", 3  # the domain of operations on texts
 OPSET, IR = 18, 8  # versions of operations and of the file format, of ONNX 1.13 (2022), which all later runtimes read
-ATTRIBUTES = {"ReduceSum": {"keepdims": 0}, "ReduceMax": {"keepdims": 0}, "ArgMax": {"keepdims": 0}, "Mod": {"fmod": 1}}
+ATTRIBUTES = {
+    "ReduceSum": {"keepdims": 0},
+    "ReduceMax": {"keepdims": 0},
+    "ArgMax": {"keepdims": 0},
+    "Mod": {"fmod": 1},
+    "Cast": {"to": 11},  # double
+}
 BEYOND = 1e300  # a finite number in place of infinity, which JSON does not have
-
-
-def refuse(
-    what: Any, reason: str, remedy: str = "save the model with rkhs.save, and predict with rkhs.load"
-) -> NoReturn:
-    """Raise an ExportError that names an object."""
-    raise ExportError(f"{what if isinstance(what, str) else repr(what)} cannot be exported: {reason}; {remedy}.")
 
 
 def recorded(model: Any, return_std: bool, coverage: float | None) -> tuple[Graph, dict[str, Symbol]]:
@@ -81,6 +83,8 @@ def recorded(model: Any, return_std: bool, coverage: float | None) -> tuple[Grap
     dict of str to Symbol
         `label` and `probabilities` or `scores` of a classifier; `variable`, `std`, `lower` and `upper` of others.
     """
+    graph = Graph()
+    model = model.best_estimator_ if isinstance(model, BaseSearchCV) and hasattr(model, "best_estimator_") else model
     if isinstance(model, (Function, FeatureFunction)):
         dimension = model.functionals.dimension if isinstance(model, Function) else model.features.dimension
     else:
@@ -92,13 +96,21 @@ def recorded(model: Any, return_std: bool, coverage: float | None) -> tuple[Grap
                 "ForceFieldRegressor", "its points are geometries", "export `function_`, the energy of flat positions"
             )
         dimension = model.n_features_in_
-    graph = Graph(dimension)
-    x = graph.x
+    steps: Any = None
     if isinstance(model, Pipeline):
-        *steps, (_, model) = model.steps
-        for _, step in steps:
-            x = _scaled(step, x)
-    symbols = _outputs(model, x, return_std, coverage)
+        steps, model = model[:-1], model[-1]
+    elif isinstance(model, TableEncoder):  # by sklearn-onnx, which converts the steps of a pipeline one by one
+        steps, model = model, None
+    data: Data = Table()
+    if takes_columns(steps):
+        names = getattr(steps, "feature_names_in_", [f"x{k}" for k in range(dimension)])
+        data = Table([Column(graph, str(name)) for name in names])
+    else:
+        data = graph.input("X", float, dimension)
+    x = features(data if steps is None else recorded_step(steps, data))
+    symbols = {"variable": x} if model is None else _outputs(model, graph.with_point(x), return_std, coverage)
+    if clash := sorted(graph.inputs.keys() & symbols.keys()):
+        refuse(f"The column {clash[0]!r}", "an output has this name", "rename the column")
     return graph.needed(symbols), symbols
 
 
@@ -139,13 +151,6 @@ def _outputs(model: Any, x: Symbol, return_std: bool, coverage: float | None) ->
     return outputs
 
 
-def _scaled(step: Any, x: Symbol) -> Array:
-    if type(step) is not StandardScaler:  # a subclass may transform in another way
-        refuse(f"The step {step!r} of the pipeline", "only StandardScaler is known", "export the last step alone")
-    centered = x - step.mean_ if step.with_mean else x  # a scaler that does not center has a mean_, too
-    return centered / step.scale_ if step.with_std else centered
-
-
 def _function(f: Function | FeatureFunction, x: Symbol) -> Array:
     """Record f(x), of shape () or (outputs,)."""
     if not isinstance(f, (Function, FeatureFunction)):
@@ -164,8 +169,8 @@ def _function(f: Function | FeatureFunction, x: Symbol) -> Array:
         coefficients = double(f.basis_coefficients).reshape(-1, f.outputs or 1)
         total = total + _on_basis(f.basis, x) @ coefficients
     values = graph.reshape(graph.lifted(total), () if f.outputs is None else (f.outputs,))
-    found = graph.outputs(points, {"x": x, "f": values})
-    expected = to_numpy(f(found["x"][:, 0]))
+    found = graph.outputs({x.name: points[:, None, :]}, {"f": values})
+    expected = to_numpy(f(points))
     if not np.max(np.abs(found["f"] - expected), initial=0.0) <= TOL * np.max(np.abs(expected), initial=0.0):
         refuse(getattr(f, "kernel", f), "its recorded formula does not reproduce f")
     return values
@@ -345,7 +350,10 @@ def to_json(
     graph, symbols = recorded(model, return_std, coverage)
     outputs = {output: symbol.name for output, symbol in symbols.items()}
     constants = {name: value.tolist() for name, value in graph.constants.items()}
-    text = json.dumps({"constants": constants, "nodes": graph.nodes, "outputs": outputs}, allow_nan=False)
+    written = {"constants": constants, "nodes": graph.nodes, "outputs": outputs}
+    if "X" not in graph.inputs:
+        written["columns"] = {name: "number" if kind is float else "text" for name, (kind, _) in graph.inputs.items()}
+    text = json.dumps(written, allow_nan=False)
     if path is None:
         return text
     with replacing(path) as file:
@@ -394,26 +402,49 @@ def to_onnx(
     onnx = import_optional("onnx", "ONNX files need onnx: pip install 'rkhs[onnx]'.")
     graph, symbols = recorded(model, return_std, coverage)
     make, as_tensor = onnx.helper, onnx.numpy_helper.from_array
-    nodes, constants, results = [], dict(graph.constants), []
-    for name, operation, inputs, options in graph.nodes:
-        if operation in ("Reshape", "ReduceSum", "ReduceMax"):  # their options are inputs in ONNX
-            constants[f"{name}_option"] = np.array([*options.values()], dtype=np.int64).reshape(-1)
-            inputs, options = [*inputs, f"{name}_option"], {}
-        nodes.append(make.make_node(operation, inputs, [name], **options, **ATTRIBUTES.get(operation, {})))
+    nodes, results = [], []
+    operations, constants = onnx_operations(graph)
+    for name, operation, inputs, options in operations:
+        domain = {"domain": TEXTS} if operation == "LabelEncoder" else {}
+        nodes.append(make.make_node(operation, inputs, [name], **options, **domain))
     for output, symbol in symbols.items():
         nodes.append(make.make_node("Identity", [symbol.name], [output]))
         kind = make.np_dtype_to_tensor_dtype(_onnx_dtype(symbol.dtype))
         results.append(make.make_tensor_value_info(output, kind, [None, *symbol.shape]))
-    X = make.make_tensor_value_info("X", onnx.TensorProto.DOUBLE, [None, graph.dimension])
+    kinds = {float: onnx.TensorProto.DOUBLE, str: onnx.TensorProto.STRING}
+    given = [
+        make.make_tensor_value_info(name, kinds[kind], [None, count]) for name, (kind, count) in graph.inputs.items()
+    ]
     tensors = [as_tensor(value.astype(_onnx_dtype(value.dtype)), name) for name, value in constants.items()]
-    onnx_graph = make.make_graph(nodes, "rkhs", [X], results, tensors)
-    versions = {"opset_imports": [make.make_opsetid("", OPSET)], "ir_version": IR}
+    onnx_graph = make.make_graph(nodes, "rkhs", given, results, tensors)
+    opsets = [make.make_opsetid("", OPSET), make.make_opsetid(TEXTS, TEXTS_OPSET)]
+    versions = {"opset_imports": opsets if "X" not in graph.inputs else opsets[:1], "ir_version": IR}
     exported = make.make_model(onnx_graph, producer_name="rkhs", **versions)
     if path is None:
         return exported
     with replacing(path) as file:
         file.write_bytes(exported.SerializeToString())
     return None
+
+
+def onnx_operations(graph: Graph) -> tuple[list[Node], dict[str, Vector]]:
+    """Return the nodes with the options that ONNX has for them, and the constants, some of which are such options."""
+    nodes, constants = [], dict(graph.constants)
+    for name, operation, inputs, options in graph.nodes:
+        if operation == "WordCounts":
+            refuse(
+                "A column of sentences",
+                "words and lower case depend on the computer that runs an ONNX file",
+                "use rkhs.to_json, or leave the column out",
+            )
+        if operation in ("Reshape", "ReduceSum", "ReduceMax"):  # their options are inputs in ONNX
+            constants[f"{name}_option"] = np.array([*options.values()], dtype=np.int64).reshape(-1)
+            inputs, options = [*inputs, f"{name}_option"], {}
+        elif operation == "LabelEncoder":
+            keys, values, default = options.values()
+            options = {"keys_strings": keys, "values_int64s": values, "default_int64": default}
+        nodes.append((name, operation, inputs, options | ATTRIBUTES.get(operation, {})))
+    return nodes, constants
 
 
 def _onnx_dtype(dtype: Any) -> Any:

@@ -11,7 +11,7 @@ Operations have the names and the meaning of ONNX.  Indexing, broadcasting and s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf, prod
 from typing import Any
@@ -63,9 +63,11 @@ class Symbol:
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Record a function of NumPy, such as `np.exp(symbol)` or `array * symbol`."""
-        if method != "__call__" or options or ufunc not in UFUNCS:
+        if method != "__call__" or options:
             return NotImplemented
-        return self.graph.elementwise(UFUNCS[ufunc], *inputs)
+        if ufunc is np.log1p:
+            return self.graph.log1p(self)
+        return self.graph.elementwise(UFUNCS[ufunc], *inputs) if ufunc in UFUNCS else NotImplemented
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("its formula converts x to a NumPy array")
@@ -93,9 +95,9 @@ class Symbol:
 
 @dataclass(eq=False)
 class Graph:
-    """A list of operations on the rows X, and the namespace of its symbols."""
+    """A list of operations on the rows of its inputs, and the namespace of its symbols."""
 
-    dimension: int
+    inputs: dict[str, tuple[type, int]] = field(default_factory=dict)  # float or str, and the number of columns
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Vector] = field(default_factory=dict)
     known: dict[Any, str] = field(default_factory=dict)  # names by content: nothing is recorded twice
@@ -105,10 +107,18 @@ class Graph:
     sin, cos, round, fmod = map(_function, ("Sin", "Cos", "Round", "Mod"))
     float64, finfo, any, all = np.float64, staticmethod(np.finfo), staticmethod(np.any), staticmethod(np.all)
 
-    @property
-    def x(self) -> Symbol:
-        """The point x as the only row of an array (1, n), as functionals have their points."""
-        return self.record("Reshape", (1, self.dimension), Symbol(self, "X", (self.dimension,)))
+    x: Any = None  # the point as the only row of an array (1, n), as functionals have their points
+
+    def input(self, name: str, kind: type, columns: int = 1) -> Symbol:
+        """Return an input (columns,) of numbers or texts; one column has one kind."""
+        if self.inputs.setdefault(name, (kind, columns)) != (kind, columns):
+            raise TypeError(f"column {name!r} is read as a number and as a text")
+        return Symbol(self, name, (columns,))
+
+    def with_point(self, features: Symbol) -> Symbol:
+        """Make features (n,) the point of the graph, and return it."""
+        self.x = self.record("Reshape", (1, *features.shape), features)
+        return self.x
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{name} has no counterpart in ONNX")
@@ -118,8 +128,8 @@ class Graph:
         if operation == "Reshape":
             options = {"shape": [-1, *shape]}
         names = [self._named(value) for value in inputs]
-        name = self.known.setdefault((operation, *names, repr(options)), f"v{len(self.nodes)}")
-        if name == f"v{len(self.nodes)}":  # new
+        name = self.known.setdefault((operation, *names, repr(options)), f"#v{len(self.nodes)}")
+        if name == f"#v{len(self.nodes)}":  # new; no column of a table has such a name
             self.nodes.append((name, operation, names, options))
         return Symbol(self, name, shape)
 
@@ -127,7 +137,7 @@ class Graph:
         if isinstance(value, Symbol):
             return value.name
         array = np.asarray(value)
-        name = self.known.setdefault((array.dtype.str, array.shape, array.tobytes()), f"c{len(self.constants)}")
+        name = self.known.setdefault((array.dtype.str, array.shape, array.tobytes()), f"#c{len(self.constants)}")
         self.constants[name] = array
         return name
 
@@ -158,21 +168,22 @@ class Graph:
         """Return a constant as a symbol."""
         return a if isinstance(a, Symbol) else 0.0 * self.sum(self.x[0], axis=-1) + a
 
-    def outputs(self, X: Matrix, symbols: dict[str, Symbol]) -> dict[str, Vector]:
-        """Compute the values of symbols at the rows of X."""
-        known: dict[str, Any] = {**self.constants, "X": X}
-        for name, operation, inputs, options in self.nodes:
+    def outputs(self, given: Mapping[str, Vector], symbols: dict[str, Symbol]) -> dict[str, Vector]:
+        """Compute the values of symbols from those of inputs, or of other symbols, by name."""
+        known: dict[str, Any] = {**self.constants, **given}
+        for name, operation, inputs, options in self.needed(symbols, given).nodes:
             known[name] = OPERATIONS[operation](*(known[i] for i in inputs), **options)
         return {output: known[symbol.name] for output, symbol in symbols.items()}
 
-    def needed(self, symbols: dict[str, Symbol]) -> Graph:
-        """Return the graph without operations and constants that the symbols do not depend on."""
-        used = {symbol.name for symbol in symbols.values()}
-        for name, _, inputs, _ in reversed(self.nodes):
-            if name in used:
-                used.update(inputs)
+    def needed(self, symbols: dict[str, Symbol], given: Collection[str] = ()) -> Graph:
+        """Return the graph without operations and constants that the symbols do not depend on, `given` others."""
+        used, nodes = {symbol.name for symbol in symbols.values()}, []
+        for node in reversed(self.nodes):
+            if node[0] in used and node[0] not in given:
+                used.update(node[2])
+                nodes.append(node)
         constants = {name: value for name, value in self.constants.items() if name in used}
-        return Graph(self.dimension, [node for node in self.nodes if node[0] in used], constants)
+        return Graph(self.inputs, nodes[::-1], constants)
 
     # The functions of the array API that formulas of kernels call.
 
@@ -219,6 +230,9 @@ class Graph:
     def log1p(self, a: Array) -> Array:
         total = a + 1.0
         return self.log(total) + (a - (total - 1.0)) / total  # the second term is the rounding error of the first
+
+    def is_nan(self, a: Symbol) -> Symbol:
+        return self.record("IsNaN", a.shape, a)
 
     def isfinite(self, a: Array) -> Vector:
         return np.ones(a.shape, dtype=bool)

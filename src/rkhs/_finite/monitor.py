@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from math import ceil, inf
 from numbers import Real
+from threading import Event, Lock, Thread
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +22,8 @@ from rkhs._finite.solution import ABSOLUTE, TIME_LIMIT, Record
 from rkhs._gram.matrix import GramOperator
 from rkhs._progress import ProgressCallback, progress_callback, seconds_left, with_progress_callback
 
-PATIENCE = 2.0  # seconds before progress is displayed
+PATIENCE = 1.0  # seconds before progress is displayed
+INTERVAL = 2.0  # seconds between two printed lines
 MATRIX, FACTOR = "computing the Gram matrix", "factorizing"  # progress messages of solvers
 CHOICE, SUMMING, SOLVING = "choosing functions", "adding up rows", "solving equations"  # those of approximations
 
@@ -82,7 +85,7 @@ class Monitor:
     callback : callable, optional
         A function that is called with the `Record` of each iteration; a true result stops the solver.
     verbose : bool, default=False
-        Whether to display progress on standard error after two seconds.
+        Whether to display progress on standard error after a second.
     atol : float, default=0.0
         A duality gap, not relative to J, at which a solver may stop as well.
 
@@ -283,7 +286,13 @@ class Monitor:
             self._display = None
 
     def _show(self, seconds: float, line: str) -> None:
-        if not self.verbose or seconds < PATIENCE:
+        if not self.verbose:
+            return
+        work = _work.get()
+        if work is not None:
+            work.show(line)
+            return
+        if seconds < PATIENCE:
             return
         if self._display is None:
             self._display = _display(line)
@@ -319,7 +328,7 @@ class _PlainDisplay:
         pass
 
     def update(self, line: str) -> None:
-        if perf_counter() - self.printed > PATIENCE:
+        if perf_counter() - self.printed > INTERVAL:
             print(line, file=sys.stderr, flush=True)
             self.printed = perf_counter()
 
@@ -327,12 +336,97 @@ class _PlainDisplay:
         pass
 
 
+class _LineDisplay:
+    """A line of a terminal, next to a spinner."""
+
+    def __init__(self, line: str) -> None:
+        from rich.console import Console
+        from rich.live import Live
+        from rich.spinner import Spinner
+
+        self.spinner = Spinner("dots", text=line)
+        self.live = Live(self.spinner, console=Console(stderr=True), refresh_per_second=12.5, transient=True)
+
+    def start(self) -> None:
+        self.live.start()
+
+    def update(self, line: str) -> None:
+        self.spinner.update(text=line)
+        self.live.refresh()
+
+    def stop(self) -> None:
+        self.live.stop()
+
+
 def _display(line: str) -> Any:
     try:
-        from rich.console import Console
+        return _LineDisplay(line)
     except ImportError:
         return _PlainDisplay()
-    return Console(stderr=True).status(line)
+
+
+class _Work:
+    """The display of a piece of work with many parts, which starts after a second, however short its parts are.
+
+    It shows the lines of monitors, and the time while none of them reports.
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what, self.started, self.lock, self.ended = what, perf_counter(), Lock(), Event()
+        self.display: Any = None
+        self.shown = False  # whether a monitor has reported since the last look
+        self.thread = Thread(target=self._watch, daemon=True)
+        self.thread.start()
+
+    def show(self, line: str) -> None:
+        """Display a line if the work has taken a second."""
+        with self.lock:
+            self.shown = True
+            if perf_counter() - self.started < PATIENCE:
+                return
+            if self.display is None:
+                self.display = _display(line)
+                self.display.start()
+            self.display.update(line)
+
+    def _watch(self) -> None:
+        wait = PATIENCE
+        while not self.ended.wait(wait):
+            if not self.shown:
+                self.show(f"{self.what}, {perf_counter() - self.started:.0f} s")
+            self.shown, wait = False, INTERVAL
+
+    def close(self) -> None:
+        self.ended.set()
+        self.thread.join()
+        if self.display is not None:
+            self.display.stop()
+
+
+_work: ContextVar[_Work | None] = ContextVar("work", default=None)
+
+
+@contextmanager
+def displayed(what: str, verbose: bool) -> Iterator[None]:
+    """Display the progress of all verbose monitors within the block in one place, if it is `verbose` itself.
+
+    Parameters
+    ----------
+    what : str
+        The message to display while no monitor reports.
+    verbose : bool
+        Whether to display anything.
+    """
+    if not verbose or _work.get() is not None:
+        yield
+        return
+    work = _Work(what)
+    token = _work.set(work)
+    try:
+        yield
+    finally:
+        _work.reset(token)
+        work.close()
 
 
 def quiet(tol: float, seconds: float = inf) -> Monitor:

@@ -13,7 +13,6 @@ preconditioner, and the same sequence  T_0 V, T_1 V, ..  of Chebyshev polynomial
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from rkhs._backend.arrays import Array, Vector, like, namespace, sparse_like, take_rows, zeros
-from rkhs._backend.memory import single_blas
+from rkhs._backend.memory import cores, single_blas
 from rkhs._progress import report_progress
 
 HIGHEST = 2**18  # degree of polynomials
@@ -119,7 +118,7 @@ class ChebyshevFilters:
 
     def _sequence(self, V: Array) -> Iterator[Array]:
         """Yield T_0(A) V, T_1(A) V, .. for A = L - I; an array is overwritten when the next but one is computed."""
-        threads = (os.cpu_count() or 1) if isinstance(V, np.ndarray) and V.size > PARALLEL else 1
+        threads = cores(V) if isinstance(V, np.ndarray) and V.size > PARALLEL else 1
         edges = np.linspace(0, len(self.order), threads + 1).astype(int)
         slices = [slice(*pair) for pair in pairwise(edges)]
         blocks = [sparse_like(self.matrix[rows], V) for rows in slices]

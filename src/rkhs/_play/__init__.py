@@ -1,5 +1,1 @@
 """`rkhs play`: a page on this computer on which points are painted and the fitted function is drawn at once."""
-
-from rkhs._play.server import Server
-
-__all__ = ["Server"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from math import isfinite
 from string import Template
@@ -35,6 +36,9 @@ Drawn = tuple[Vector, Vector, int, dict[str, Any]]  # points, classes, labels of
 
 class SceneError(ValueError):
     """A scene that is not valid; the message is one sentence."""
+
+
+FAILURES = (ValueError, ArithmeticError, RuntimeError)  # of solvers for odd points, and of scenes
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +129,45 @@ def _line(rng: np.random.Generator) -> Drawn:
 
 
 EXAMPLES = {"moons": _moons, "rings": _rings, "line": _line}
+
+
+def answer(request: str, given: Any) -> dict[str, Any]:
+    """Return the answer to a request of the page: "solve" and "code" of a scene, "example" of a name.
+
+    A server calls it (`server.py`), or a worker of the browser (`docs/play/worker.js`).
+
+    Parameters
+    ----------
+    request : str
+        What is asked for.
+    given : object
+        The parsed JSON of the request.
+
+    Returns
+    -------
+    dict
+        What JSON can represent.  Anything unexpected is a `SceneError`.
+    """
+    if request == "solve":
+        scene, quick = Scene.of(given), given.get("quick") is True
+        found = solved(scene, quick)
+        if given.get("compare") is True:
+            found["plain"] = solved(replace(scene, **NOTHING), quick)
+        return found
+    if request == "code":
+        return {"code": python_code(Scene.of(given))}
+    name = given.get("name") if isinstance(given, dict) else None
+    if not isinstance(name, str) or name not in EXAMPLES:
+        raise SceneError(f"The examples are {', '.join(EXAMPLES)}.")
+    return example(name)
+
+
+def json_answer(request: str, text: str) -> str:
+    """Return `answer` from JSON to JSON; an error of a scene or of a solver is an object with its text."""
+    try:
+        return json.dumps(answer(request, json.loads(text)), allow_nan=False)
+    except FAILURES as failed:
+        return json.dumps({"error": str(failed)})
 
 
 def solved(scene: Scene, quick: bool) -> dict[str, Any]:

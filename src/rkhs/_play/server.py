@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable
-from dataclasses import replace
 from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,11 +16,12 @@ from importlib.resources import files
 from threading import Lock
 from typing import Any
 
-from rkhs._play.scene import EXAMPLES, NOTHING, Scene, SceneError, example, python_code, solved
+from rkhs._play.scene import FAILURES, SceneError, answer
 
 HOST = "127.0.0.1"
 LARGEST = 128 * 1024  # bytes of a request
-STATIC = ("index.html", "app.js", "board.js", "style.css")
+STATIC = ("index.html", "app.js", "board.js", "server.js", "style.css")
+REQUESTS = ("solve", "code", "example")
 TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -89,7 +89,7 @@ class Handler(BaseHTTPRequestHandler):
             status, error = refused.status, str(refused)
         except SceneError as wrong:
             status, error = HTTPStatus.BAD_REQUEST, str(wrong)
-        except (ValueError, ArithmeticError, RuntimeError) as failed:  # solvers raise these for odd points
+        except FAILURES as failed:
             status, error = HTTPStatus.UNPROCESSABLE_ENTITY, str(failed)
         if status != HTTPStatus.OK:
             kind, content = _json({"error": error})
@@ -122,21 +122,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _work(self, path: str) -> tuple[str, bytes]:
         given = self._body()
-        if path == "solve":
-            scene, quick = Scene.of(given), given.get("quick") is True
-            with self.server.solving:
-                found = solved(scene, quick)
-                if given.get("compare") is True:
-                    found["plain"] = solved(replace(scene, **NOTHING), quick)
-            return _json(found)
-        if path == "code":
-            return _json({"code": python_code(Scene.of(given))})
-        if path == "example":
-            name = given.get("name") if isinstance(given, dict) else None
-            if not isinstance(name, str) or name not in EXAMPLES:
-                raise Refused(HTTPStatus.BAD_REQUEST, f"The examples are {', '.join(EXAMPLES)}.")
-            return _json(example(name))
-        raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
+        if path not in REQUESTS:
+            raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
+        with self.server.solving:
+            return _json(answer(path, given))
 
     def _body(self) -> Any:
         """Return the JSON that was sent."""

@@ -134,7 +134,7 @@ def check_provable(claim: Claim, f: Any) -> None:
         basis = "" if degree is not None and degree <= 2 else f" with {f.basis!r}"
         raise ValueError(
             "A proof needs a kernel of x - y with a length scale for each feature, or a sum of such kernels, and no "
-            f"basis other than polynomials of degree two, got {f.kernel!r}{basis}."
+            f"basis other than polynomials of degree two, got {f.kernel!r}{basis}: use rkhs.Gaussian()."
         )
     needed = max(claim.order + 2, degree + 1)  # the Taylor polynomial must contain the basis
     if not needed < f.kernel.smoothness(n):

@@ -87,7 +87,7 @@ def prove(
 
     If a claim fails, the search continues until `ENOUGH` counterexamples are known; with `skip_failing`, cells whose
     center is a counterexample are not subdivided.  After `seconds`, or Ctrl-C, it returns the results so far.  With
-    `verbose` it displays progress after two seconds, like solvers.
+    `verbose` it displays progress after a second, like solvers.
     """
     box, f = np.asarray(box, dtype=np.float64), f.compress()  # zero coefficients cost as much as others
     proofs, stopped = [], False

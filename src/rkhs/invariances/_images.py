@@ -13,9 +13,7 @@ dilation of mathematical morphology (Hopf and Lax):  (T_a g)(p) = max over h of 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +23,7 @@ from scipy import ndimage
 from scipy.interpolate import CubicSpline
 
 from rkhs._backend.arrays import Array, Images, as_points, double, like
+from rkhs._backend.memory import map_in_threads
 from rkhs.invariances._tangents import TangentFamily, checked_kinds
 
 THICKNESS = "thickness"
@@ -122,8 +121,8 @@ def resampled(images: Images, coordinates: Images) -> Images:
         for spline, pixels, image in zip(splines, per_image[rows], result[rows], strict=True):
             ndimage.map_coordinates(spline, pixels + margin, image, order=3, mode="nearest", prefilter=False)
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
-        list(threads.map(resample, range(0, len(images), 500)))
+    for _ in map_in_threads(resample, range(0, len(images), 500)):
+        pass
     return result
 
 

@@ -1,6 +1,8 @@
-// What is on the screen, what is done to it, and what the server says about it.
+// What is on the screen, what is done to it, and what is answered: by a server (server.js), or by a worker of the browser.
 
 import { draw } from "./board.js";
+
+const { connect, post } = await import(document.body.dataset.transport);
 
 const NUMBERS = ["C", "nu", "scale", "shift"], FLAGS = ["gradient", "graph", "repeats"], SHOWN = ["margins", "representers", "compare"];
 const NEAR = 0.045, APART = 0.055, MOST = 1000, REST = 250; // REST: milliseconds until the exact solution is asked for
@@ -11,14 +13,7 @@ const state = {
 };
 let found = null, busy = false, again = null, timer = 0, held = null, past = [];
 
-// ---- the server
-
-async function post(path, content) {
-  const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(content) });
-  const given = await answer.json();
-  if (!answer.ok) throw new Error(given.error);
-  return given;
-}
+// ---- who solves
 
 const scene = () => {
   const { points, gradient, graph, repeats, monotone, C, nu, scale, shift } = state;
@@ -260,6 +255,9 @@ function remember() {
 const keep = () => sessionStorage.setItem("scene", JSON.stringify({ ...scene(), show: state.show, tool: state.tool }));
 
 async function begin() {
+  shown();
+  repaint();
+  try { await connect(complain); } catch (error) { complain(error.message); return; }
   const kept = sessionStorage.getItem("scene");
   if (kept) Object.assign(state, JSON.parse(kept));
   else Object.assign(state, await post("example", { name: "moons" }));

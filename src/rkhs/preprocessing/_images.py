@@ -5,9 +5,7 @@ Images are the rows of X.  The transformers learn nothing but the number of pixe
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -17,9 +15,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOn
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._backend.arrays import Images, Vector
+from rkhs._backend.memory import map_in_threads
 from rkhs.invariances._images import affine_coordinates, as_images, as_shape, resampled, slopes, smooth
 
-__all__ = ["Blur", "Deskew", "EdgeDirections"]
 BATCH = 500  # images that are transformed at once, by one thread: they fit into the cache
 
 
@@ -71,8 +69,7 @@ class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             batch = images[start : start + BATCH]
             return self._transformed(batch).reshape(len(batch), -1).astype(X.dtype, copy=False)
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
-            return np.concatenate(list(threads.map(transformed, range(0, len(X), BATCH))))
+        return np.concatenate(list(map_in_threads(transformed, range(0, len(X), BATCH))))
 
 
 @dataclass(eq=False, repr=False)

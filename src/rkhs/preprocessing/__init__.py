@@ -1,0 +1,6 @@
+"""Transformers of tables (`TableEncoder`), and of images: `Deskew`, `Blur` and `EdgeDirections`."""
+
+from rkhs.preprocessing._images import Blur, Deskew, EdgeDirections
+from rkhs.preprocessing._tables import TableEncoder
+
+__all__ = ["Blur", "Deskew", "EdgeDirections", "TableEncoder"]
