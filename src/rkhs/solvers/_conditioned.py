@@ -212,10 +212,10 @@ class ConditionedGram:
 
     def table(self, L: Functional) -> CovarianceTable:
         """Return G~_LL, for computing some of its columns; with G_qL in memory if it fits."""
-        fits_memory = L.prototype.dtype.itemsize * L.size * self._squared.functionals.size < budget_bytes(
-            None, L.prototype
-        )
-        return (ConditionedTable if fits_memory and not self._by_nearest else CovarianceTable)(self, L)
+        needed = L.prototype.dtype.itemsize * L.size * self._squared.functionals.size
+        if self._by_nearest or needed > budget_bytes(None, L.prototype):
+            return CovarianceTable(self, L)
+        return ConditionedTable(self, L)
 
     def _solved(self, cross: Array, B: Array) -> tuple[Array, Array]:
         """Return a and c with S [a; c] = [cross; B]."""
