@@ -53,7 +53,9 @@ def test_the_report_of_a_sum_with_a_graph(moons):
     # the page: the chosen row has the prior of the model, and the smallest value of the criterion
     rows = re.findall(r"<tr><td>([^<]*)</td><td>.*?</td><td><data value=\"([^\"]*)\">.*?<td>(chosen|)</td></tr>", page)
     assert [name for name, _, chosen in rows if chosen] == [PRIORS["sum"]]
-    assert {name for name, _, _ in rows} == {PRIORS[kind] for kind in ("none", "features", "graph", "clusters", "sum")}
+    assert {name for name, _, _ in rows} == {
+        PRIORS[kind] for kind in ("none", "additive", "features", "graph", "clusters", "sum")
+    }
     assert escape(model.selection_report_["sentence"]) in page
     assert 'aria-label="chosen"' not in page  # a grid of errors, in which another cell may be better
     # the picture
@@ -119,7 +121,7 @@ def test_the_discriminant_belongs_to_the_settings():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(150, 4))
     score = X[:, 0] + 0.3 * rng.normal(size=150)
-    y = np.array(["low", "mid", "top"])[np.digitize(score, [-0.6, 0.6])]
+    y = np.array(["low", "mid", "top"])[np.digitize(score, [-1.0, 1.0])]
     examples = Examples(pd.DataFrame(X), y, regression=False)
     fit = Fit.of(Request(data=None, target="y"), X, examples)
     assert fit.model.discriminant_ is not None

@@ -161,7 +161,9 @@ def test_standard_deviations_cover_held_out_errors():
     fitted = rkhs.geometry.ForceFieldRegressor(atoms=["C", "H", "H", "H"]).fit(train, forces, energy)
     found, deviations = fitted.predict_forces(test, return_std=True)
     assert found.shape == deviations.shape == test.shape
-    assert 0.85 < np.mean(np.abs(found - true_forces) < 1.96 * deviations) < 0.99
+    errors = np.abs(found - true_forces)
+    assert np.mean(errors < 1.96 * deviations) > 0.85
+    assert deviations.mean() < 4 * errors.mean()  # not by being too large
     found, deviations = fitted.predict(test, return_std=True)
     assert found.shape == deviations.shape == (60,)
     assert np.mean(np.abs(found - true_energy) < 1.96 * deviations) > 0.8

@@ -161,8 +161,7 @@ def test_results_of_a_search_are_short_in_a_file_and_whole_again(settings, tmp_p
     """Hundreds of candidates share a few values: in full they were 15 MB of text for 40 rows."""
     fitted = rkhs.InvariantClassifierCV(**settings).fit(X, Y)
     both = saved_and_pickled(fitted, tmp_path)
-    with ZipFile(tmp_path / "model.skops") as file:
-        assert max(info.file_size for info in file.infolist()) < 1e6
+    assert (tmp_path / "model.skops").stat().st_size < 5e5
     for again in both:
         assert list(again.cv_results_) == list(fitted.cv_results_)
         for name, theirs in fitted.cv_results_.items():

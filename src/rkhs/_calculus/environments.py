@@ -94,11 +94,12 @@ class AtomicEnvironments:
                 slopes @ slopes.T if len(slopes) < slopes.shape[1] else slopes.T @ slopes
             )
             energies, directions = energies[::-1], directions[:, ::-1]
-            rest = 1 - np.cumsum(energies) / np.sum(energies)
+            total = float(np.sum(energies)) or 1.0  # an atom without neighbors has no features that change
+            rest = 1 - np.cumsum(energies) / total
             directions = directions[:, : int(np.searchsorted(-rest, -LOST)) + 1]
             if len(slopes) < slopes.shape[1]:
                 directions = slopes.T @ directions
-                directions /= np.linalg.norm(directions, axis=0)
+                directions /= np.maximum(np.linalg.norm(directions, axis=0), np.finfo(np.float64).tiny)
             projections.append(directions)
         return AtomicEnvironments(self.kinds, self.unit, tuple(projections))
 

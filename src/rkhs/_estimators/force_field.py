@@ -222,11 +222,10 @@ class ForceFieldRegressor(BaseEstimator):
         self._factor = fall * _calibration(left, to_numpy(self._spread.std(Gradient(X[held_out]))))
         self._energy_factor = self._factor
         if E is not None:
-            values = Evaluation(X[held_out])
-            found_errors = (
-                to_numpy(values(molecule.solution(settings, refined, self.tol, exact=True).function)) - E[held_out]
-            )
-            self._energy_factor = fall * _calibration(found_errors, to_numpy(self._spread.std(values)))
+            values, f = Evaluation(X[held_out]), molecule.solution(settings, refined, self.tol, exact=True).function
+            level = min(COVERAGE * (1 + 1 / len(held_out)), 1.0)  # of few numbers (split conformal prediction)
+            left = to_numpy(values(f)) - E[held_out]
+            self._energy_factor = fall * _calibration(left, to_numpy(self._spread.std(values)), level)
         return self
 
     def predict(self, R: Any, return_std: bool = False) -> Any:
@@ -516,10 +515,10 @@ class _Molecule:
         )
 
 
-def _calibration(errors: Matrix, deviations: Matrix) -> float:
-    """Return the factor on standard deviations with which their intervals cover 95 % of the errors."""
+def _calibration(errors: Matrix, deviations: Matrix, level: float = COVERAGE) -> float:
+    """Return the factor on standard deviations with which their 95 % intervals cover a share `level` of the errors."""
     ratios = np.abs(errors) / np.maximum(deviations, np.finfo(np.float64).tiny)
-    return float(np.quantile(ratios, COVERAGE)) / NORMAL
+    return float(np.quantile(ratios, level)) / NORMAL
 
 
 def _geometries(values: Any, name: str) -> Matrix:

@@ -75,8 +75,8 @@ class QuantileRegressor(BaseKernelEstimator):
     quantiles : sequence of float, default=(0.1, 0.5, 0.9)
         The levels of the quantiles, at least two, increasing, between 0 and 1.
     kernel : str or Kernel, default="auto"
-        "auto" compares the Gaussian kernel, its sum with one of so large a length scale that it is a linear trend, and
-        the Matern kernel; others as in `InvariantRegressor`, smooth enough for the proof, as "gaussian" is.
+        "auto" compares the Gaussian kernel and its sum with one of so large a length scale that it is a linear trend;
+        others as in `InvariantRegressor`, smooth enough for the proof, as "gaussian" is.
     scale, tol, verbose : object
         As in `InvariantRegressor`.
     C : float, optional
@@ -198,7 +198,7 @@ class QuantileRegressor(BaseKernelEstimator):
         kernels = [as_kernel(name, scale, X)]
         if automatic:
             trend = Gaussian(tuple((LONG * deviations(X)).tolist()))
-            kernels += [Sum((Multiple(Tunable(), trend), kernels[0])), as_kernel("matern", scale, X)]
+            kernels.append(Sum((Multiple(Tunable(), trend), kernels[0])))
         every = np.ones(len(y))
         config = self._config(C=1.0, kernel=name)
         scorer = EvidenceScorer(config, Sample.of(X, None, y, every > 0), {"verbose": self.verbose})
