@@ -180,7 +180,13 @@ def improvement_under(model, y):
     return log_expected_improvement(model.fit(X, y), X, 0.0)
 
 
+def too_many():
+    points = np.broadcast_to(X[:1], (10**6, 2))
+    return select_batch(MODELS["solution"](), rkhs.Gradient(points), 10**6)
+
+
 test_what_is_refused = refused(
+    (too_many, "1,000,000 candidates with a batch of 1000000 take 32,000 GB .* random part", MemoryError),
     (lambda: suggest(MODELS["values"](), [(0, 0), (0, 1)], X[0]), "low < high"),
     (lambda: suggest(MODELS["values"](), [(0, 1), (0, 1)], X[0, :1]), "bounds are for 2 features"),
     (lambda: improvement_under(rkhs.InvariantRegressor(scale=1.0), np.stack([Y, Y], axis=1)), "several outputs"),

@@ -10,9 +10,9 @@ follow from the joint posterior of values and slopes, since the slope of the var
 
 Active learning looks for observations that determine f everywhere (`select_batch`).  The posterior covariance does not
 depend on the values that will be observed, so that a whole batch is chosen before the first of them is known: each
-candidate has the largest variance given the data and the candidates before it.  This is a Cholesky factorization of the
-covariance of all candidates with pivots.  Variances can only decrease, so that those of earlier steps are bounds, and a
-step updates only the candidates whose bounds are the largest (Minoux 1978).
+candidate has the largest variance given the data and the candidates before it.  This is the Cholesky factorization of
+the covariance of all candidates with pivots, which are blocks of functionals, stopped after as many as are wanted
+(Harbrecht, Peters and Schneider 2012).  A step computes the covariances of all candidates with the chosen one.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from scipy.special import erfcx, ndtr
 from scipy.stats import qmc
 
 from rkhs._backend.arrays import Matrix, Vector, as_points, to_numpy
+from rkhs._backend.memory import free_main_memory
 from rkhs._finite.solution import Posterior, Solution
 from rkhs.functionals import Evaluation, Gradient, stack
 from rkhs.functionals._base import Functional
 
 __all__ = ["log_expected_improvement", "select_batch", "suggest"]
 DRAWN, STARTS = 512, 5  # points that are compared, and the best of them, from which L-BFGS starts
-TOGETHER = 16  # points, or candidates, whose joint covariances are computed at once
+TOGETHER = 16  # points whose joint covariances are computed at once
 RESOLVED = 1e-8  # eigenvalues of a covariance, relative to the largest, that are not taken for rounding errors
 
 
@@ -170,32 +171,28 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
         raise ValueError(f"weight must be positive, got {weight!r}.")
     noise = 0.0 if weight is None else 1 / (2 * float(weight))
     size = L.size // candidates  # of the block of functionals of a candidate
-    blocks = np.arange(L.size).reshape(candidates, size)
-    prior = to_numpy(spread.variance(L)).reshape(candidates, size).sum(axis=1)
-    left = prior.copy()  # bounds of the variances given the chosen ones, which can only decrease
-    known = np.zeros(candidates, dtype=int)  # how many of the chosen ones are in a bound
-    rows = [np.zeros((size, 0))] * candidates  # of the Cholesky factor
+    needed = 8 * L.size * size * count
+    if needed > free_main_memory():
+        raise MemoryError(
+            f"The covariances of {candidates:,} candidates with a batch of {count} take {needed / 1e9:,.0f} GB of "
+            "memory, more than is free: choose from a random part of the candidates, or a smaller batch."
+        )
+    table, blocks = spread.table(L), np.arange(L.size).reshape(candidates, size)
+    left = to_numpy(table.diagonal()).reshape(candidates, size).sum(axis=1)  # variances given the chosen ones
+    factor, rank = np.empty((size * count, L.size)), 0  # the rows of the transposed Cholesky factor, and their number
     chosen: list[int] = []
-    scales: list[Matrix] = []  # the roots of the inverse covariances of the chosen ones, given those before them
     while len(chosen) < count:
-        largest = np.argsort(-left, kind="stable")[:TOGETHER]
-        best = int(largest[0])
-        if known[best] < len(chosen):
-            stale = largest[known[largest] < len(chosen)]
-            first = int(known[stale].min())
-            asked, given = (L.take(blocks[which].ravel()) for which in (stale, chosen[first:]))
-            table = to_numpy(spread.covariance(asked, given)).reshape(len(stale), size, -1, size)
-            for one, columns in zip(stale, table, strict=True):
-                for k in range(known[one], len(chosen)):
-                    unexplained = columns[:, k - first] - rows[one] @ rows[chosen[k]].T
-                    rows[one] = np.hstack([rows[one], unexplained @ scales[k]])
-                known[one], left[one] = len(chosen), prior[one] - np.sum(rows[one] ** 2)
-            continue  # unless another bound is larger now, `best` is the next one
-        values, vectors = np.linalg.eigh(to_numpy(spread.covariance(L.take(blocks[best]))) - rows[best] @ rows[best].T)
+        best = int(np.argmax(left))
+        known = factor[:rank]
+        unexplained = to_numpy(table.columns(blocks[best])).T - known[:, blocks[best]].T @ known
+        values, vectors = np.linalg.eigh(unexplained[:, blocks[best]])
         kept = values > RESOLVED * max(values[-1], 0.0)  # the forces on all atoms, for example, have no sum
-        scales.append(vectors[:, kept] / np.sqrt(values[kept] + noise))
+        rows = (vectors[:, kept] / np.sqrt(values[kept] + noise)).T @ unexplained
+        factor[rank : rank + len(rows)] = rows
+        rank += len(rows)
+        left -= np.sum(rows.reshape(-1, candidates, size) ** 2, axis=(0, 2))
+        left[best] = -np.inf
         chosen.append(best)
-        known[best], left[best] = count, -np.inf
     return np.array(chosen)
 
 

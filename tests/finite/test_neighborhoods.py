@@ -64,6 +64,7 @@ def test_with_all_functionals_it_is_the_exact_problem(case, neighbors):
     tolerance = {"rtol": 1e-6, "atol": 1e-7 * np.abs(covariance).max()}
     np.testing.assert_allclose(L(local).ravel(), mean, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(local.covariance(L), covariance, **tolerance)
+    np.testing.assert_allclose(local.covariance(L, L.take([2, 0])), covariance[:, [2, 0]], **tolerance)
     np.testing.assert_allclose(local.variance(L), np.diag(covariance), **tolerance)
 
 

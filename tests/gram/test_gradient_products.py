@@ -45,6 +45,26 @@ def test_one_product_for_each_point_gives_the_same_matrix(name, family, monkeypa
         np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", KERNELS)
+def test_parts_of_a_matrix_whose_functionals_were_pushed_forward(name, family):
+    L = FAMILIES[family]
+    whole, table = rkhs.gram(KERNELS[name], L), rkhs.gram(KERNELS[name], L).dense()
+    _ = whole.blocks
+    few = np.array([5, 3, 4])
+    for rows, columns in (
+        (slice(None), few),
+        (slice(None), slice(None)),
+        (slice(2, 9), few),
+        (few, few),
+        (few, few[:0]),
+    ):
+        part, expected = whole.part(rows, columns), table[rows][:, columns]
+        np.testing.assert_allclose(part.dense(), expected, atol=1e-11 * np.abs(table).max())
+        np.testing.assert_allclose(part @ np.ones(part.shape[1]), expected.sum(axis=1), atol=1e-10 * table.max())
+    np.testing.assert_allclose(whole.part(few, few).diagonal(), np.diag(table)[few], rtol=1e-9)
+
+
 @pytest.mark.parametrize("name", KERNELS)
 def test_expansions_are_products(name):
     L, asked = FAMILIES["with values"], rkhs.stack([rkhs.Evaluation(X + 0.01), rkhs.Gradient(X + 0.01)])

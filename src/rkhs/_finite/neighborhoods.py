@@ -27,7 +27,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, like, to_numpy
 from rkhs._backend.memory import map_in_threads
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
-from rkhs._finite.solution import Posterior, Solution
+from rkhs._finite.solution import CovarianceTable, Posterior, Solution
 from rkhs._gram.operator import gram
 from rkhs._gram.pairs import FunctionalTable, entries
 from rkhs._progress import report_progress
@@ -134,9 +134,16 @@ class LocalFunction:
 
     def covariance(self, L: Functional, M: Functional | None = None) -> Matrix:
         """Return the covariances in units of tau^2 (l, m), those of the errors of the predictions; of L without M."""
-        if M is not None:
-            return self.covariance(stack([L, M]))[: L.size, L.size :]
-        M = L.like(np.zeros((0, L.dimension)))
+        left, errors, used = self._errors(L)
+        right, errors_M, used_M = (left, errors, used) if M is None else self._errors(M)
+        K = to_numpy(gram(self.kernel, left, right).dense())
+        noisy, i, j = np.intersect1d(used, used_M, return_indices=True)
+        K[L.size + i, (L if M is None else M).size + j] += self.noise[noisy]
+        return np.asarray(errors_M @ (errors @ K).T).T
+
+    def _errors(self, M: Functional) -> tuple[Functional, scipy.sparse.csr_array, Vector]:
+        """Return the functionals of M and its neighbors, the errors M - a'q in terms of them, and the neighbors."""
+        M = M.like(np.zeros((0, M.dimension)))
         rows, columns, data = [], [], []
         for part, index, a, _ in self._weights(M, None):
             rows.append(np.repeat(part, index.shape[1]))
@@ -144,10 +151,12 @@ class LocalFunction:
             data.append(a.ravel())
         used, place = np.unique(np.concatenate(columns), return_inverse=True)
         A = scipy.sparse.csr_array((np.concatenate(data), (np.concatenate(rows), place)), (M.size, len(used)))
-        errors = scipy.sparse.hstack([scipy.sparse.eye_array(M.size), -A], format="csr")  # L - a'q
-        K = to_numpy(gram(self.kernel, stack([M, self.functionals.take(used)])).dense())
-        K[np.arange(M.size, len(K)), np.arange(M.size, len(K))] += self.noise[used]
-        return np.asarray(errors @ (errors @ K).T)
+        errors = scipy.sparse.hstack([scipy.sparse.eye_array(M.size), -A], format="csr")
+        return stack([M, self.functionals.take(used)]), errors, used
+
+    def table(self, L: Functional) -> CovarianceTable:
+        """Return the covariance matrix of L, for computing some of its columns."""
+        return CovarianceTable(self, L)
 
     def output(self, which: int) -> LocalFunction:
         """Return one output of a function with several outputs."""

@@ -39,6 +39,25 @@ class Covariance(Protocol):
     def covariance(self, L: Functional, M: Functional | None = None) -> Array:
         """Return the covariances (l, m); those of L (l, l) without M."""
 
+    def table(self, L: Functional) -> CovarianceTable:
+        """Return the covariance matrix of L, for computing some of its columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class CovarianceTable:
+    """The covariance matrix of functionals, which computes its diagonal and its columns when they are asked for."""
+
+    given: Covariance
+    L: Functional
+
+    def diagonal(self) -> Array:
+        """Return the variances (l,)."""
+        return self.given.variance(self.L)
+
+    def columns(self, which: Any) -> Array:
+        """Return the columns (l, m) with the given indices."""
+        return self.given.covariance(self.L, self.L.take(which))
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:

@@ -31,7 +31,7 @@ from rkhs._backend.memory import cores, in_threads, tile_entries
 from rkhs._calculus.atoms import AllPairs, Atoms, Matched, add_covariances, sharpen
 from rkhs._progress import report_progress
 from rkhs.exceptions import NotBoundedError
-from rkhs.functionals._base import Functional, Part, in_one_dtype
+from rkhs.functionals._base import Functional, Part, in_one_dtype, take_parts
 from rkhs.kernels._algebra import Push, PushedKernel
 from rkhs.kernels._base import FormKernel, Kernel
 from rkhs.kernels._graph import GraphKernel
@@ -45,6 +45,12 @@ class GramBlock:
     kernel: Kernel
     lefts: tuple[Part, ...]
     rights: tuple[Part, ...]
+
+    def part(self, rows: Vector | None, columns: Vector) -> GramBlock:
+        """Return the block of a submatrix, with all rows for None, and a symmetric one for the same array twice."""
+        lefts = self.lefts if rows is None else take_parts(self.lefts, rows)
+        symmetric = columns is rows and self.lefts is self.rights
+        return replace(self, lefts=lefts, rights=lefts if symmetric else take_parts(self.rights, columns))
 
     def add_table(self, out: Array, left: Part, right: Part, budget: int, lower: bool) -> None:
         """Add the inner products of two parts to their rows and columns of `out`.

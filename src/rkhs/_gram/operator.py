@@ -17,7 +17,7 @@ from rkhs._gram.gradients import add_gradients, sums_of_gradients
 from rkhs._gram.jets import ORDER, JetProduct, by_points
 from rkhs._gram.matrix import CALL, GramMatrix
 from rkhs._progress import subtask
-from rkhs.functionals._base import Combination, Functional, Part, check_same_storage
+from rkhs.functionals._base import Combination, Functional, Part, check_same_storage, flat_indices
 from rkhs.kernels._algebra import Sum
 from rkhs.kernels._base import Kernel, check_known, check_sparse
 from rkhs.kernels._graph import GraphKernel
@@ -359,7 +359,7 @@ class Gram:
         return Gram(self.kernel, self.L.take(rows), self.M.take(columns), self.budget).dense()
 
     def part(self, rows: Any, columns: Any) -> Gram:
-        """Return a submatrix as an operator.
+        """Return a submatrix as an operator, without pushing functionals forward again if `blocks` were computed.
 
         Parameters
         ----------
@@ -373,7 +373,13 @@ class Gram:
         """
         whole = isinstance(rows, slice) and rows == slice(None)
         L = self.L if whole else self.L.take(rows)
-        return replace(self, L=L, M=L if self.symmetric and columns is rows else self.M.take(columns))
+        part = replace(self, L=L, M=L if self.symmetric and columns is rows else self.M.take(columns))
+        if "blocks" in vars(self):
+            i = None if whole else flat_indices(rows, self.shape[0])
+            j = i if i is not None and part.symmetric else flat_indices(columns, self.shape[1])
+            found = [block.part(i, j) for block in self.blocks]
+            vars(part)["blocks"] = [block for block in found if block.lefts and block.rights]
+        return part
 
     @cached_property
     def _cast(self) -> Gram | None:

@@ -284,16 +284,11 @@ class Functional(ABC):
         >>> rkhs.Evaluation([[0.0], [1.0], [2.0]]).take([0, 2])
         2 of Evaluation(3 points in R^1)
         """
-        if not isinstance(rows, slice | int):  # arrays, tensors and lists, empty ones included
-            rows = to_numpy(rows)
-            if rows.ndim > 1:
-                raise IndexError(f"take needs a one-dimensional array of flat indices, got shape {rows.shape}.")
-            rows = rows if rows.size else rows.astype(np.intp)
-        index = np.atleast_1d(np.arange(self.size)[rows])
-        parts = [piece for part in self.parts if (piece := _take_part(part, index)) is not None]
+        index = flat_indices(rows, self.size)
+        parts = take_parts(self.parts, index)
         if not parts:  # an empty family still needs a part, which holds the dimension and the dtype
-            parts = [replace(self.parts[0], atoms=self.parts[0].atoms.take(index[:0]), start=0, matrix=None)]
-        return Combination((len(index),), tuple(parts), f"{len(index)} of {self!r}")
+            parts = (replace(self.parts[0], atoms=self.parts[0].atoms.take(index[:0]), start=0, matrix=None),)
+        return Combination((len(index),), parts, f"{len(index)} of {self!r}")
 
     def group_starts(self) -> Vector:
         """Return the flat indices at which the functionals of each point begin; tiles are best cut there.
@@ -483,6 +478,21 @@ def _in_brackets(family: Functional) -> str:
     return f"({text})" if " + " in text or " - " in text else text
 
 
+def flat_indices(rows: Any, size: int) -> Vector:
+    """Return the indices of a slice, an integer, or an array of indices or booleans, of a family of a size."""
+    if not isinstance(rows, slice | int):  # arrays, tensors and lists, empty ones included
+        rows = to_numpy(rows)
+        if rows.ndim > 1:
+            raise IndexError(f"take needs a one-dimensional array of flat indices, got shape {rows.shape}.")
+        rows = rows if rows.size else rows.astype(np.intp)
+    return np.atleast_1d(np.arange(size)[rows])
+
+
+def take_parts(parts: Sequence[Part], index: Vector) -> tuple[Part, ...]:
+    """Return the parts of the subset of a family with the given flat indices."""
+    return tuple(piece for part in parts if (piece := _take_part(part, index)) is not None)
+
+
 def _take_part(part: Part, index: Vector) -> Part | None:
     """Return the part restricted to the rows `index` of the family, without the atoms that they do not use."""
     inside = np.flatnonzero((index >= part.start) & (index < part.start + part.size))
@@ -490,6 +500,8 @@ def _take_part(part: Part, index: Vector) -> Part | None:
         return None
     local = index[inside] - part.start
     contiguous = bool(inside[-1] - inside[0] + 1 == inside.size)
+    if contiguous and np.array_equal(local, np.arange(part.size)):
+        return replace(part, start=int(inside[0]))
     if part.matrix is None and contiguous:
         return replace(part, atoms=part.atoms.gathered(local), start=int(inside[0]))
     rows = scipy.sparse.csr_array((np.ones(local.size), (inside, np.arange(local.size))), (len(index), local.size))

@@ -31,22 +31,23 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
-from rkhs._backend.memory import map_in_threads
+from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, take_rows, to_numpy, zeros
+from rkhs._backend.memory import budget_bytes, map_in_threads
 from rkhs._finite.basis import UNDETERMINED, check_determined, largest_entries, on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, LossBlock, degrees_of_freedom, prior_rows
 from rkhs._finite.representers import RepresenterTerms, as_representer_terms
-from rkhs._finite.solution import Covariance, Posterior, Solution
-from rkhs._gram.operator import gram
+from rkhs._finite.solution import Covariance, CovarianceTable, Posterior, Solution
+from rkhs._gram.operator import Gram, gram
 from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import report_progress
-from rkhs.functionals._base import Functional
+from rkhs.functionals._base import Functional, stack
 from rkhs.solvers._base import fits, in_memory
 from rkhs.solvers._preconditioning import preconditioner
 
 NEAREST, TARGETS = 400, 64  # functionals that a variance is conditioned on; variances between two progress ticks
+COLUMNS = 1024  # functionals whose inner products with those of the problem are computed at once
 SAMPLE = 4000  # functionals from which the share of variances that the nearest functionals do not explain is estimated
 
 
@@ -204,13 +205,25 @@ class ConditionedGram:
         q, kernel = self._squared.functionals, self.represented.kernel
         columns = [zeros((L.size, 0), B_L)]
         for piece, cross in self._crosses(M):
-            a, c, residual = self.quadratic.solve(cross, B_M[piece].T)
-            if bool(namespace(residual).any(residual != 0)):  # of conjugate gradients: a correction squares the error
-                corrections = self.quadratic.solve(residual, 0 * B_M[piece].T)
-                a, c = a + corrections[0], c + corrections[1]
+            a, c = self._solved(cross, B_M[piece].T)
             prior = self._like_equations(gram(kernel, L, M.take(piece)).dense())
             columns.append(prior - self._like_equations(gram(kernel, L, q) @ like(a, q.prototype)) - B_L @ c)
         return like(namespace(B_L).concat(columns, axis=1), prototype)
+
+    def table(self, L: Functional) -> CovarianceTable:
+        """Return G~_LL, for computing some of its columns; with G_qL in memory if it fits."""
+        needed = L.prototype.dtype.itemsize * L.size * self._squared.functionals.size
+        if self._by_nearest or needed > budget_bytes(None, L.prototype):
+            return CovarianceTable(self, L)
+        return ConditionedTable(self, L)
+
+    def _solved(self, cross: Array, B: Array) -> tuple[Array, Array]:
+        """Return a and c with S [a; c] = [cross; B]."""
+        a, c, residual = self.quadratic.solve(cross, B)
+        if bool(namespace(residual).any(residual != 0)):  # of conjugate gradients: a correction squares the error
+            corrections = self.quadratic.solve(residual, 0 * B)
+            a, c = a + corrections[0], c + corrections[1]
+        return a, c
 
     def _determined(self, M: Functional) -> Array:
         """Return the values B_M (m, k) of the basis functions that q determines; M must not depend on others."""
@@ -275,7 +288,7 @@ class ConditionedGram:
         prototype = self.represented.functionals.prototype
         return M if same_device(M.prototype, prototype) else M.like(prototype)
 
-    def _crosses(self, M: Functional, columns: int = 1024) -> Iterator[tuple[slice, Array]]:
+    def _crosses(self, M: Functional, columns: int = COLUMNS) -> Iterator[tuple[slice, Array]]:
         """Yield batches of columns, as a slice and G_qM; what is done with them counts for the time limit."""
         q = self.represented.functionals.take(self.represented.system.quadratic_rows)
         for start in range(0, M.size, columns):
@@ -305,6 +318,50 @@ class ConditionedGram:
         given = (M.prototype, self.represented.functionals.prototype)
         rounding = 64 * max(float(np.finfo(to_numpy(array[:0]).dtype).eps) for array in given)  # of P and of Q
         return largest_entries(missing) > max(UNDETERMINED, rounding) * largest_entries(to_numpy(P))
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionedTable(CovarianceTable):
+    """The conditioned Gram matrix of functionals that are pushed forward once, with G_qL in memory."""
+
+    given: ConditionedGram
+
+    @cached_property
+    def _prior(self) -> Gram:
+        """The Gram matrix of L and of L and q, whose functionals are pushed forward when it is first used."""
+        L, q = self.given._converted(self.L), self.given._squared.functionals
+        whole = gram(self.given.represented.kernel, stack([L, q]))
+        _ = whole.blocks
+        return whole.part(slice(0, L.size), slice(None))
+
+    @cached_property
+    def _cross(self) -> Array:
+        """G_Lq."""
+        return self.given._like_equations(self._prior.part(slice(None), slice(self.L.size, None)).dense())
+
+    @cached_property
+    def _on_basis(self) -> Array:
+        return self.given._determined(self.given._converted(self.L))
+
+    def diagonal(self) -> Array:
+        """Return the variances (l,)."""
+        given, parts = self.given, []
+        with _in_time(given.monitor, self.L):
+            prior = given._like_equations(self._prior.part(slice(None), slice(0, self.L.size)).diagonal())
+            for start in range(0, self.L.size, COLUMNS):
+                piece = slice(start, start + COLUMNS)
+                parts.append(given.quadratic.quadratic_forms(self._cross[piece].T, self._on_basis[piece].T))
+        xp = namespace(prior)
+        return like(xp.clip(prior - xp.concat(parts), 0, None), self.L.prototype)
+
+    def columns(self, which: Any) -> Array:
+        """Return the columns (l, m) with the given indices."""
+        given, cross, B = self.given, self._cross, self._on_basis
+        with _in_time(given.monitor, self.L):
+            given.monitor.check()
+            a, c = given._solved(take_rows(cross, which).T, take_rows(B, which).T)
+            prior = given._like_equations(self._prior.part(slice(None), which).dense())
+        return like(prior - cross @ a - B @ c, self.L.prototype)
 
 
 def variance_given_nearest(represented: RepresenterTerms, M: Functional, left_out: Matrix | None = None) -> Matrix:
