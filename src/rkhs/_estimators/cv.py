@@ -499,15 +499,15 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     By default (`invariance="auto"`) the kernel, its length scales and C are chosen by exact leave-one-out errors of the
     squared loss: each label is predicted from all others, while its point stays in, unlabeled.  The candidates are the
     Gaussian and the Laplace kernel of features divided by their ranges and by their deviations, so that units do not
-    matter; of their first principal components and of decorrelated features, both computed from all points; a length
-    scale for each feature, learned by evidence; and kernels of graphs that join every point, labeled or not, with its
+    matter; of their first principal components and of decorrelated features, both computed from all points; sums of
+    functions of one feature each; a length scale for each feature, learned by evidence; and kernels of graphs that join every point, labeled or not, with its
     nearest neighbors (`rkhs.kernels.GraphKernel`).  Errors of few labels cannot decide between these.  Therefore the
     kernel is a sum of the best of each family, with weights that decrease with the errors: the more labels there are,
     the fewer kernels remain.  Half of the prior weight has the assumption that rows of one cluster share a class.
     Only labels beyond two of each class are evidence for or against it: with one or two, it is used alone, and three or
     more classes are assumed to be as frequent as among the labels.
     `selection_report_` has the weights, and the best candidate of each kind.  With three classes or more, if it has
-    fewer errors, a linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise None).
+    significantly fewer errors, a linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise None).
 
     With any other `invariance`, C and nu maximize the held-out accuracy: the labeled points are split into stratified
     folds, and the labels of one fold are left out at a time.  The grid shares its work over folds, C, nu and classes.
@@ -565,10 +565,10 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The share of each feature in the mean squared slope of f, in units of its standard deviation.
     selection_report_ : dict
         For invariance="auto": a "sentence", what was "chosen", and the best of the "candidates" of each kind of prior:
-        "none", "features", "trend" (in regression), "scales", "graph", "clusters" and "sum", the weighted sum, whose
-        parts have "weights".  If a graph was chosen, also the
-        "agreement", the share of points that would be classified alike as new points, and the number of points
-        "unreached", in components of the graph that have no label.
+        "none", "additive", "features", "trend" (in regression), "scales", "graph", "clusters" and "sum", the weighted
+        sum, whose parts have "weights".  If a graph was chosen, also the "agreement", the share of points that would be
+        classified alike as new points, and the number of points "unreached", in components of the graph that have no
+        label.
     search_status_ : str
         "converged" if all candidates were solved, otherwise the reason why not.
     function_, solution_, problem_, classes_, labeled_, shape_certificate_ : object
