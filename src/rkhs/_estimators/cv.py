@@ -500,14 +500,14 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     squared loss: each label is predicted from all others, while its point stays in, unlabeled.  The candidates are the
     Gaussian and the Laplace kernel of features divided by their ranges and by their deviations, so that units do not
     matter; of their first principal components and of decorrelated features, both computed from all points; sums of
-    functions of one feature each; a length scale for each feature, learned by evidence; and kernels of graphs that join every point, labeled or not, with its
-    nearest neighbors (`rkhs.kernels.GraphKernel`).  Errors of few labels cannot decide between these.  Therefore the
-    kernel is a sum of the best of each family, with weights that decrease with the errors: the more labels there are,
-    the fewer kernels remain.  Half of the prior weight has the assumption that rows of one cluster share a class.
-    Only labels beyond two of each class are evidence for or against it: with one or two, it is used alone, and three or
-    more classes are assumed to be as frequent as among the labels.
-    `selection_report_` has the weights, and the best candidate of each kind.  With three classes or more, if it has
-    significantly fewer errors, a linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise None).
+    functions of one feature each; a length scale for each feature, learned by evidence; and kernels of graphs that join
+    every point, labeled or not, with its nearest neighbors (`rkhs.kernels.GraphKernel`).  Errors of few labels cannot
+    decide between these.  Therefore the kernel is a sum of the best of each family, with weights that decrease with the
+    errors: the more labels there are, the fewer kernels remain.  Half of the prior weight has the assumption that rows
+    of one cluster share a class.  Only labels beyond two of each class are evidence for or against it: with one or two,
+    it is used alone, and three or more classes are assumed to be as frequent as among the labels.  `selection_report_`
+    has the weights, and the best candidate of each kind.  With three classes or more, if it has significantly fewer
+    errors, a linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise None).
 
     With any other `invariance`, C and nu maximize the held-out accuracy: the labeled points are split into stratified
     folds, and the labels of one fold are left out at a time.  The grid shares its work over folds, C, nu and classes.
