@@ -293,3 +293,17 @@ def test_exchanges_of_atoms_that_are_not_equivalent_are_reported():
     forces = F + np.stack([extra, -extra, 0 * extra, 0 * extra], axis=1)
     with pytest.warns(UserWarning, match=r"errors of held-out forces.*\[\[0, 2, 1, 3\]\]"):
         rkhs.geometry.ForceFieldRegressor(KERNEL, symmetries=[[0, 2, 1, 3], [0, 1, 3, 2]]).fit(R, forces)
+
+
+def test_nothing_is_left_of_an_earlier_fit():
+    """Predictions keep what they make of f and of the posterior: until the next fit."""
+    rng = np.random.default_rng(5)
+    first, second, new = (rng.normal(REST, 0.15, (count, 4, 3)) for count in (12, 14, 3))
+    options = {"atoms": ["C", "H", "H", "H"], "kernel": rkhs.Gaussian(3.0)}
+    again = rkhs.geometry.ForceFieldRegressor(**options).fit(first, energies_and_forces(first)[1])
+    again.predict_forces(new, return_std=True)
+    forces = -2 * energies_and_forces(second)[1]
+    again.fit(second, forces)
+    fresh = rkhs.geometry.ForceFieldRegressor(**options).fit(second, forces)
+    for found, expected in zip(*(m.predict_forces(new, return_std=True) for m in (again, fresh)), strict=True):
+        np.testing.assert_array_equal(found, expected)

@@ -56,6 +56,7 @@ SPREAD = 3000  # components of forces that standard deviations are conditioned o
 COVERAGE, NORMAL = 0.95, 1.959964  # the share of errors within this many calibrated standard deviations
 
 MANY = 100  # permutations above which a warning says how long the fit takes
+MADE_WHEN_NEEDED = ("_expansion", "_posterior_given_few")  # attributes that predictions make, and files do not keep
 
 
 @dataclass(eq=False, repr=False)
@@ -202,6 +203,8 @@ class ForceFieldRegressor(BaseEstimator):
             settings["energy_noise"] = molecule.energy_noise(settings, learned, held_out)
         self.best_params_ = settings
 
+        for name in MADE_WHEN_NEEDED:
+            self.__dict__.pop(name, None)  # of an earlier fit
         self.solution_ = molecule.solution(settings, every, self.tol)
         self.function_ = self.solution_.function
         if self.solution_.status != CONVERGED:
@@ -275,8 +278,7 @@ class ForceFieldRegressor(BaseEstimator):
         return forces, self._factor * to_numpy(self._spread.std(Gradient(X))).reshape(shape)
 
     def __getstate__(self) -> dict[str, Any]:
-        made_when_needed = ("_expansion", "_posterior_given_few")
-        return {name: value for name, value in super().__getstate__().items() if name not in made_when_needed}
+        return {name: value for name, value in super().__getstate__().items() if name not in MADE_WHEN_NEEDED}
 
     @property
     def _spread(self) -> Posterior:

@@ -303,9 +303,9 @@ class ScaleLearner:
         # Errors in folds, which learn from fewer labels, are larger than those of single labels that are left out.
         scored = targets.scored(Trial(name, scale, SCALES, family=SCALES), seen.params["C"], predictions)
         loss = base.loss * scored.loss / targets.loss(baseline)
-        return (
-            replace(scored, loss=loss) if targets.classes is not None else scored.with_errors(loss / scored.loss, True)
-        )
+        if targets.classes is not None:
+            return replace(scored, loss=loss)
+        return scored.with_errors(loss / scored.loss, True)
 
     def learned(self, first: Candidate, rows: Vector, most: int = MOST_LEARNED) -> tuple[float, tuple[float, ...]]:
         """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
@@ -637,9 +637,7 @@ class Choice:
     targets: ScoringTargets
     unlabeled: bool  # whether there are points without labels
     combination: Combination | None = None  # what is chosen if there is one
-    scorer: LeaveOneOutScorer | None = (
-        None  # None if the candidates were scored by rows that they were not learned from
-    )
+    scorer: LeaveOneOutScorer | None = None  # None if rows that were not learned from scored the candidates
 
     @property
     def errors(self) -> str:
