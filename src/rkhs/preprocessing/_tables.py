@@ -222,7 +222,7 @@ class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: 
             raise ValueError("Two columns of X have the same name: rename one of them.")
         known = [] if reset else getattr(self, "feature_names_in_", [])
         if len(columns) > len(known) > 0 and set(known) <= set(columns):
-            X = X[list(known)]  # further columns, such as the target, are ignored, as by ColumnTransformer
+            X = X[[name for name in columns if name in known]]  # without further columns, such as the target
         validate_data(self, X, skip_check_array=True, reset=reset)
         return columns
 
