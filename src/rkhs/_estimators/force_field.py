@@ -358,12 +358,11 @@ class _Tables:
         """Return the candidate of each of the `noises`, with the mean absolute error of held-out forces."""
         G: Matrix | None = None
         cross: Matrix | None = None
-        for weight, part in self.molecule.parts(settings):
-            key = settings["kernel"] if weight == 1 - settings["share"] else settings["neighborhoods"]
-            if key not in self.tables:
+        for weight, given, part in self.molecule.parts(settings):
+            if given not in self.tables:
                 both = gram(part, self.learned).dense(), gram(part, self.asked, self.learned).dense()
-                self.tables[key] = to_numpy(both[0]), to_numpy(both[1])
-            table, other = self.tables[key]
+                self.tables[given] = to_numpy(both[0]), to_numpy(both[1])
+            table, other = self.tables[given]
             G = weight * table if G is None else G + weight * table
             cross = weight * other if cross is None else cross + weight * other
         assert G is not None
@@ -416,16 +415,17 @@ class _Molecule:
         jets = [x for kind in range(found.count) for x, _ in found.jets(self.X[:100], kind, slopes=False)]
         return float(np.median([median_scale(x) for x in jets]))
 
-    def parts(self, settings: dict[str, Any]) -> list[tuple[float, Kernel]]:
-        """Return the parts of a kernel, each with forces of variance one, and their shares."""
+    def parts(self, settings: dict[str, Any]) -> list[tuple[float, Kernel, Kernel]]:
+        """Return the shares of the parts of a kernel, their settings, and the parts, with forces of variance one."""
         kernel, share, result = settings["kernel"], settings["share"], []
         if share < 1:
-            descriptor = InverseDistances()
+            descriptor, inner = InverseDistances(), kernel
             if len(self.group) > 1:
-                kernel = Symmetrized(kernel, unique_rows(descriptor.moved(self.group))[0])
-            result.append((1 - share, self._normalized(kernel @ descriptor)))
+                inner = Symmetrized(kernel, unique_rows(descriptor.moved(self.group))[0])
+            result.append((1 - share, kernel, self._normalized(inner @ descriptor)))
         if share > 0:
-            result.append((share, self._normalized(AtomicSum(settings["neighborhoods"], self.environments))))
+            neighborhoods = settings["neighborhoods"]
+            result.append((share, neighborhoods, self._normalized(AtomicSum(neighborhoods, self.environments))))
         return result
 
     def _normalized(self, kernel: Kernel) -> Kernel:
@@ -436,7 +436,7 @@ class _Molecule:
         """Return the problem of learning the energy from some of the geometries."""
         X, F = self.X[rows], self.F[rows]
         size = float(np.mean(self.F**2))
-        parts = [size * weight * part for weight, part in self.parts(settings)]
+        parts = [size * weight * part for weight, _, part in self.parts(settings)]
         kernel = parts[0] if len(parts) == 1 else Sum(tuple(parts))
         terms = [Term(Gradient(X), Squared(), -F, weight=1 / (2 * settings["noise"] * size))]
         if self.E is None:
