@@ -1,12 +1,14 @@
-"""Force fields of small molecules from forces alone, compared with sgdml.
+"""Force fields of small molecules from forces alone, compared with sgdml and kernelforge.
 
-    python -m benchmarks.force_field [--molecules M ..] [--counts N ..] [--models rkhs sgdml] [--out DIR]
+    python -m benchmarks.force_field [--molecules M ..] [--counts N ..] [--models rkhs sgdml kernelforge] [--out DIR]
     python -m benchmarks.force_field --atoms 21 [--counts 1000] [--device cuda]
 
 Revised MD17 (data sets rmd17_ethanol, rmd17_malonaldehyde, rmd17_toluene): the first n geometries of the training file,
 tested on the first 300 of the test file.  `rkhs.geometry.ForceFieldRegressor(atoms=..)` is given the elements only.
-The peer, where it is installed, is sgdml with its own symmetries and the better of sig=10 and 20 on 100 other rows of
-the training file (the last ones); for NumPy 2.4 it needs `np.in1d`, which is put back.
+The peers are compared where they are installed, and chosen by their errors on 100 other rows of the training file (the
+last ones): sgdml with its own symmetries and the better of sig=10 and 20 (for NumPy 2.4 it needs `np.in1d`, which is
+put back), and kernelforge, the kernel of FCHL19 by its authors, with the best of three scales and three ridges, chosen
+with at most 200 geometries.
 
 With --atoms, the molecule is a chain of carbon and hydrogen with harmonic bonds and angles and Lennard-Jones forces
 between all other atoms, for sizes of which no data are shared; --device learns its force field on an accelerator.
@@ -26,7 +28,7 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ from benchmarks.timing import markdown, show, write
 
 Matrix = np.ndarray[Any, Any]
 MOLECULES = ("ethanol", "malonaldehyde", "toluene")
+MODELS = ("rkhs", "sgdml", "kernelforge")
 TESTED = 300  # geometries
 HEADINGS = ("molecule", "geometries", "model", "forces", "energies", "coverage", "fit s", "seconds", "processor s")
 HEADINGS += ("peak GiB",)
@@ -137,11 +140,36 @@ def sgdml(data: dict[str, Matrix], count: int) -> tuple[Matrix, Matrix, float, f
     return E, F.reshape(R.shape), float("nan"), fitting
 
 
+def kernelforge(data: dict[str, Matrix], count: int) -> tuple[Matrix, Matrix, float, float]:
+    """Return the same by kernelforge, with the best of three scales and three ridges, without intervals."""
+    start = time.perf_counter()
+    from kernelforge.models import LocalKRRModel
+
+    z = data["z"].astype(np.int32)
+
+    def fitted(rows: int, sigma: float, l2: float) -> Any:
+        model = LocalKRRModel(sigma=sigma, l2=l2, elements=sorted(set(z.tolist())))
+        return model.fit(list(data["R_train"][:rows]), [z] * rows, forces=data["F_train"][:rows])
+
+    def predicted(model: Any, R: Matrix) -> tuple[Matrix, Matrix]:
+        E, F = model.predict(list(R), [z] * len(R))
+        return E, F.reshape(R.shape)
+
+    def error(sigma: float, l2: float) -> float:
+        _, F = predicted(fitted(min(count, 200), sigma, l2), data["R_train"][-100:])
+        return float(np.nan_to_num(np.abs(F - data["F_train"][-100:]).mean(), nan=np.inf))
+
+    model = fitted(count, *min(product((2.0, 6.0, 20.0), (1e-9, 1e-7, 1e-5)), key=lambda one: error(*one)))
+    fitting = time.perf_counter() - start
+    return *predicted(model, data["R_test"][:TESTED]), float("nan"), fitting
+
+
 def measure(molecule: str, count: int, model: str, device: str | None) -> dict[str, Any]:
     """Return one result, with the processor time and the peak memory of this process."""
     data = load(molecule)
     start, used = time.perf_counter(), time.process_time()
-    E, F, coverage, fitting = sgdml(data, count) if model == "sgdml" else ours(data, count, device)
+    peer = {"sgdml": sgdml, "kernelforge": kernelforge}.get(model)
+    E, F, coverage, fitting = peer(data, count) if peer else ours(data, count, device)
     seconds, cpu = time.perf_counter() - start, time.process_time() - used
     energies = E - data["E_test"][:TESTED]
     return {
@@ -164,7 +192,7 @@ def main() -> None:
     parser.add_argument("--molecules", nargs="+", default=list(MOLECULES))
     parser.add_argument("--atoms", type=int, help="a synthetic chain of so many atoms")
     parser.add_argument("--counts", nargs="+", type=int, default=[100, 200, 400, 1000])
-    parser.add_argument("--models", nargs="+", default=["rkhs", "sgdml"], choices=["rkhs", "sgdml"])
+    parser.add_argument("--models", nargs="+", default=list(MODELS), choices=MODELS)
     parser.add_argument("--device")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)  # a single result, in a process of its own
@@ -174,7 +202,7 @@ def main() -> None:
         print(json.dumps(measure(molecule, int(count), model, options.device)))
         return
     molecules = [str(options.atoms)] if options.atoms else options.molecules
-    models = [model for model in options.models if model == "rkhs" or find_spec("sgdml") is not None]
+    models = [model for model in options.models if model == "rkhs" or find_spec(model) is not None]
     options.out.mkdir(parents=True, exist_ok=True)
     journal = options.out / "force_field.jsonl"
     found = [json.loads(line) for line in journal.read_text().splitlines()] if journal.exists() else []

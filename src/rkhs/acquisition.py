@@ -9,10 +9,16 @@ It is zero to rounding where an improvement is unlikely, so that its logarithm i
 follow from the joint posterior of values and slopes, since the slope of the variance is  ds^2/dx = 2 cov(f(x), df/dx).
 
 Active learning looks for observations that determine f everywhere (`select_batch`).  The posterior covariance does not
-depend on the values that will be observed, so that a whole batch is chosen before the first of them is known: each
-candidate has the largest variance given the data and the candidates before it.  This is the Cholesky factorization of
-the covariance of all candidates with pivots, which are blocks of functionals, stopped after as many as are wanted
-(Harbrecht, Peters and Schneider 2012).  A step computes the covariances of all candidates with the chosen one.
+depend on the values that will be observed, so that a whole batch is chosen before the first of them is known.  With the
+covariance S of all candidates given the data and those chosen before, an observation of the functionals c with noise of
+variance d reduces the sum of the variances of the functionals T by
+
+    trace  S_Tc (S_cc + d)^-1 S_cT
+
+and the candidate with the largest reduction is next (active learning of Cohn 1996; integrated variance in the design of
+experiments).  The largest variance alone would choose the candidates that are least like the others, and from which
+the least is learned about them.  S_cT and S_cc are updated as in the Cholesky factorization of S with pivots, which are
+blocks of functionals (Harbrecht, Peters and Schneider 2012).
 """
 
 from __future__ import annotations
@@ -35,6 +41,7 @@ __all__ = ["log_expected_improvement", "select_batch", "suggest"]
 DRAWN, STARTS = 512, 5  # points that are compared, and the best of them, from which L-BFGS starts
 TOGETHER = 16  # points whose joint covariances are computed at once
 RESOLVED = 1e-8  # eigenvalues of a covariance, relative to the largest, that are not taken for rounding errors
+ASKED = 1000  # functionals whose variances a batch reduces, those of a random part of the candidates
 
 
 def log_expected_improvement(model: Any, X: Any, best: float, return_gradient: bool = False) -> Any:
@@ -133,8 +140,9 @@ def suggest(model: Any, bounds: Any, incumbent: Any, *, random_state: Any = 0) -
 def select_batch(model: Any, L: Functional, count: int, *, weight: float | None = None) -> Vector:
     """Return the candidates to observe next, as a batch in which each adds to the others.
 
-    The first one has the largest posterior variance, summed over its functionals.  Each further one has the largest
-    variance given that those before it are observed as well, so that no two of the batch are nearly the same.
+    Each one reduces the sum of the posterior variances of all candidates the most, given that those before it are
+    observed as well, so that no two of the batch are nearly the same.  If the candidates have more than 1,000
+    functionals, the sum is that of a random part of them: candidates should be as frequent as what f is wanted for.
 
     Parameters
     ----------
@@ -155,7 +163,7 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
 
     Examples
     --------
-    The end that is far from the data is the first; its neighbor adds little, and the largest gap is the second:
+    One of the two that are far from the data is the first; the other one then adds little, and the largest gap is next:
 
     >>> import rkhs
     >>> data = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Squared(), target=[0.0, 1.0], weight=1e4)
@@ -171,18 +179,28 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
         raise ValueError(f"weight must be positive, got {weight!r}.")
     noise = 0.0 if weight is None else 1 / (2 * float(weight))
     size = L.size // candidates  # of the block of functionals of a candidate
-    needed = 8 * L.size * size * count
+    part = np.random.default_rng(0).permutation(candidates)[: max(ASKED // size, 1)]
+    needed = 8 * L.size * size * (count + len(part))
     if needed > free_main_memory():
         raise MemoryError(
             f"The covariances of {candidates:,} candidates with a batch of {count} take {needed / 1e9:,.0f} GB of "
             "memory, more than is free: choose from a random part of the candidates, or a smaller batch."
         )
     table, blocks = spread.table(L), np.arange(L.size).reshape(candidates, size)
-    left = to_numpy(table.diagonal()).reshape(candidates, size).sum(axis=1)  # variances given the chosen ones
+    asked = blocks[np.sort(part)].ravel()
+    across = to_numpy(table.columns(asked)).reshape(candidates, size, -1).copy()  # S_cT of each candidate c
+    own = np.empty((candidates, size, size))  # S_cc
+    for start in range(0, candidates, TOGETHER):
+        piece = blocks[start : start + TOGETHER]
+        joint = to_numpy(table.among(piece.ravel())).reshape(len(piece), size, len(piece), size)
+        own[start : start + TOGETHER] = joint[np.arange(len(piece)), :, np.arange(len(piece))]
+    ridge = noise + RESOLVED * np.trace(own, axis1=1, axis2=2) + np.finfo(float).tiny
     factor, rank = np.empty((size * count, L.size)), 0  # the rows of the transposed Cholesky factor, and their number
     chosen: list[int] = []
     while len(chosen) < count:
-        best = int(np.argmax(left))
+        gains = _reductions(own, across, ridge)
+        gains[chosen] = -np.inf
+        best = int(np.argmax(gains))
         known = factor[:rank]
         unexplained = to_numpy(table.columns(blocks[best])).T - known[:, blocks[best]].T @ known
         values, vectors = np.linalg.eigh(unexplained[:, blocks[best]])
@@ -190,10 +208,18 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
         rows = (vectors[:, kept] / np.sqrt(values[kept] + noise)).T @ unexplained
         factor[rank : rank + len(rows)] = rows
         rank += len(rows)
-        left -= np.sum(rows.reshape(-1, candidates, size) ** 2, axis=(0, 2))
-        left[best] = -np.inf
+        by_candidate = rows.reshape(-1, candidates, size).transpose(1, 2, 0)
+        across -= by_candidate @ rows[:, asked]
+        own -= by_candidate @ by_candidate.transpose(0, 2, 1)
         chosen.append(best)
     return np.array(chosen)
+
+
+def _reductions(own: Matrix, across: Matrix, ridge: Vector) -> Vector:
+    """Return trace (S_cc + ridge)^-1 S_cT S_Tc for all candidates c, where own is S_cc, and across is S_cT."""
+    squares = np.matmul(across, across.transpose(0, 2, 1))
+    regular = own + ridge[:, None, None] * np.eye(own.shape[1])
+    return np.trace(np.linalg.solve(regular, squares), axis1=1, axis2=2)
 
 
 def _posterior(model: Any) -> Posterior:

@@ -39,6 +39,7 @@ def test_one_product_for_each_point_gives_the_same_matrix(name, family, monkeypa
     kernel, L = KERNELS[name], FAMILIES[family]
     square, cross = rkhs.gram(kernel, L).dense(), rkhs.gram(kernel, SLOPES, L).dense()
     np.testing.assert_array_equal(square, square.T)
+    np.testing.assert_allclose(rkhs.gram(kernel, L).diagonal(), np.diag(square), rtol=1e-10)
     without_the_fast_path(monkeypatch)
     for found, M in ((square, L), (cross, SLOPES)):
         expected = rkhs.gram(kernel, M, L).dense()
@@ -63,6 +64,15 @@ def test_parts_of_a_matrix_whose_functionals_were_pushed_forward(name, family):
         np.testing.assert_allclose(part.dense(), expected, atol=1e-11 * np.abs(table).max())
         np.testing.assert_allclose(part @ np.ones(part.shape[1]), expected.sum(axis=1), atol=1e-10 * table.max())
     np.testing.assert_allclose(whole.part(few, few).diagonal(), np.diag(table)[few], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_diagonal_of_inner_products_with_other_functionals(name, monkeypatch):
+    others = rkhs.Gradient(X[::-1] + 0.01)
+    found = rkhs.gram(KERNELS[name], SLOPES, others).diagonal()
+    without_the_fast_path(monkeypatch)
+    expected = np.diag(rkhs.gram(KERNELS[name], SLOPES, others).dense())
+    np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -109,7 +109,8 @@ class Map(ABC):
             return (Atoms(points, zeros((k, 0, p), points)),)
         J = self._checked(self.jacobian(X), X, "Jacobian")
         flat = xp.reshape(atoms.directions, (*atoms.directions.shape[:-3], k * m, n))
-        along = xp.reshape(flat @ xp.matrix_transpose(J), (t, k, m, p))
+        along = xp.matrix_transpose(J)
+        along = xp.reshape(along if atoms.gradient else flat @ along, (t, k, m, p))
         if m == 1:
             return (Atoms(points, along),)
         hessians = self._checked(self.second(X), X, "second derivatives")

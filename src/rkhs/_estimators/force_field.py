@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property, partial
@@ -14,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Matrix, Vector, as_array, double, to_numpy, unique_rows
+from rkhs._backend.arrays import Array, Matrix, Vector, as_array, double, like, placed, to_numpy, unique_rows
 from rkhs._calculus.environments import BOND, AtomicEnvironments
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import transactional
@@ -215,7 +216,7 @@ class ForceFieldRegressor(BaseEstimator):
         # Standard deviations: of the posterior given few geometries, calibrated by the errors at held-out ones.  These
         # are the errors of f if they were left out, and otherwise those of fewer geometries, which fall on as they did.
         few = rows[: max(SPREAD // X.shape[1], 2)]
-        self._few = replace(molecule, device=None).problem(settings, few)
+        self._few = molecule.problem(settings, few)
         self._reference = X[few[:1]]
         left = -to_numpy(Gradient(X[held_out])(self.function_)) - F[held_out] if every is rows else chosen.values
         fall = 1.0
@@ -350,7 +351,7 @@ class _Tables:
 
     def __init__(self, molecule: _Molecule, rows: Any, held_out: Any) -> None:
         self.molecule, self.rows, self.held_out = molecule, rows, held_out
-        self.learned, self.asked = Gradient(molecule.X[rows]), Gradient(molecule.X[held_out])
+        self.learned, self.asked = (Gradient(molecule.placed(molecule.X[some])) for some in (rows, held_out))
         self.tables: dict[Any, tuple[Matrix, Matrix]] = {}
 
     def scored(self, settings: dict[str, Any]) -> list[Candidate]:
@@ -361,7 +362,7 @@ class _Tables:
             key = settings["kernel"] if weight == 1 - settings["share"] else settings["neighborhoods"]
             if key not in self.tables:
                 both = gram(part, self.learned).dense(), gram(part, self.asked, self.learned).dense()
-                self.tables[key] = both
+                self.tables[key] = to_numpy(both[0]), to_numpy(both[1])
             table, other = self.tables[key]
             G = weight * table if G is None else G + weight * table
             cross = weight * other if cross is None else cross + weight * other
@@ -389,6 +390,13 @@ class _Molecule:
     numbers: Vector | None  # of the elements
     device: str | None
     verbose: bool
+
+    def placed(self, X: Matrix) -> Array:
+        """Return positions on the device."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # without the device, which the solution warns of
+            prototype = placed(X, self.device, None)
+        return X if prototype is None else like(X, prototype)
 
     @cached_property
     def environments(self) -> AtomicEnvironments:

@@ -58,6 +58,10 @@ class CovarianceTable:
         """Return the columns (l, m) with the given indices."""
         return self.given.covariance(self.L, self.L.take(which))
 
+    def among(self, which: Any) -> Array:
+        """Return the covariance matrix (m, m) of the functionals with the given indices."""
+        return self.given.covariance(self.L.take(which))
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:

@@ -3,11 +3,10 @@
 A functional at a geometry a is a sum over points x_ai with directions J_ai, and one at b a sum over points y_bj with
 directions K_bj.  For a kernel phi(q) of the distance, with d = x_ai - y_bj and q = -|d|^2 / 2,
 
-    G_ab  =  sum_ij  J_ai (phi' K_bj' - phi'' d (K_bj d)')  =  sum_i J_ai W_i',
-    W_i   =  sum_j  phi' K_bj - phi'' (K_bj d) d',
+    G_ab  =  sum_ij  J_ai (phi' K_bj' - phi'' d (K_bj d)')  =  sum_i J_ai (sum_j phi' K_bj)' - sum_ij phi'' (J_ai d) (K_bj d)',
 
-so that only one product of the size of G_ab is needed for each i, not for each pair (i, j).  Differences are computed
-before their squares, so that near points need no correction.
+so that only one product of the size of G_ab is needed for each i, not for each pair (i, j), and all other products are
+those of a direction with a point.  Distances are computed from differences, so that near points need no correction.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from rkhs._calculus.atoms import mapped
 from rkhs._gram.blocks import GramBlock
 from rkhs.functionals._base import Part
 
-CACHED, DEVICE = 2**19, 2**26  # numbers in the array W of a tile, on CPUs and on accelerators
+CACHED, DEVICE = 2**18, 2**26  # numbers in the array W of a tile, on CPUs and on accelerators
 
 
 def sums_of_gradients(block: GramBlock) -> GramBlock | None:
@@ -63,31 +62,61 @@ def add_gradients(out: Array, block: GramBlock, lower: bool) -> None:
     X, U = _stacked(block.lefts, form.linear)
     Y, V = (X, U) if block.rights is block.lefts else _stacked(block.rights, form.linear)
     target = out[left.rows, right.rows]
-    (t, points, p), k = X.shape, int(U.shape[2])
-    weight = block.weight * left.weight * right.weight
-    flat = xp.reshape(xp.permute_dims(U, (0, 2, 1, 3)), (t, k, points * p))
-    runs = _runs(Y)
-    height = (CACHED if on_cpu(out) else DEVICE) // max(points * p * k, 1)
+    (t, points, p), k, m = X.shape, int(U.shape[2]), int(V.shape[2])
+    center = xp.mean(Y, axis=(0, 1))  # J x and K y do not round off J d and K d
+    X, Y = X - center, Y - center
+    J = xp.reshape(xp.permute_dims(U, (0, 2, 1, 3)), (t, k, points * p))
+    J_own = xp.sum(xp.reshape(J, (t, k, points, p)) * X[:, None], axis=-1)[..., None]
+    weight, runs = block.weight * left.weight * right.weight, _runs(Y)
+    entries = CACHED if on_cpu(out) else DEVICE
     lower = lower and left.rows == right.rows and left.atoms.per_point == right.atoms.per_point
 
     def add(run: slice) -> None:
-        y, K = Y[run.start], V[run]
-        K = xp.reshape(xp.permute_dims(K, (1, 0, 2, 3)), (K.shape[1], -1, p))  # (j, m, p)
-        m, per_point = int(K.shape[1]), int(V.shape[2])
-        columns = slice(run.start * per_point, run.stop * per_point)
-        step = max(1, height * k // m)
-        for start in range(run.start if lower else 0, t, step):
+        y, K = Y[run.start], xp.reshape(xp.permute_dims(V[run], (1, 3, 0, 2)), (V.shape[1], p, -1))  # (j, p, m)
+        others, count = int(K.shape[0]), int(K.shape[2])
+        K_own = xp.reshape(xp.sum(K * y[:, :, None], axis=1), (-1,))
+        K_first, K_across = xp.reshape(K, (others, -1)), xp.reshape(xp.permute_dims(K, (1, 0, 2)), (p, -1))
+        columns = slice(run.start * m, run.stop * m)
+        step = max(1, entries // (points * p * count))
+        for start in range(run.start * m // k if lower else 0, t, step):
             a = slice(start, min(start + step, t))
-            d = xp.reshape(X[a, :, None] - y, (-1, y.shape[0], p))  # (a i, j, p)
+            x, size = X[a], min(start + step, t) - start
+            d = xp.reshape(x[:, :, None] - y, (-1, others, p))  # (a i, j, p)
             phi = form.radial_derivatives(-xp.sum(d * d, axis=-1) / 2, range(1, 3))
-            along = xp.permute_dims(xp.matmul(K, xp.permute_dims(d, (1, 2, 0))), (2, 1, 0))  # K_bj d, (a i, m, j)
-            W = xp.reshape(phi[1] @ xp.reshape(K, (-1, m * p)), (-1, m, p)) - (along * phi[2][:, None, :]) @ d
-            W = xp.permute_dims(xp.reshape(W, (-1, points, m, p)), (0, 1, 3, 2))  # (a, i, p, m)
-            tile = flat[a] @ xp.reshape(W, (-1, points * p, m))
-            target[a.start * k : a.stop * k, columns] += weight * xp.reshape(tile, (-1, m))
+            W = xp.reshape(phi[1] @ K_first, (size, points * p, count))
+            J_d = J_own[a] - xp.reshape(xp.reshape(J[a], (-1, p)) @ y.T, (size, k, points, -1))
+            K_d = xp.reshape(xp.reshape(x, (-1, p)) @ K_across - K_own, (-1, others, count)) * phi[2][:, :, None]
+            tile = J[a] @ W
+            tile -= xp.reshape(J_d, (size, k, -1)) @ xp.reshape(K_d, (size, -1, count))
+            target[a.start * k : a.stop * k, columns] += weight * xp.reshape(tile, (-1, count))
 
     threads = cores(out)
     in_threads(add, [runs[thread::threads] for thread in range(threads)])
+
+
+def add_diagonal_of_gradients(out: Array, block: GramBlock) -> None:
+    """Add the diagonal of a block from `sums_of_gradients`, whose sides have equal rows, to `out`.
+
+    Its entries are  sum_ij  phi' <J_ai, K_aj> - phi'' <J_ai, d> <K_aj, d>.
+    """
+    (left, right), xp = (block.lefts[0], block.rights[0]), namespace(out)
+    form = block.kernel.form(left.atoms.dimension)
+    assert form is not None
+    X, U = _stacked(block.lefts, form.linear)
+    Y, V = (X, U) if block.rights is block.lefts else _stacked(block.rights, form.linear)
+    (t, points, p), others, k = X.shape, int(Y.shape[1]), int(U.shape[2])
+    target, weight = out[left.rows], block.weight * left.weight * right.weight
+    step = max(1, (CACHED if on_cpu(out) else DEVICE) // (points * others * (p + k)))
+    for start in range(0, t, step):
+        a = slice(start, start + step)
+        d = X[a, :, None] - Y[a, None]  # (a, i, j, p)
+        phi = form.radial_derivatives(-xp.sum(d * d, axis=-1) / 2, range(1, 3))
+        J, K = (xp.permute_dims(directions[a], (0, 2, 1, 3)) for directions in (U, V))  # (a, k, i, p)
+        inner = xp.matmul(J, xp.matrix_transpose(K))  # (a, k, i, j)
+        along = xp.permute_dims(xp.matmul(d, xp.matrix_transpose(U[a])), (0, 3, 1, 2))
+        crosswise = xp.matmul(xp.permute_dims(d, (0, 2, 1, 3)), xp.matrix_transpose(V[a]))  # K_aj d, (a, j, i, k)
+        inner = phi[1][:, None] * inner - phi[2][:, None] * along * xp.permute_dims(crosswise, (0, 3, 2, 1))
+        target[start * k : (start + int(d.shape[0])) * k] += weight * xp.reshape(xp.sum(inner, axis=(2, 3)), (-1,))
 
 
 def _runs(Y: Array) -> list[slice]:

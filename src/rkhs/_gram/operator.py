@@ -13,7 +13,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, as_real, like, namespace
 from rkhs._backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision
 from rkhs._gram.blocks import GramBlock, NodeProduct, TableProduct, blocks, check_bounded, mirror, node_magnitudes
-from rkhs._gram.gradients import add_gradients, sums_of_gradients
+from rkhs._gram.gradients import add_diagonal_of_gradients, add_gradients, sums_of_gradients
 from rkhs._gram.jets import ORDER, JetProduct, by_points
 from rkhs._gram.matrix import CALL, GramMatrix
 from rkhs._progress import subtask
@@ -334,8 +334,13 @@ class Gram:
         plain = all(part.matrix is None for block in self.blocks for part in block.lefts + block.rights)
         same = all(a.rows == b.rows and a.atoms.per_point == b.atoms.per_point for _, a, b in overlapping)
         if plain and same and self.shape[0] == self.shape[1]:
+            found = [(block, sums_of_gradients(block)) for block in self.blocks]
+            together = {block: sums for block, sums in found if sums and sums.lefts[0].rows == sums.rights[0].rows}
+            for sums in together.values():
+                add_diagonal_of_gradients(out, sums)
             for block, left, right in overlapping:
-                block.add_diagonal(out, left, right, self.budget)
+                if block not in together or not (left in together[block].lefts and right in together[block].rights):
+                    block.add_diagonal(out, left, right, self.budget)
             return out
         step = 64
         for start in range(0, size, step):

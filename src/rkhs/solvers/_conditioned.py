@@ -26,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from math import inf
 from typing import Any
 
@@ -48,6 +49,7 @@ from rkhs.solvers._preconditioning import preconditioner
 
 NEAREST, TARGETS = 400, 64  # functionals that a variance is conditioned on; variances between two progress ticks
 COLUMNS = 1024  # functionals whose inner products with those of the problem are computed at once
+PUSHED = 8192  # functionals of a table of variances, with which those of the problem are pushed forward again
 SAMPLE = 4000  # functionals from which the share of variances that the nearest functionals do not explain is estimated
 
 
@@ -236,14 +238,10 @@ class ConditionedGram:
         if self._by_nearest:
             with _in_time(self.monitor, M):
                 return like(self.share_left * variance_given_nearest(self._squared, M), prototype)
-        B = self._on_basis(M) @ self.quadratic.split[1]
-        xp = namespace(B)
-        variances = [zeros((0,), B)]
-        for piece, cross in self._crosses(M):
-            prior = self._like_equations(gram(self.represented.kernel, M.take(piece)).diagonal())
-            variances.append(prior - self.quadratic.quadratic_forms(cross, B[piece].T))
-        variance = to_numpy(xp.clip(xp.concat(variances), 0, None))
-        return like(np.where(self._undetermined(M), inf, variance), prototype)
+        rows = budget_bytes(None, M.prototype) // (8 * self._squared.functionals.size)
+        pieces = _pieces(M, max(COLUMNS, min(rows, PUSHED)))
+        variances = [ConditionedTable(self, M.take(piece)).diagonal() for piece in pieces]
+        return like(namespace(M.prototype).concat(variances), prototype) if variances else like(np.empty(0), prototype)
 
     def left_out_variance(self, rows: Matrix) -> Matrix:
         """Return the variances (m,) of targets, noise included, given all others: 1 / P_ii for rows i and P = S^-1.
@@ -290,9 +288,8 @@ class ConditionedGram:
 
     def _crosses(self, M: Functional, columns: int = COLUMNS) -> Iterator[tuple[slice, Array]]:
         """Yield batches of columns, as a slice and G_qM; what is done with them counts for the time limit."""
-        q = self.represented.functionals.take(self.represented.system.quadratic_rows)
-        for start in range(0, M.size, columns):
-            piece = slice(start, min(start + columns, M.size))
+        q = self._squared.functionals
+        for piece in _pieces(M, columns):
             with _in_time(self.monitor, M):
                 self.monitor.check()
                 yield piece, self._like_equations(gram(self.represented.kernel, q, M.take(piece)).dense())
@@ -341,27 +338,47 @@ class ConditionedTable(CovarianceTable):
 
     @cached_property
     def _on_basis(self) -> Array:
-        return self.given._determined(self.given._converted(self.L))
+        return self.given._on_basis(self.given._converted(self.L)) @ self.given.quadratic.split[1]
 
     def diagonal(self) -> Array:
-        """Return the variances (l,)."""
+        """Return the variances (l,); infinite if a functional depends on an undetermined basis function."""
         given, parts = self.given, []
         with _in_time(given.monitor, self.L):
+            given.monitor.check()
             prior = given._like_equations(self._prior.part(slice(None), slice(0, self.L.size)).diagonal())
             for start in range(0, self.L.size, COLUMNS):
                 piece = slice(start, start + COLUMNS)
                 parts.append(given.quadratic.quadratic_forms(self._cross[piece].T, self._on_basis[piece].T))
         xp = namespace(prior)
-        return like(xp.clip(prior - xp.concat(parts), 0, None), self.L.prototype)
+        variances = to_numpy(xp.clip(prior - xp.concat(parts), 0, None))
+        return like(np.where(given._undetermined(given._converted(self.L)), inf, variances), self.L.prototype)
 
     def columns(self, which: Any) -> Array:
         """Return the columns (l, m) with the given indices."""
         given, cross, B = self.given, self._cross, self._on_basis
+        check_determined(given._undetermined(given._converted(self.L)), self.L)
         with _in_time(given.monitor, self.L):
             given.monitor.check()
             a, c = given._solved(take_rows(cross, which).T, take_rows(B, which).T)
             prior = given._like_equations(self._prior.part(slice(None), which).dense())
         return like(prior - cross @ a - B @ c, self.L.prototype)
+
+    def among(self, which: Any) -> Array:
+        """Return the covariance matrix (m, m) of the functionals with the given indices."""
+        given, cross, B = self.given, take_rows(self._cross, which), take_rows(self._on_basis, which)
+        with _in_time(given.monitor, self.L):
+            given.monitor.check()
+            a, c = given._solved(cross.T, B.T)
+            prior = given._like_equations(self._prior.part(which, which).dense())
+        return like(prior - cross @ a - B @ c, self.L.prototype)
+
+
+def _pieces(M: Functional, most: int) -> Iterator[slice]:
+    """Yield slices of about `most` functionals, cut where the functionals of a point begin."""
+    starts = M.group_starts()
+    cuts = np.unique(starts[np.searchsorted(starts, np.arange(0, M.size, most)) % len(starts)])
+    for start, stop in pairwise([*cuts.tolist(), M.size]):
+        yield slice(start, stop)
 
 
 def variance_given_nearest(represented: RepresenterTerms, M: Functional, left_out: Matrix | None = None) -> Matrix:
