@@ -68,8 +68,8 @@ def check_cells(experiments: list[Experiment], jobs: int = 1, committed: Path = 
 def sample(records: list[Record]) -> list[Record]:
     """Return a few records of different kinds, the fastest of each kind first, that took at most `SECONDS` in all.
 
-    The kind of a cell is its words, such as the data set and the model.  Kinds with a small mean time come first: in the
-    others the first cell may compute a kernel, for minutes, which all others find in a cache.
+    The kind of a cell is its words, such as the data set and the model.  Kinds with a small mean time come first:
+    elsewhere the first cell may compute a kernel, for minutes, that all others find in a cache.
     """
     kinds: dict[str, list[Record]] = {}
     for record in sorted(records, key=lambda record: record.seconds):
