@@ -170,7 +170,7 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
     >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.5), [data]).solve()
     >>> candidates = rkhs.Evaluation([[0.0], [0.5], [1.0], [1.9], [2.0]])
     >>> rkhs.acquisition.select_batch(solution, candidates, 2)
-    array([4, 1])
+    array([3, 1])
     """
     candidates, spread = L.shape[0], _posterior(model).spread
     if not isinstance(count, Integral) or not 1 <= count <= candidates:
@@ -188,12 +188,13 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
         )
     table, blocks = spread.table(L), np.arange(L.size).reshape(candidates, size)
     asked = blocks[np.sort(part)].ravel()
-    across = to_numpy(table.columns(asked)).reshape(candidates, size, -1).copy()  # S_cT of each candidate c
+    across = to_numpy(table.entries(None, asked)).reshape(candidates, size, -1).copy()  # S_cT of each candidate c
     own = np.empty((candidates, size, size))  # S_cc
     for start in range(0, candidates, TOGETHER):
-        piece = blocks[start : start + TOGETHER]
-        joint = to_numpy(table.among(piece.ravel())).reshape(len(piece), size, len(piece), size)
-        own[start : start + TOGETHER] = joint[np.arange(len(piece)), :, np.arange(len(piece))]
+        few = np.arange(start, min(start + TOGETHER, candidates))
+        rows = blocks[few].ravel()
+        joint = to_numpy(table.entries(rows, rows)).reshape(len(few), size, len(few), size)
+        own[few] = joint[few - start, :, few - start]
     ridge = noise + RESOLVED * np.trace(own, axis1=1, axis2=2) + np.finfo(float).tiny
     factor, rank = np.empty((size * count, L.size)), 0  # the rows of the transposed Cholesky factor, and their number
     chosen: list[int] = []
@@ -202,7 +203,7 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
         gains[chosen] = -np.inf
         best = int(np.argmax(gains))
         known = factor[:rank]
-        unexplained = to_numpy(table.columns(blocks[best])).T - known[:, blocks[best]].T @ known
+        unexplained = to_numpy(table.entries(None, blocks[best])).T - known[:, blocks[best]].T @ known
         values, vectors = np.linalg.eigh(unexplained[:, blocks[best]])
         kept = values > RESOLVED * max(values[-1], 0.0)  # the forces on all atoms, for example, have no sum
         rows = (vectors[:, kept] / np.sqrt(values[kept] + noise)).T @ unexplained

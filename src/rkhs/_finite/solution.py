@@ -40,12 +40,12 @@ class Covariance(Protocol):
         """Return the covariances (l, m); those of L (l, l) without M."""
 
     def table(self, L: Functional) -> CovarianceTable:
-        """Return the covariance matrix of L, for computing some of its columns."""
+        """Return the covariance matrix of L, for computing some of its entries."""
 
 
 @dataclass(frozen=True, eq=False)
 class CovarianceTable:
-    """The covariance matrix of functionals, which computes its diagonal and its columns when they are asked for."""
+    """The covariance matrix of functionals, which computes its diagonal and its entries when they are asked for."""
 
     given: Covariance
     L: Functional
@@ -54,13 +54,9 @@ class CovarianceTable:
         """Return the variances (l,)."""
         return self.given.variance(self.L)
 
-    def columns(self, which: Any) -> Array:
-        """Return the columns (l, m) with the given indices."""
-        return self.given.covariance(self.L, self.L.take(which))
-
-    def among(self, which: Any) -> Array:
-        """Return the covariance matrix (m, m) of the functionals with the given indices."""
-        return self.given.covariance(self.L.take(which))
+    def entries(self, rows: Any, columns: Any) -> Array:
+        """Return the covariances (r, m) of the functionals with the given indices; all rows if they are None."""
+        return self.given.covariance(self.L if rows is None else self.L.take(rows), self.L.take(columns))
 
 
 @dataclass(frozen=True, eq=False)

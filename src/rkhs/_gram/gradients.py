@@ -3,7 +3,8 @@
 A functional at a geometry a is a sum over points x_ai with directions J_ai, and one at b a sum over points y_bj with
 directions K_bj.  For a kernel phi(q) of the distance, with d = x_ai - y_bj and q = -|d|^2 / 2,
 
-    G_ab  =  sum_ij  J_ai (phi' K_bj' - phi'' d (K_bj d)')  =  sum_i J_ai (sum_j phi' K_bj)' - sum_ij phi'' (J_ai d) (K_bj d)',
+    G_ab  =  sum_ij  J_ai (phi' K_bj' - phi'' d (K_bj d)')
+          =  sum_i  J_ai (sum_j phi' K_bj)'  -  sum_ij  phi'' (J_ai d) (K_bj d)',
 
 so that only one product of the size of G_ab is needed for each i, not for each pair (i, j), and all other products are
 those of a direction with a point.  Distances are computed from differences, so that near points need no correction.

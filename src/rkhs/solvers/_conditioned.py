@@ -188,17 +188,8 @@ class ConditionedGram:
         """Return the conditioned Gram matrix G~_LM, (l, m); that of L, (l, l), without M."""
         if M is not None:
             return self._between(L, M)
-        prototype, M = L.prototype, self._converted(L)
-        B = self._determined(M)
-        xp = namespace(B)
-        prior, solutions, crosses = [], [], []
-        for piece, cross in self._crosses(M):
-            a, c, residual = self.quadratic.solve(cross, B[piece].T)
-            prior.append(self._like_equations(gram(self.represented.kernel, M, M.take(piece)).dense()) - B @ c)
-            solutions.append(a)
-            crosses.append(cross + residual)
-        table = xp.concat(prior, axis=1) - xp.concat(solutions, axis=1).T @ xp.concat(crosses, axis=1)
-        return like((table + table.T) / 2, prototype)
+        table = ConditionedTable(self, L).entries(None, np.arange(L.size))
+        return (table + table.T) / 2
 
     def _between(self, L: Functional, M: Functional) -> Array:
         """Return G~_LM = G_LM - [G_Lq, B_L] S^-1 [G_qM; B_M'], with G_Lq by products, so that L may be large."""
@@ -206,14 +197,16 @@ class ConditionedGram:
         B_L, B_M = self._determined(L), self._determined(M)
         q, kernel = self._squared.functionals, self.represented.kernel
         columns = [zeros((L.size, 0), B_L)]
-        for piece, cross in self._crosses(M):
-            a, c = self._solved(cross, B_M[piece].T)
-            prior = self._like_equations(gram(kernel, L, M.take(piece)).dense())
-            columns.append(prior - self._like_equations(gram(kernel, L, q) @ like(a, q.prototype)) - B_L @ c)
+        for piece in _pieces(M, COLUMNS):
+            with _in_time(self.monitor, M):
+                self.monitor.check()
+                a, c = self._solved(self._like_equations(gram(kernel, q, M.take(piece)).dense()), B_M[piece].T)
+                prior = self._like_equations(gram(kernel, L, M.take(piece)).dense())
+                columns.append(prior - self._like_equations(gram(kernel, L, q) @ like(a, q.prototype)) - B_L @ c)
         return like(namespace(B_L).concat(columns, axis=1), prototype)
 
     def table(self, L: Functional) -> CovarianceTable:
-        """Return G~_LL, for computing some of its columns; with G_qL in memory if it fits."""
+        """Return G~_LL, for computing some of its entries; with G_qL in memory if it fits."""
         needed = L.prototype.dtype.itemsize * L.size * self._squared.functionals.size
         if self._by_nearest or needed > budget_bytes(None, L.prototype):
             return CovarianceTable(self, L)
@@ -286,14 +279,6 @@ class ConditionedGram:
         prototype = self.represented.functionals.prototype
         return M if same_device(M.prototype, prototype) else M.like(prototype)
 
-    def _crosses(self, M: Functional, columns: int = COLUMNS) -> Iterator[tuple[slice, Array]]:
-        """Yield batches of columns, as a slice and G_qM; what is done with them counts for the time limit."""
-        q = self._squared.functionals
-        for piece in _pieces(M, columns):
-            with _in_time(self.monitor, M):
-                self.monitor.check()
-                yield piece, self._like_equations(gram(self.represented.kernel, q, M.take(piece)).dense())
-
     def _like_equations(self, values: Array) -> Array:
         """Return the values as arrays of the kind in which the equations are solved."""
         Q = self.quadratic.system.Q
@@ -353,23 +338,15 @@ class ConditionedTable(CovarianceTable):
         variances = to_numpy(xp.clip(prior - xp.concat(parts), 0, None))
         return like(np.where(given._undetermined(given._converted(self.L)), inf, variances), self.L.prototype)
 
-    def columns(self, which: Any) -> Array:
-        """Return the columns (l, m) with the given indices."""
+    def entries(self, rows: Any, columns: Any) -> Array:
         given, cross, B = self.given, self._cross, self._on_basis
         check_determined(given._undetermined(given._converted(self.L)), self.L)
         with _in_time(given.monitor, self.L):
             given.monitor.check()
-            a, c = given._solved(take_rows(cross, which).T, take_rows(B, which).T)
-            prior = given._like_equations(self._prior.part(slice(None), which).dense())
-        return like(prior - cross @ a - B @ c, self.L.prototype)
-
-    def among(self, which: Any) -> Array:
-        """Return the covariance matrix (m, m) of the functionals with the given indices."""
-        given, cross, B = self.given, take_rows(self._cross, which), take_rows(self._on_basis, which)
-        with _in_time(given.monitor, self.L):
-            given.monitor.check()
-            a, c = given._solved(cross.T, B.T)
-            prior = given._like_equations(self._prior.part(which, which).dense())
+            a, c = given._solved(take_rows(cross, columns).T, take_rows(B, columns).T)
+            prior = given._like_equations(self._prior.part(slice(None) if rows is None else rows, columns).dense())
+        if rows is not None:
+            cross, B = take_rows(cross, rows), take_rows(B, rows)
         return like(prior - cross @ a - B @ c, self.L.prototype)
 
 
