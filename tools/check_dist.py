@@ -59,6 +59,7 @@ def main(folder: Path) -> None:
         run(python, "-m", "pip", "install", "--quiet", f"{wheel}[cli]", "pytest")
         says_where_the_papers_are(python)
         run(python, "-m", "pytest", "-q", "-rs", "-c", os.devnull, f"--rootdir={place}", "-p", "no:cacheprovider",
+            "--noconftest", "-W", "ignore::pytest.PytestUnknownMarkWarning",  # both are for the whole suite
             str(ROOT / "tests/docs/test_pages.py"), "-k", "README")  # fmt: skip
         print("README runs from the wheel")
     check_recipe(wheel)

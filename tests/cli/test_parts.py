@@ -52,7 +52,8 @@ def test_sentences_are_read_by_their_words():
     features = features_of(found, kinds)
     points = kinds.encoder().fit_transform(features)
     assert points.shape[1] >= 3  # the price, and "late" and "early"
-    kept = describe(found, kinds, features, "price")
+    kept = describe(found, kinds, features, "price", True)
+    assert (kept[1]["kind"], kept[1]["cells"]) == ("target", "0 to 4.143")
     assert kept[0]["kind"] == "sentences, read by their words"
     assert new_texts(kinds.encoder().fit(features), features, kinds) is None
 

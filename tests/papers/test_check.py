@@ -66,6 +66,8 @@ def test_each_kind_is_in_the_sample_and_the_time_is_kept():
     assert sum(r.seconds for r in chosen) <= SECONDS
     assert len(sample([Record({"draw": 0}, {}, 1e4)])) == 1
     assert sample([]) == []
+    first_computes = [Record({"set": "large", "draw": k}, {}, 0.1 if k else 500.0) for k in range(9)]
+    assert all(record.cell["set"] != "large" for record in sample(first_computes + records)[: len(kinds)])
 
 
 @pytest.mark.every

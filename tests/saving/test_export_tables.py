@@ -1,7 +1,6 @@
 """Exported pipelines take tables and predict what the pipelines do: in onnxruntime, and by the reader of the page."""
 
 import json
-import warnings
 
 import numpy as np
 import onnxruntime
@@ -13,7 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 import rkhs
 from refusals import refused
@@ -107,6 +106,7 @@ def shifted(x, by):
 
 
 TEXTS = make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore"))
+UNKNOWN = {"handle_unknown": "use_encoded_value", "unknown_value": -1}
 PIPELINES = {
     "numbers and texts": lambda: make_column_transformer(
         (make_pipeline(SimpleImputer(), StandardScaler()), ["area [m²]", "rooms"]),
@@ -119,6 +119,11 @@ PIPELINES = {
         (OneHotEncoder(handle_unknown="ignore"), ["rooms"]),
         sparse_threshold=0,
     ),
+    "ordered ones": lambda: make_column_transformer(
+        (OrdinalEncoder(categories=[SIZES], **UNKNOWN), ["size"]),
+        (make_pipeline(OrdinalEncoder(**UNKNOWN, encoded_missing_value=-2), StandardScaler()), ["city"]),
+        (OrdinalEncoder(**UNKNOWN, max_categories=3), ["rooms"]),
+    ),
     "weights, the rest and a mask": lambda: ColumnTransformer(
         [("a", OneHotEncoder(handle_unknown="ignore"), ["city"]), ("b", "drop", ["size", "since", "area [m²]"])],
         remainder="passthrough",
@@ -129,13 +134,13 @@ PIPELINES = {
 
 
 @pytest.mark.every
+@pytest.mark.filterwarnings("ignore:Found unknown categories in columns")  # of a dropped one
 @pytest.mark.parametrize("name", PIPELINES)
 def test_column_transformers(name, tmp_path):
     table = TABLE.fillna({"city": ""}) if "rare" in name else TABLE.assign(city=TABLE["city"].astype(object))
     model = make_pipeline(PIPELINES[name](), rkhs.InvariantRegressor(invariance=None)).fit(table, VALUES)
     new = NEW.assign(city=NEW["city"].astype(object).where(NEW["city"].notna(), "" if "rare" in name else np.nan))
-    with warnings.catch_warnings(action="ignore"):  # unknown categories of a dropped one
-        check_export(model, new, tmp_path / "a.json")
+    check_export(model, new, tmp_path / "a.json")
 
 
 STEPS = {
@@ -205,6 +210,7 @@ class Logarithm(FunctionTransformer):
 test_what_is_refused = refused(
     (behind(SimpleImputer(add_indicator=True), np.where(NUMBERS > 1.5, np.nan, NUMBERS)), "add_indicator", ExportError),
     (behind(FunctionTransformer(centered)), r"FunctionTransformer\(centered\) cannot be exported", ExportError),
+    (behind(OrdinalEncoder(), np.round(NUMBERS)), 'OrdinalEncoder .* handle_unknown="use_encoded_value"', ExportError),
     (behind(Logarithm()), r"Logarithm\(\) of the pipeline cannot be exported", ExportError),
     (
         behind(TableEncoder(), TABLE[["area [m²]", "city"]].rename(columns={"city": "variable"})),

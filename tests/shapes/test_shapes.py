@@ -149,7 +149,7 @@ def test_what_is_left_is_mended_by_a_tilt(tilt):
         ({5: "increasing"}, "features 0 to 0"),
         ({(0, 0): "convex"}, "at least two"),
         ({(0, 7): "convex"}, "features 0 to 0"),
-        ({"age": "increasing"}, "no column names"),
+        ({"age": "increasing"}, r"'age', but X has no column names: fit .* set_output"),
         ("increasing", "shape must be"),
         ({}, "shape must be"),
     ],

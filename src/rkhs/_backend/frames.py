@@ -13,6 +13,10 @@ import numpy as np
 from rkhs._backend.arrays import Vector
 
 NUMERIC, BOOLEAN, DATE, ORDERED, CATEGORICAL, TEXT = "numeric", "boolean", "date", "ordered", "categorical", "text"
+NAMELESS = (  # what is wrong where a column is named, and what to do
+    "X has no column names: fit with a data frame, or give the indices of the features. In a pipeline, "
+    "set_output(transform='pandas') of the step before keeps the names"
+)
 _DAY = 86_400_000_000  # microseconds
 _INFERRED = {  # kinds by `pandas.api.types.infer_dtype`, for columns of Python objects
     **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "empty"), NUMERIC),

@@ -17,7 +17,7 @@ from rkhs._backend.memory import single_blas
 from rkhs._cli import comparison
 from rkhs._cli.comparison import Comparison, compare
 from rkhs._cli.effects import advise, effects
-from rkhs._cli.learning import LABELED, LANDMARKS, MOST, OTHERS, PRIORS, UNLABELED, Examples, Fit
+from rkhs._cli.learning import LABELED, LANDMARKS, MOST, OTHERS, PRIORS, UNLABELED, Examples, Fit, short_name
 from rkhs._cli.options import AUTO, Request, check_picture
 from rkhs._cli.report import charts, draw, write_report
 from rkhs._cli.tables import NOTES, Kinds, TableColumn, classify, describe, features_of, read
@@ -95,7 +95,7 @@ def examples_of(request: Request, folds: bool = False) -> tuple[Examples, Kinds,
     examples = Examples(features, y, request.regression)
     known = int(examples.labeled.sum())
     found = {
-        "table": describe(table, kinds, features, request.target),
+        "table": describe(table, kinds, features, request.target, request.regression),
         "rows": len(y),
         "rows with a target": known,
         "rows without a target": len(y) - known,
@@ -150,7 +150,7 @@ def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examp
         **asdict(request.form),
         "rows learned from": len(learned_from.y),
         "rows compared": len(compared.ours.truth),
-        "kernel": repr(model.function_.kernel),
+        "kernel": short_name(model.function_.kernel),
         "prior": PRIORS.get(fit.prior, fit.prior),
         "choice": fit.search.selection_report_["sentence"] if request.invariance == AUTO else None,
         "increasing": list(request.increasing),

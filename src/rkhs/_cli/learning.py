@@ -181,7 +181,7 @@ class Tried:
         rows = report["candidates"]
         if "evidence" in rows[0]:  # the candidates are sorted
             criterion = "logarithm of the evidence minus the number of learned settings"
-            names = [FRACTION.sub(lambda found: f"{float(found[0]):.4g}", repr(row["kernel"])) for row in rows]
+            names = [short_name(row["kernel"]) for row in rows]
             return cls(criterion, names, [float(row["score"]) for row in rows], 0)
         kinds = [row["prior"] for row in rows]
         names, losses = [PRIORS[kind] for kind in kinds], [row["loss"] for row in rows]
@@ -210,6 +210,11 @@ def _search(request: Request, folds: Folds, X: Vector) -> Search:
     if request.invariance != AUTO:
         options["loss"] = "squared_hinge"
     return rkhs.InvariantClassifierCV(unlabeled=UNLABELED, **options)
+
+
+def short_name(kernel: Any) -> str:
+    """Return the name of a kernel with four digits of its numbers."""
+    return FRACTION.sub(lambda found: f"{float(found[0]):.4g}", repr(kernel))
 
 
 def lead(decided: Vector) -> Vector:

@@ -267,7 +267,7 @@ def features_of(table: Table, kinds: Kinds) -> pd.DataFrame:
     return pd.DataFrame(features, index=lines, columns=kinds.features)
 
 
-def describe(table: Table, kinds: Kinds, features: pd.DataFrame, target: str) -> list[dict[str, Any]]:
+def describe(table: Table, kinds: Kinds, features: pd.DataFrame, target: str, regression: bool) -> list[dict[str, Any]]:
     """Describe each column, so that a misread table is noticed: kind, different and missing values, and examples."""
     roles = dict.fromkeys(table.columns, "left out") | dict.fromkeys(kinds.ids, "names of rows, left out")
     roles |= dict.fromkeys(kinds.numeric, NUMBERS) | dict.fromkeys(kinds.categorical, TEXT)
@@ -276,8 +276,9 @@ def describe(table: Table, kinds: Kinds, features: pd.DataFrame, target: str) ->
     rows = []
     for name, column in table.columns.items():
         counts = column.counts()
-        if name in kinds.amounts:
-            values = features[name].dropna()
+        if name in kinds.amounts or (regression and name == target):
+            numbers = features[name] if name != target else pd.Series(column.numbers(), column.cells.index)
+            values = numbers.dropna()
             ends = (
                 column.cells[k] if name in kinds.dates else f"{values[k]:.4g}"
                 for k in (values.idxmin(), values.idxmax())

@@ -7,6 +7,7 @@ A `Table` has an input for each column that a step needs, as a number or as a te
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from rkhs._backend.arrays import Matrix, Vector
 from rkhs._backend.frames import CATEGORICAL
@@ -76,7 +77,7 @@ def takes_columns(step: Any) -> bool:
         return any(takes_columns(one) for _, one in step.steps)
     if isinstance(step, ColumnTransformer):
         return any(takes_columns(one) for _, one, _ in step.transformers_)
-    if isinstance(step, OneHotEncoder):
+    if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
         return any(map(_has_texts, step.categories_))
     if isinstance(step, SimpleImputer):
         return _has_texts(step.statistics_)
@@ -165,9 +166,15 @@ def _simple_imputer(step: SimpleImputer, data: Data) -> Data:
     return Table([replace(column, filled=str(fill)) for column, fill in zip(data.columns, fills, strict=True)])
 
 
-def _one_hot_encoder(step: OneHotEncoder, data: Data) -> Data:
-    parts = []
-    for k, (categories, table) in enumerate(zip(step.categories_, _one_hot_tables(step), strict=True)):
+def _category_encoder(step: OneHotEncoder | OrdinalEncoder, data: Data) -> Data:
+    parts, name = [], type(step).__name__
+    for k, (categories, table) in enumerate(zip(step.categories_, _tables_of_categories(step), strict=True)):
+        if np.isnan(table).any():
+            refuse(
+                name,
+                "a file has no errors and no NaN for categories that are unknown or missing",
+                'set handle_unknown="use_encoded_value", unknown_value=-1 and encoded_missing_value=-1',
+            )
         if not _has_texts(categories):
             x, numbers = features(_taken(data, [k])), categories.astype(np.float64)
             graph = x.graph
@@ -178,29 +185,35 @@ def _one_hot_encoder(step: OneHotEncoder, data: Data) -> Data:
             known = graph.reshape(graph.sum(is_category, axis=-1), (1,))
             parts.append(is_category @ table[:-1] + (1.0 - known) * table[-1])
         elif isinstance(data, Symbol):
-            refuse("OneHotEncoder", "its columns are texts that another step has changed")
+            refuse(name, "its columns are texts that another step has changed")
         else:
             graph, codes = data.columns[k].graph, data.columns[k].codes(categories.tolist())
             parts.append(graph.reshape(graph.record("Gather", (1, table.shape[1]), table, codes, axis=0), (-1,)))
     return _joined(parts)
 
 
-def _one_hot_tables(step: OneHotEncoder) -> list[Matrix]:
+def _tables_of_categories(step: OneHotEncoder | OrdinalEncoder) -> list[Matrix]:
     """Return the features (categories + 1, m) of each column; the last row is that of unknown categories."""
+    step = copy(step)
+    vars(step).pop("feature_names_in_", None)  # scikit-learn warns of rows without them
     first = [values[0] for values in step.categories_]
     tables = []
     end = 0
     for k, categories in enumerate(step.categories_):
         rows = np.array([[*first[:k], one, *first[k + 1 :]] for one in categories.tolist()], dtype=object)
+        found = step.transform(rows)
+        encoded = np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
+        if isinstance(step, OrdinalEncoder):
+            unknown = np.nan if step.unknown_value is None else step.unknown_value  # instead of an error
+            tables.append(np.vstack([encoded[:, [k]], [[unknown]]]))
+            continue
         rare = getattr(step, "infrequent_categories_", [None] * len(first))[k]
         dropped = step.drop_idx_ is not None and step.drop_idx_[k] is not None
         start, end = end, end + len(categories) - (0 if rare is None else len(rare) - 1) - dropped
-        found = step.transform(rows)
-        encoded = np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)[:, start:end]
         unknown = np.zeros(end - start)
         if rare is not None and step.handle_unknown == "infrequent_if_exist":
-            unknown = encoded[categories.tolist().index(rare[0])]
-        tables.append(np.vstack([encoded, unknown]))
+            unknown = encoded[categories.tolist().index(rare[0]), start:end]
+        tables.append(np.vstack([encoded[:, start:end], unknown]))
     return tables
 
 
@@ -287,7 +300,8 @@ STEPS: dict[type, Callable[[Any, Data], Data]] = {
     StandardScaler: _standard_scaler,
     MinMaxScaler: _min_max_scaler,
     SimpleImputer: _simple_imputer,
-    OneHotEncoder: _one_hot_encoder,
+    OneHotEncoder: _category_encoder,
+    OrdinalEncoder: _category_encoder,
     PCA: _pca,
     TruncatedSVD: _truncated_svd,
     TfidfVectorizer: _words,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._backend.arrays import Matrix
+from rkhs._backend.frames import NAMELESS
 from rkhs._calculus.atoms import Atoms
 from rkhs.functionals._base import Combination, Functional, Part
 
@@ -121,8 +122,8 @@ def _bounds_on_values(bounds: Any) -> list[Claim]:
 def _feature(key: Any, names: list[str], n: int) -> int:
     if isinstance(key, str):
         if key not in names:
-            has = f"Its columns are {', '.join(map(repr, names))}." if names else "It has no column names."
-            raise ValueError(f"shape names a column that X does not have: {key!r}. {has}")
+            has = f"X does not have it. Its columns are {', '.join(map(repr, names))}" if names else NAMELESS
+            raise ValueError(f"shape names column {key!r}, but {has}.")
         return names.index(key)
     if not isinstance(key, int | np.integer) or not -n <= key < n:
         raise ValueError(f"shape names feature {key!r}; X has features 0 to {n - 1}.")

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 
 from rkhs._backend.arrays import Array, as_array, as_points, take_rows, to_numpy
+from rkhs._backend.frames import NAMELESS
 from rkhs.functionals import Gradient, stack
 from rkhs.functionals._base import Combination, Functional
 from rkhs.functionals._derivatives import Derivative
@@ -326,10 +327,7 @@ class Slopes:
         known = {str(name): k for k, name in enumerate([] if names is None else names)}
         unknown = [a for a in self.features if isinstance(a, str) and a not in known]
         if unknown and names is None:
-            raise ValueError(
-                f"Monotone names columns ({', '.join(map(repr, unknown))}), but X has no column names: fit with a data "
-                "frame, or give the indices of the features."
-            )
+            raise ValueError(f"Monotone names columns ({', '.join(map(repr, unknown))}), but {NAMELESS}.")
         if unknown:
             raise ValueError(
                 f"Monotone names columns that X does not have: {', '.join(map(repr, unknown))}. Its columns are "
