@@ -16,6 +16,7 @@ from clocks import ticking
 from refusals import refused
 from rkhs import _progress
 from rkhs._estimators import combination, graph_candidates, selection
+from rkhs._estimators.length_scales import deviations, units_of
 from rkhs._estimators.search import Candidate
 from rkhs._estimators.selection import Choice, LeaveOneOutScorer, ScoringTargets
 from rkhs._graphs.filters import ChebyshevFilters
@@ -155,6 +156,20 @@ def signals(rows=250, features=40):
     rng = np.random.default_rng(0)
     own = rng.standard_normal((rows, features))
     return own + 3 * rng.standard_normal((rows, 8)) @ rng.standard_normal((8, features)), own[:, :6].sum(axis=1) > 0
+
+
+def test_features_of_one_unit_are_also_taken_as_they_are():
+    """Channels without signal have as much noise as others; divided by their deviations they hide the classes."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 150)
+    X = 0.3 * rng.standard_normal((150, 40))
+    X[:, :6] += 1.5 * rng.standard_normal((150, 2)) @ rng.standard_normal((2, 6)) + np.outer(y, np.tile([1.0, -1.0], 3))
+    few = labels_of(y, np.arange(20))
+    one, own = (rkhs.InvariantClassifierCV(scales=scales).fit(X, few) for scales in ("median", "auto"))
+    assert one.score(X, y) > own.score(X, y) + 0.05
+    units = np.geomspace(1e-3, 1e3, 40)
+    np.testing.assert_allclose(units_of(units * X, one_unit=True), [np.ones(40), deviations(units * X)])
+    np.testing.assert_allclose(units_of(units * X) / units, units_of(X))
 
 
 @pytest.mark.parametrize(

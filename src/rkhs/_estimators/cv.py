@@ -305,6 +305,7 @@ class CrossValidated(BaseKernelEstimator):
             unlabeled=unlabeled,
             graphs=graphs,
             learns_scales=scales is None and self.scales == "auto" and not many,
+            one_unit=scales is None and self.scales == "median",
             trends=kernels == list(VALUE_KERNELS),
             additive=len(kernels) > 1,
             refines=free and not many and not is_classifier(self),
@@ -525,8 +526,10 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         and values between 1 and 100 (4 in all by default).  They mean the same on every data set.  For "auto" the
         values do not matter, except that [0] leaves out graphs.
     scales : str, float or list, default="auto"
-        The length scales to try for a kernel given by name.  For invariance="auto", "median" tries 1/4, 1/2, 1, 2 and 4
-        times the median distance, and "auto" also learns a scale for each feature; otherwise both mean the median.
+        The length scales to try for a kernel given by name.  For invariance="auto", both words try 1/4, 1/2, 1, 2 and 4
+        times the median distance.  "auto" supposes that each feature has a unit of its own, and also learns a scale for
+        each; "median" is for features that all have one unit, such as the channels of a spectrum.  For other
+        invariances both mean the median.
     loss : str, Loss, or list of these, default="squared"
         As in `InvariantClassifier`; a list is part of the grid.  invariance="auto" chooses by the squared loss and
         learns with this one.

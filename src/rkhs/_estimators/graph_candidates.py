@@ -46,6 +46,7 @@ class Graphs:
     """The graphs of nearest neighbors of points, each of which is built once."""
 
     X: Matrix  # (t, n)
+    one_unit: bool = False  # whether all features are measured in the same unit
     device: str | None = None  # where they are computed
     built: dict[Any, NeighborGraph] = field(default_factory=dict)
 
@@ -86,7 +87,7 @@ class Graphs:
 
         `rows` is a sample of the points, for covariances and medians.
         """
-        units = units_of(rows)
+        units = units_of(rows, self.one_unit)
         maps = [FeatureTransform(units[-1])]
         named: Any = kernels(kernel, 1.0)
         if named.distance == "euclidean":

@@ -305,21 +305,22 @@ class FeatureTransform:
         return kernel, self.scale(width)
 
 
-def units_of(X: Matrix) -> list[Vector]:
+def units_of(X: Matrix, one_unit: bool = False) -> list[Vector]:
     """Return the units (n,) of features to try: their ranges, and their deviations if these are not proportional.
 
-    Ranges keep what the pixels of an image have in common; deviations do not depend on a single outlier.
+    Ranges keep what the pixels of an image have in common; deviations do not depend on a single outlier.  With
+    `one_unit`, features are tried as they are instead of their ranges: all are measured in the same unit.
     """
     spread, width = deviations(X), np.ptp(X, axis=0)
-    width = np.where(width > 0, width, 1.0)
+    width = np.ones(X.shape[1]) if one_unit else np.where(width > 0, width, 1.0)
     ratio = width / spread
     return [spread] if np.ptp(ratio) <= ROUNDING * ratio.max() else [width, spread]
 
 
-def feature_maps(X: Matrix) -> Iterator[FeatureTransform]:
-    """Yield the maps to try for points X (t, n), the identity first."""
+def feature_maps(X: Matrix, one_unit: bool = False) -> Iterator[FeatureTransform]:
+    """Yield the maps to try for points X (t, n), the identity first; `one_unit` is that of `units_of`."""
     t, n = X.shape
-    units, spread = units_of(X), deviations(X)
+    units, spread = units_of(X, one_unit), deviations(X)
     yield from map(FeatureTransform, units)
     for unit in units if min(t, n) > min(COMPONENTS) else []:
         directions = principal_directions(X / unit, max(COMPONENTS) + 1)

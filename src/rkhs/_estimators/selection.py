@@ -445,6 +445,7 @@ class AutomaticCandidates:
     unlabeled: bool  # whether there are points without labels
     graphs: bool = True  # whether graphs of all points are tried
     learns_scales: bool = False  # whether scales are also learned, one per feature
+    one_unit: bool = False  # whether all features are measured in the same unit
     trends: bool = False  # whether sums with a linear kernel are tried
     additive: bool = False  # whether sums of functions of one feature each are tried
     refines: bool = False  # whether C may lie between two values of the grid
@@ -516,7 +517,8 @@ class AutomaticCandidates:
             )
             return
         rows, subset = self._samples
-        for k, features in enumerate(f for f in feature_maps(rows) if self.rotations or f.linear is None):
+        maps = feature_maps(rows, self.one_unit)
+        for k, features in enumerate(f for f in maps if self.rotations or f.linear is None):
             kind = NONE if features.linear is None else FEATURES
             for kernel in self.names:
                 distance = self.scorer.kernels(kernel, 1.0).distance
@@ -569,7 +571,7 @@ class AutomaticCandidates:
 
     @cached_property
     def _graphs(self) -> Graphs:
-        return Graphs(self.scorer.X, self.device)
+        return Graphs(self.scorer.X, self.one_unit, self.device)
 
     def _with_graphs(self, maps: list[FeatureTransform], found: list[Candidate]) -> Iterator[list[Trial]]:
         """Yield graphs after some feature maps.
