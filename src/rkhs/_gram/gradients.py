@@ -64,11 +64,11 @@ def add_gradients(out: Array, block: GramBlock, lower: bool) -> None:
     Y, V = (X, U) if block.rights is block.lefts else _stacked(block.rights, form.linear)
     target = out[left.rows, right.rows]
     (t, points, p), k, m = X.shape, int(U.shape[2]), int(V.shape[2])
-    center = xp.mean(Y, axis=(0, 1))  # J x and K y do not round off J d and K d
+    runs, center = _runs(Y), xp.mean(Y, axis=(0, 1))  # without which J x and K y may round off J d and K d
     X, Y = X - center, Y - center
     J = xp.reshape(xp.permute_dims(U, (0, 2, 1, 3)), (t, k, points * p))
     J_own = xp.sum(xp.reshape(J, (t, k, points, p)) * X[:, None], axis=-1)[..., None]
-    weight, runs = block.weight * left.weight * right.weight, _runs(Y)
+    weight = block.weight * left.weight * right.weight
     entries = CACHED if on_cpu(out) else DEVICE
     lower = lower and left.rows == right.rows and left.atoms.per_point == right.atoms.per_point
 
@@ -79,7 +79,7 @@ def add_gradients(out: Array, block: GramBlock, lower: bool) -> None:
         K_first, K_across = xp.reshape(K, (others, -1)), xp.reshape(xp.permute_dims(K, (1, 0, 2)), (p, -1))
         columns = slice(run.start * m, run.stop * m)
         step = max(1, entries // (points * p * count))
-        for start in range(run.start * m // k if lower else 0, t, step):
+        for start in range(run.start if lower else 0, t, step):
             a = slice(start, min(start + step, t))
             x, size = X[a], min(start + step, t) - start
             d = xp.reshape(x[:, :, None] - y, (-1, others, p))  # (a i, j, p)
