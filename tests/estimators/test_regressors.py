@@ -86,6 +86,8 @@ def test_points_without_a_target_take_part_in_the_invariances(sine):
         assert model.labeled_.sum() == 40
     with pytest.raises(ValueError, match="NaN"):
         rkhs.InvariantRegressor().fit(both, np.concatenate([y, np.full(15, np.nan)]))
+    with pytest.raises(ValueError, match=r"InvariantRegressor must contain numbers: .*'2,5'.* decimal points"):
+        rkhs.InvariantRegressor().fit([[0.0], [1.0]], ["1.5", "2,5"])
     with pytest.raises(ValueError, match="every y is unlabeled"):
         rkhs.InvariantRegressor(unlabeled=np.nan).fit(X, np.full(40, np.nan))
 

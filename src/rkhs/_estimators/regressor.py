@@ -37,7 +37,11 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
     ) -> Sample:
         """Validate X, y and measured slopes; return a point for each row."""
         points, validated, y, missing = self._validated(X, y, sparse=gradients is None, earlier=earlier, least=least)
-        y = y.astype(np.float64)
+        try:
+            y = y.astype(np.float64)
+        except ValueError as error:
+            remedy = "write decimal points, or use InvariantClassifier if these are classes"
+            raise ValueError(f"y of {type(self).__name__} must contain numbers: {error}; {remedy}.") from None
         if earlier is not None and y.shape[1:] != earlier.y.shape[1:]:
             raise ValueError(
                 f"y has shape {y.shape}, and that of earlier rows has shape {earlier.y.shape}: pass the same outputs."
