@@ -180,7 +180,7 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
     noise = 0.0 if weight is None else 1 / (2 * float(weight))
     size = L.size // candidates  # of the block of functionals of a candidate
     part = np.random.default_rng(0).permutation(candidates)[: max(ASKED // size, 1)]
-    needed = 8 * L.size * size * (count + len(part))
+    needed = 8 * L.size * size * (count + 2 * len(part))  # with the products that are subtracted
     if needed > free_main_memory():
         raise MemoryError(
             f"The covariances of {candidates:,} candidates with a batch of {count} take {needed / 1e9:,.0f} GB of "
@@ -188,7 +188,7 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
         )
     table, blocks = spread.table(L), np.arange(L.size).reshape(candidates, size)
     asked = blocks[np.sort(part)].ravel()
-    across = to_numpy(table.entries(None, asked)).reshape(candidates, size, -1).copy()  # S_cT of each candidate c
+    across = to_numpy(table.entries(None, asked)).reshape(candidates, size, -1)  # S_cT of each candidate c
     own = np.empty((candidates, size, size))  # S_cc
     for start in range(0, candidates, TOGETHER):
         few = np.arange(start, min(start + TOGETHER, candidates))

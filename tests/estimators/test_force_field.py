@@ -204,6 +204,17 @@ def test_conjugate_gradients_agree_with_the_factorization(model, monkeypatch):
     np.testing.assert_allclose(iterated.predict_forces(NEW), expected, atol=1e-3 * np.abs(expected).max())
 
 
+def test_a_device_gives_the_same(model):
+    """The kernel is chosen, f is learned and deviations are computed by PyTorch."""
+    pytest.importorskip("torch")
+    other = clone(model).set_params(device="cpu").fit(R, F)
+    assert other.best_params_["noise"] == model.best_params_["noise"]
+    for found, expected in zip(
+        other.predict_forces(NEW, return_std=True), model.predict_forces(NEW, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-5 * np.abs(expected).max())
+
+
 def test_linear_molecules():
     """Carbon dioxide, also at geometries where all atoms are in a line."""
     rest = np.array([[0.0, 0.0, 0.0], [1.2, 0.0, 0.0], [-1.2, 0.0, 0.0]])

@@ -351,7 +351,7 @@ class _Tables:
 
     def __init__(self, molecule: _Molecule, rows: Any, held_out: Any) -> None:
         self.molecule, self.rows, self.held_out = molecule, rows, held_out
-        self.learned, self.asked = (Gradient(molecule.placed(molecule.X[some])) for some in (rows, held_out))
+        self.learned, self.asked = (Gradient(molecule.on_device(molecule.X[some])) for some in (rows, held_out))
         self.tables: dict[Any, tuple[Matrix, Matrix]] = {}
 
     def scored(self, settings: dict[str, Any]) -> list[Candidate]:
@@ -390,7 +390,7 @@ class _Molecule:
     device: str | None
     verbose: bool
 
-    def placed(self, X: Matrix) -> Array:
+    def on_device(self, X: Matrix) -> Array:
         """Return positions on the device."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # without the device, which the solution warns of

@@ -232,9 +232,9 @@ class ConditionedGram:
             with _in_time(self.monitor, M):
                 return like(self.share_left * variance_given_nearest(self._squared, M), prototype)
         rows = budget_bytes(None, M.prototype) // (8 * self._squared.functionals.size)
-        pieces = _pieces(M, max(COLUMNS, min(rows, PUSHED)))
-        variances = [ConditionedTable(self, M.take(piece)).diagonal() for piece in pieces]
-        return like(namespace(M.prototype).concat(variances), prototype) if variances else like(np.empty(0), prototype)
+        tables = (ConditionedTable(self, M.take(piece)) for piece in _pieces(M, max(COLUMNS, min(rows, PUSHED))))
+        variances = [zeros((0,), M.prototype), *(table.diagonal() for table in tables)]
+        return like(namespace(M.prototype).concat(variances), prototype)
 
     def left_out_variance(self, rows: Matrix) -> Matrix:
         """Return the variances (m,) of targets, noise included, given all others: 1 / P_ii for rows i and P = S^-1.
@@ -325,6 +325,10 @@ class ConditionedTable(CovarianceTable):
     def _on_basis(self) -> Array:
         return self.given._on_basis(self.given._converted(self.L)) @ self.given.quadratic.split[1]
 
+    @cached_property
+    def _undetermined(self) -> Matrix:
+        return self.given._undetermined(self.given._converted(self.L))
+
     def diagonal(self) -> Array:
         """Return the variances (l,); infinite if a functional depends on an undetermined basis function."""
         given, parts = self.given, []
@@ -336,11 +340,11 @@ class ConditionedTable(CovarianceTable):
                 parts.append(given.quadratic.quadratic_forms(self._cross[piece].T, self._on_basis[piece].T))
         xp = namespace(prior)
         variances = to_numpy(xp.clip(prior - xp.concat(parts), 0, None))
-        return like(np.where(given._undetermined(given._converted(self.L)), inf, variances), self.L.prototype)
+        return like(np.where(self._undetermined, inf, variances), self.L.prototype)
 
     def entries(self, rows: Any, columns: Any) -> Array:
         given, cross, B = self.given, self._cross, self._on_basis
-        check_determined(given._undetermined(given._converted(self.L)), self.L)
+        check_determined(self._undetermined, self.L)
         with _in_time(given.monitor, self.L):
             given.monitor.check()
             a, c = given._solved(take_rows(cross, columns).T, take_rows(B, columns).T)
@@ -353,7 +357,7 @@ class ConditionedTable(CovarianceTable):
 def _pieces(M: Functional, most: int) -> Iterator[slice]:
     """Yield slices of about `most` functionals, cut where the functionals of a point begin."""
     starts = M.group_starts()
-    cuts = np.unique(starts[np.searchsorted(starts, np.arange(0, M.size, most)) % len(starts)])
+    cuts = starts[np.unique(starts // most, return_index=True)[1]]  # the first start in each interval of this length
     for start, stop in pairwise([*cuts.tolist(), M.size]):
         yield slice(start, stop)
 
