@@ -2,11 +2,11 @@
 
     python tools/structure.py           # sizes, circles of imports, checks of types, from the source
     python tools/structure.py --walk    # also the files and functions that four typical jobs enter
-    python tools/structure.py --check   # fail where a folder is larger than its budget (part of `make check`)
+    python tools/structure.py --check   # fail where a number is above its ceiling (part of `make check`)
 
 *Code lines* are the lines that are neither blank nor comments nor docstrings; *comment lines* hold nothing but a
-comment.  The budget is the table `[tool.rkhs.budget]` of `pyproject.toml`: code lines of each folder of `src/rkhs` and
-of `tests`, of both as a whole, and the number of files of `src/rkhs`.  A *private helper with one caller* is a function
+comment.  The budget is the table `[tool.rkhs.budget]` of `pyproject.toml`: ceilings that are lowered, never raised.
+A *private helper with one caller* is a function
 or method whose name starts with one underscore and occurs once more in the package besides its definition.  A *function
 of one statement* has nothing but one statement after its docstring; overloads, protocols and abstract methods are left
 out.  A *check of the type of a space* is an `isinstance` outside of `_spaces` with a subclass of `FiniteSpace` or
@@ -76,7 +76,7 @@ def main() -> None:
     """Print the table, or compare with the budget."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--walk", action="store_true", help="run four jobs and count what they enter")
-    parser.add_argument("--check", action="store_true", help="only compare the sizes with the budget")
+    parser.add_argument("--check", action="store_true", help="only compare with the ceilings")
     arguments = parser.parse_args()
     sizes = measure(ROOT)
     texts = {file: file.read_text() for file in sorted(SOURCE.rglob("*.py"))}
@@ -135,12 +135,12 @@ def measure(root: Path) -> dict[str, int]:
 
 
 def over_budget(sizes: dict[str, int], budget: dict[str, int]) -> list[str]:
-    """Return a message for each size that exceeds its budget, and for each folder without one."""
+    """Return a message for each count that exceeds its ceiling."""
     return [
-        f"{name}: {size:,d} is more than the budget of {budget.get(name, 0):,d} in pyproject.toml. Remove repetition, "
-        "or raise the number in [tool.rkhs.budget] by a line in a commit that says what was bought."
-        for name, size in sizes.items()
-        if size > budget.get(name, 0)
+        f"{name}: {sizes[name]:,d} is more than the ceiling of {most:,d} in [tool.rkhs.budget] of pyproject.toml. "
+        "What needs more room makes it: remove a form of something that exists twice."
+        for name, most in budget.items()
+        if sizes[name] > most
     ]
 
 
