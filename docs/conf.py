@@ -1,22 +1,16 @@
 """Configure Sphinx: `make docs` builds the site into build/docs."""
 
 import inspect
-import os
 import re
-import sys
 from functools import cache, cached_property
 from importlib import import_module
 from importlib.metadata import version as installed
-from pathlib import Path
 
 import numpydoc.docscrape_sphinx
 from bs4 import BeautifulSoup
 from furo.navigation import get_navigation_tree
 from jinja2.sandbox import SandboxedEnvironment
 from sphinx.environment.adapters.toctree import global_toctree_for_doc
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
-from browser_page import write_page
 
 project = "rkhs"
 author = "the rkhs developers"
@@ -174,17 +168,9 @@ def show_navigation(app, pagename, templatename, context, doctree):
     context["furo_navigation_tree"] = html
 
 
-def write_play_page(app, exception):
-    """Write the page of `rkhs play` that computes in the browser; RKHS_PYODIDE names a release of Pyodide to copy."""
-    if exception is None and app.builder.format == "html":
-        runtime = os.environ.get("RKHS_PYODIDE")
-        write_page(Path(app.outdir) / "_static" / "play", Path(runtime) if runtime else None)
-
-
 def setup(app):
     """Connect what runs before numpydoc, and around furo."""
     app.connect("autodoc-process-docstring", plain_formulas, priority=400)
     app.connect("autodoc-process-signature", class_signature, priority=400)
     app.connect("html-page-context", hide_toctree, priority=400)
     app.connect("html-page-context", show_navigation, priority=600)
-    app.connect("build-finished", write_play_page)

@@ -1,4 +1,4 @@
-"""The public names: old ones name the new ones, estimators have few parameters, and other modules are private."""
+"""The public names: those of modules are found, estimators have few parameters, and other modules are private."""
 
 import re
 import subprocess
@@ -13,7 +13,6 @@ from sklearn.utils import all_estimators
 
 import rkhs
 from rkhs._estimators.base import BaseKernelEstimator
-from rkhs._moved import EXTEND, NAMES, PARAMETERS, SINCE, SOLVERS
 
 MOST_NAMES = 65  # what few need lives in its module
 MOST_PARAMETERS = 15  # InvariantClassifierCV has those of a search and all priors, the shape among them
@@ -23,66 +22,6 @@ HOMES = (rkhs, rkhs.counts, rkhs.geometry, rkhs.preprocessing)
 PUBLIC = [getattr(home, name) for home in HOMES for name in dir(home) if not name.startswith("_")]
 ESTIMATORS = [one for one in PUBLIC if isinstance(one, type) and issubclass(one, BaseEstimator)]
 KERNEL_ESTIMATORS = [one for one in ESTIMATORS if issubclass(one, BaseKernelEstimator)]
-# What stands for each old parameter
-REPLACED = {
-    "metric": [lambda: rkhs.InvariantClassifier(scale="agop"), lambda: rkhs.InvariantRegressorCV(scales="median")],
-    "epsilon": [
-        lambda: rkhs.InvariantRegressor(loss=rkhs.Huber(0.5)),
-        lambda: rkhs.geometry.ThinPlateRegressor(loss="huber"),
-    ],
-    "epsilons": [lambda: rkhs.InvariantRegressorCV(loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)])],
-    "quantile": [lambda: rkhs.InvariantRegressor(loss=rkhs.Quantile(0.9))],
-    "invariance_loss": [lambda: rkhs.InvariantClassifier(invariance=rkhs.Invariance("gradient", loss="huber"))],
-    "gradient_loss": [
-        lambda: rkhs.Measurement(rkhs.Gradient([[0.0]]), [[1.0]], loss="absolute"),
-        lambda: rkhs.FunctionalRegressor(),
-    ],
-    "shape_box": [lambda: rkhs.InvariantRegressor(shape=rkhs.Shape({0: "increasing"}, box=[[0.0], [1.0]]))],
-    "shape_time_limit": [lambda: rkhs.InvariantRegressor(shape=rkhs.Shape({0: "increasing"}, time_limit=1.0))],
-    "class_prior": [lambda: rkhs.InvariantClassifierCV(class_weight=rkhs.ClassPrior([0.9, 0.1]))],
-    "device": [lambda: rkhs.VirtualSampleSVC(solver=rkhs.SolverOptions(device="cuda"))],
-    "precision": [lambda: rkhs.InvariantRegressorCV(solver=rkhs.SolverOptions(precision="tf32"))],
-    "random_state": [lambda: rkhs.InvariantClassifierCV(cv=3)],
-    "cv_tol": [lambda: rkhs.InvariantClassifierCV(tol=1e-6)],
-    "fit_intercept": [lambda: rkhs.InvariantClassifier(fit_intercept=False)],
-}
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("old", NAMES)
-def test_an_old_name_says_the_new_one(old):
-    with pytest.raises(AttributeError, match=re.escape(f"{old!r} since rkhs {SINCE}: use rkhs.{NAMES[old]}")):
-        getattr(rkhs, old)
-    with pytest.raises(ImportError, match=f"cannot import name {old!r}"):
-        exec(f"from rkhs import {old}")
-    assert old not in dir(rkhs)
-    assert eval(f"rkhs.{NAMES[old]}") is not None
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("module", "old", "new"),
-    [(module, *pair) for module, moved in ((rkhs.solvers, SOLVERS), (rkhs.extend, EXTEND)) for pair in moved.items()],
-    ids=str,
-)
-def test_names_of_earlier_versions_in_modules(module, old, new):
-    with pytest.raises(AttributeError, match=f"{old!r} since rkhs {SINCE}: use {module.__name__}.{new}$"):
-        getattr(module, old)
-    assert hasattr(module, new)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("old", PARAMETERS)
-def test_an_old_parameter_says_the_new_one(old):
-    refused = [one for one in KERNEL_ESTIMATORS if old not in one._get_param_names()]
-    assert refused
-    for one in refused:
-        with pytest.raises(TypeError, match=re.escape(f"{one.__name__} has no parameter {old!r} since rkhs {SINCE}: ")):
-            one(**{old: None})
-    for name in re.findall(r"rkhs(?:\.\w+)+", PARAMETERS[old]):
-        assert eval(name) is not None
-    for made in REPLACED[old]:
-        assert made() is not None
 
 
 def test_few_names_at_the_top():
@@ -92,7 +31,6 @@ def test_few_names_at_the_top():
 @pytest.mark.every
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_a_name_of_a_module_says_where_it_is(module):
-    """So do all that stood at the top level up to 0.3."""
     home = getattr(rkhs, module)
     for name in set(home.__all__) - set(rkhs.__all__):
         with pytest.raises(AttributeError, match=rf"no attribute '{name}': use rkhs\.\w+\.{name}$") as caught:
@@ -132,11 +70,6 @@ def test_modules_are_listed_or_private():
         assert private, f"{file} is in a public package, and no name of it is public: put an underscore in front"
     for name in MODULES:
         assert (ROOT / f"{name}.py").exists() or (ROOT / name / "__init__.py").exists()
-
-
-def test_old_parameters_are_named_when_they_are_set():
-    with pytest.raises(TypeError, match=r"no parameter 'metric' since rkhs .*: use scale="):
-        rkhs.InvariantClassifier().set_params(metric="agop")
 
 
 # `import rkhs` is light: what takes long to import is imported when it is first asked for.

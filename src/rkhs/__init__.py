@@ -29,14 +29,12 @@ def __getattr__(name: str) -> Any:
         return found
     if find_spec(f"rkhs.{name}"):
         return import_module(f"rkhs.{name}")
-    from rkhs._moved import NAMES, missing
-
     # tools such as doctest ask every module for names with an underscore
     modules = (import_module(f"rkhs.{module}") for module in __all__ if _HOME[module] == "rkhs" and name[:1] != "_")
     homes = [module.__name__ for module in modules if name in module.__all__]
     if homes:
         raise AttributeError(f"module 'rkhs' has no attribute {name!r}: use {homes[0]}.{name}")
-    raise missing("rkhs", name, NAMES)
+    raise AttributeError(f"module 'rkhs' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -40,7 +40,6 @@ from sklearn.base import BaseEstimator
 from rkhs._estimators.base import BaseKernelEstimator
 from rkhs._files import replacing
 from rkhs._finite.function import Function
-from rkhs._moved import CLASSES
 from rkhs.exceptions import ModelFileError
 
 _TRUSTED_PACKAGES = (  # packages and modules of rkhs whose classes a file may contain
@@ -335,9 +334,8 @@ def _with_present_modules(schema: bytes) -> bytes:
 
     def moved(node: dict[str, Any]) -> dict[str, Any]:
         module, name = str(node.get("__module__")), str(node.get("__class__"))
-        present = CLASSES.get(name, name)
-        if module.startswith("rkhs.") and f"{module}.{name}" not in known and present in modules:
-            node["__module__"], node["__class__"] = modules[present], present
+        if module.startswith("rkhs.") and f"{module}.{name}" not in known and name in modules:
+            node["__module__"] = modules[name]
         return node
 
     return json.dumps(json.loads(schema, object_hook=moved)).encode()

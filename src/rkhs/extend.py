@@ -9,7 +9,6 @@ from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._moved import EXTEND, refuse_old_names
 from rkhs._spaces import Approximation, FiniteSpace, FourierSpace, LandmarkSpace
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import Functional, Part
@@ -35,4 +34,3 @@ __all__ = [
 __all__ += ["BlockLoss", "IntervalLoss", "Invariance", "Loss", "namespace"]
 __all__ += ["Approximation", "FiniteProblem", "FiniteSpace", "FourierSpace", "LandmarkSpace"]
 __all__ += ["Iterate", "Monitor", "NotApplicableError", "OutOfIterations", "Solver", "Stopped"]
-__getattr__ = refuse_old_names(__name__, EXTEND)

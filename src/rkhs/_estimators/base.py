@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import wraps
+from math import inf, sqrt
+from numbers import Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -27,10 +29,10 @@ from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
 from rkhs._estimators.formulation import ModelConfig, SolverOptions, check_number, depends_on_row_order
+from rkhs._estimators.length_scales import FOREIGN_KERNELS
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped, displayed
 from rkhs._finite.solution import ABSOLUTE, CONVERGED, LOCAL, TIME_LIMIT, Solution
-from rkhs._moved import check_parameters
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, with_time_limit
 from rkhs._shapes.fitting import shape_of, solve_with_shape
@@ -39,6 +41,7 @@ from rkhs.functionals import Evaluation, Functional
 from rkhs.kernels import Precomputed
 from rkhs.streams._blocks import Blocks
 
+SHAPES = ("increasing", "decreasing", "monotonic_cst")  # parameters of the command and of scikit-learn
 SPARSE = 0.1  # share of nonzero entries above which sparse X is stored as a dense array, whose products are faster
 
 ENTRY = re.compile(r"^    (?P<names>\w+(?:, \w+)*) : (?P<type>.*)\n(?P<text>(?: {8}.*\n)+)", re.M)  # of numpydoc
@@ -70,6 +73,24 @@ def documented_by(*sources: Any) -> Callable[[Any], Any]:
         return cls
 
     return decorate
+
+
+def _translate_parameters(given: Mapping[str, Any], known: Collection[str], owner: str) -> None:
+    """Raise a TypeError that says what to write instead of a parameter of scikit-learn."""
+    which = "scales" if "scales" in known else "scale"
+    for name, value in given.items():
+        if name == "gamma" and name not in known and which in known:
+            scale = isinstance(value, Real) and 0 < float(value) < inf and f"{1 / sqrt(2 * float(value)):.6g}"
+            here = f", here {which}={f'[{scale}]' if which == 'scales' else scale}" if scale else ""
+            raise TypeError(
+                f"{owner} has no parameter 'gamma': scikit-learn's kernel {FOREIGN_KERNELS['rbf']}{here}. "
+                f"Without {which} the length scale is chosen."
+            )
+        if name in SHAPES and name not in known and "shape" in known:
+            word = "decreasing" if name == "decreasing" else "increasing"
+            raise TypeError(
+                f"{owner} has no parameter {name!r}: use shape={{column: {word!r}}}, with columns by name or number."
+            )
 
 
 def transactional(fit: Method) -> Method:
@@ -130,12 +151,12 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
     verbose: bool = False
 
     def __new__(cls, *_: Any, **given: Any) -> Any:
-        check_parameters(given, cls._get_param_names(), cls.__name__)
+        _translate_parameters(given, cls._get_param_names(), cls.__name__)
         return super().__new__(cls)
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters, as in scikit-learn; names of earlier versions raise an error with the new ones."""
-        check_parameters(params, self._get_param_names(), type(self).__name__)
+        """Set parameters, as in scikit-learn; errors translate names of its other estimators."""
+        _translate_parameters(params, self._get_param_names(), type(self).__name__)
         return super().set_params(**params)
 
     def __sklearn_tags__(self) -> Any:

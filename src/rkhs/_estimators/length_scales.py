@@ -43,7 +43,6 @@ from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses,
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import principal_directions
 from rkhs._learning.tuning import CRITERIA
-from rkhs._moved import FOREIGN_KERNELS
 from rkhs._problem import Problem
 from rkhs.functionals import Gradient
 from rkhs.kernels import Kernel, Tunable, median_scale
@@ -57,6 +56,10 @@ KERNELS: dict[str, Callable[[Any], Kernel]] = {
     "rational_quadratic": lambda scale: kernels.RationalQuadratic(alpha=1.0, scale=scale),
     "polynomial": lambda scale: kernels.Polynomial(degree=3, offset=1.0),
     "linear": lambda scale: kernels.Linear(),
+}
+FOREIGN_KERNELS = {  # those of scikit-learn by name
+    "rbf": 'exp(-gamma |x - y|^2) is kernel="gaussian" with scale = 1 / sqrt(2 gamma)',
+    "poly": "(gamma <x, y> + coef0)^degree is kernel=rkhs.kernels.Polynomial(degree, coef0 / gamma) times gamma^degree",
 }
 SCALED = ("gaussian", "laplace", "matern", "rational_quadratic")
 OF_INNER_PRODUCTS = tuple(name for name in KERNELS if name != "laplace")  # those that accept sparse points

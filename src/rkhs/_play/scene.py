@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from math import isfinite
@@ -134,8 +133,6 @@ EXAMPLES = {"moons": _moons, "rings": _rings, "line": _line}
 def answer(request: str, given: Any) -> dict[str, Any]:
     """Return the answer to a request of the page: "solve" and "code" of a scene, "example" of a name.
 
-    A server calls it (`server.py`), or a worker of the browser (`docs/play/worker.js`).
-
     Parameters
     ----------
     request : str
@@ -160,14 +157,6 @@ def answer(request: str, given: Any) -> dict[str, Any]:
     if not isinstance(name, str) or name not in EXAMPLES:
         raise SceneError(f"The examples are {', '.join(EXAMPLES)}.")
     return example(name)
-
-
-def json_answer(request: str, text: str) -> str:
-    """Return `answer` from JSON to JSON; an error of a scene or of a solver is an object with its text."""
-    try:
-        return json.dumps(answer(request, json.loads(text)), allow_nan=False)
-    except FAILURES as failed:
-        return json.dumps({"error": str(failed)})
 
 
 def solved(scene: Scene, quick: bool) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Priors on f as callables that map points X to functionals."""
 
-from rkhs._moved import INVARIANCES, refuse_old_names
 from rkhs.invariances._base import InputNoise, Invariance, Monotone, RandomSubset
 from rkhs.invariances._graph import Graph
 from rkhs.invariances._images import ImageTangents, RandomImageTransform
@@ -17,4 +16,3 @@ __all__ += [
     "WordSubstitution",
     "transformed_copies",
 ]
-__getattr__ = refuse_old_names(__name__, INVARIANCES)

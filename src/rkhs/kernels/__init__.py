@@ -5,7 +5,6 @@ A kernel pairs atoms (point evaluations and derivatives at points); it does not 
 
 from rkhs._calculus.maps import Features, InverseDistances, Standardized
 from rkhs._graphs.neighbor_graph import NeighborGraph
-from rkhs._moved import KERNELS, refuse_old_names
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum, additive
 from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._fields import CurlFree, DivergenceFree, components
@@ -21,4 +20,3 @@ __all__ += ["ConstantKernel", "CurlFree", "DivergenceFree", "GraphKernel", "Line
 __all__ += ["AutodiffKernel", "ObjectKernel", "Precomputed", "Symmetrized"]
 __all__ += ["Composition", "LinearTransform", "Multiple", "Product", "Sum", "additive"]
 __all__ += ["Features", "InverseDistances", "Kernel", "Standardized", "Tunable", "components", "median_scale"]
-__getattr__ = refuse_old_names(__name__, KERNELS)

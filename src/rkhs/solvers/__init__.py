@@ -1,7 +1,5 @@
 """Solvers of the finite problem, one algorithm per file; `_choose.auto` selects one by estimated cost."""
 
-from typing import Any
-
 from rkhs.solvers._admm import ADMM
 from rkhs.solvers._base import Solver
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
@@ -28,9 +26,3 @@ __all__ = [
     "SchurComplement",
     "Solver",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    from rkhs._moved import SOLVERS, missing
-
-    raise missing(__name__, name, SOLVERS)

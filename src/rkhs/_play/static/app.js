@@ -1,8 +1,7 @@
-// What is on the screen, what is done to it, and what is answered: by a server (server.js), or by a worker of the browser.
+// What is on the screen, what is done to it, and what the server answers.
 
 import { draw } from "./board.js";
-
-const { connect, post } = await import(document.body.dataset.transport);
+import { post } from "./server.js";
 
 const NUMBERS = ["C", "nu", "scale", "shift"], FLAGS = ["gradient", "graph", "repeats"], SHOWN = ["margins", "representers", "compare"];
 const NEAR = 0.045, APART = 0.055, MOST = 1000, REST = 250; // REST: milliseconds until the exact solution is asked for
@@ -257,7 +256,6 @@ const keep = () => sessionStorage.setItem("scene", JSON.stringify({ ...scene(), 
 async function begin() {
   shown();
   repaint();
-  try { await connect(complain); } catch (error) { complain(error.message); return; }
   const kept = sessionStorage.getItem("scene");
   if (kept) Object.assign(state, JSON.parse(kept));
   else Object.assign(state, await post("example", { name: "moons" }));
