@@ -79,7 +79,10 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         """Solve the problem, whose first term holds the labels, and prepare probabilities and prediction sets."""
         self._solve(problem, variance, **options)
         labeled = sample.take(sample.labeled)
-        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, labeled.count, copies, self.solution_)
+        groups = np.tile(labeled.groups[: labeled.size // copies], copies)
+        self._held_out = HeldOutLabels(
+            type(self).__name__, self.problem_, labeled.weight, groups, copies, self.solution_
+        )
         points = self.problem_.terms[0].functional
         self._calibration = Calibration(self.function_, points, labeled.y, labeled.weight, self._held_out)
 
@@ -199,7 +202,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         predicted, target = left_out.predicted, left_out.target
         predicted = predicted if self.discriminant_ is None else self.discriminant_(predicted)
         codes = predicted_codes(target)
-        limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage, left_out.times)
+        limit = bound(class_scores(predicted)[np.arange(len(codes)), codes], coverage, left_out.weight)
         return np.asarray(class_scores(to_numpy(values)) <= limit)
 
 
@@ -317,7 +320,7 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         y : array-like of shape (t,)
             The classes, `unlabeled` where there is none.
         sample_weight : array-like of shape (t,), optional
-            Factors on the losses; integers are numbers of rows.
+            Factors on the losses of rows.
 
         Returns
         -------
@@ -418,7 +421,7 @@ class VirtualSampleSVC(Classifier):
     _: KW_ONLY
     features: Any = None
     kernel: Any = "gaussian"
-    scale: Any = "median"
+    scale: Any = "auto"
     loss: Any = "hinge"
     C: float = 1.0
     fit_intercept: bool = True
@@ -436,7 +439,7 @@ class VirtualSampleSVC(Classifier):
         y : array-like of shape (t,)
             The classes.
         sample_weight : array-like of shape (t,), optional
-            Factors on the losses; integers are numbers of rows.
+            Factors on the losses.
 
         Returns
         -------
@@ -453,7 +456,7 @@ class VirtualSampleSVC(Classifier):
                     "must keep the shape of X."
                 )
             copies.append(copy)
-        arrays = (sample.weight, sample.y, sample.labeled, sample.marks, sample.count)
+        arrays = (sample.weight, sample.y, sample.labeled, sample.marks)
         tiled = (np.tile(array, (len(copies), *[1] * (array.ndim - 1))) for array in arrays)
         augmented = Sample(namespace(sample.X).concat(copies), *tiled)  # the points, followed by their copies
         self.features_ = None if self.features is None else clone(self.features).fit(to_numpy(augmented.X))

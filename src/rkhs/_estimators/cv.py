@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import product
 from math import inf
+from numbers import Integral
 from time import perf_counter
 from typing import Any
 
@@ -94,9 +95,8 @@ class FoldScorer:
         labeled = self.sample.take(self.sample.labeled)
         for k, scored in enumerate(self.folds.scored.T):
             rows = np.flatnonzero(scored)
-            share = scored[rows] / labeled.count[rows]
-            weight, y = share * labeled.weight[rows], labeled.y[rows]
-            target, label_weight = to_numpy(labels.target)[rows], share * to_numpy(labels.weights())[rows, 0]
+            weight, y = labeled.weight[rows], labeled.y[rows]
+            target, label_weight = to_numpy(labels.target)[rows], to_numpy(labels.weights())[rows, 0]
             solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
             values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
             for i, predictions in zip(solved, values, strict=True):
@@ -190,14 +190,17 @@ class CrossValidated(BaseKernelEstimator):
         self._spread: maps.MapSpread | None = None
         self._calibrated_by: Any = None
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
-            config = None
-            if automatic and self._is_map(sample):
-                config = self._choose_map(sample)
+            config, varying = None, np.flatnonzero(np.ptp(to_numpy(sample.X), axis=0)) if automatic else None
+            seen = sample if varying is None else sample.with_features(varying)
+            if automatic and self._is_map(seen):
+                config = self._choose_map(seen)
             elif sample.slopes is not None:
-                config = self._choose_by_evidence(sample)
+                config = self._choose_by_evidence(seen)
             by_errors = automatic and config is None
             if config is None:
-                config = self._choose_by_leave_one_out(sample) if automatic else self._choose_by_folds(sample)
+                config = self._choose_by_leave_one_out(seen) if automatic else self._choose_by_folds(sample)
+            if seen is not sample:
+                config = replace(config, **self._for_features(varying, int(sample.X.shape[1])))
         streamed = not automatic and is_streamed(self, config, X, y)
         if not streamed:
             formulated = formulate(config, sample)
@@ -224,6 +227,20 @@ class CrossValidated(BaseKernelEstimator):
             calibrated = self.__dict__.pop("_calibrated_by")
             if calibrated is not None:
                 self._spread = maps.MapSpread.of(problem, *calibrated)
+
+    def _for_features(self, varying: Vector, n: int) -> dict[str, Any]:
+        """Return the chosen kernel and scale as those of all n features, if only some of these vary."""
+        kernel, scale = self.best_params_.get("kernel", self.kernel), self.scale_
+        if isinstance(kernel, Kernel):
+            kernel = kernel @ np.eye(n)[varying]
+        elif isinstance(scale, tuple):
+            scales = np.full(n, float(np.mean(np.array(scale) ** -2.0) ** -0.5))  # as in `feature_units`
+            scales[varying] = scale
+            scale = tuple(scales.tolist())
+        changed = {"kernel": kernel, "scale": scale}
+        self.scale_ = scale
+        self.best_params_ |= {name: value for name, value in changed.items() if name in self.best_params_}
+        return changed
 
     def _unfinished(self, problem: Problem) -> Problem | None:
         """Return an approximation that takes little time if a time limit has left f far from the minimum, else None."""
@@ -273,6 +290,8 @@ class CrossValidated(BaseKernelEstimator):
         Cs = formulation.as_grid(10 if self.Cs is None else self.Cs, "Cs", formulation.WIDE_C_RANGE)
         nus = formulation.as_grid(2 if self.nus is None else self.nus, "nus", formulation.GRAPH_RANGE, with_zero=True)
         targets, mean = self._scored_by(sample)
+        if self.Cs is not None and not isinstance(self.Cs, Integral):
+            Cs = [C * mean for C in Cs]  # values of C that are given refer to rows of weight one
         named, shaped = isinstance(self.kernel, str), shape_of(self) is not None
         kernels: list[Any] = [self._config().kernel]
         if named and self.kernel == "auto" and not shaped:  # f of the other kernels is too rough for proofs
@@ -293,13 +312,12 @@ class CrossValidated(BaseKernelEstimator):
         free = named and self.kernel == "auto" and scales is None and self.scales == "auto" and self.Cs is None
         varied = bool(np.any(np.ptp(targets.target, axis=0) > 0))
         many = free and varied and self.approximation is None and not graphs and not shaped
-        many = many and int(sample.count[sample.labeled].sum()) >= many_labels.FEWEST
+        many = many and int(sample.labeled.sum()) >= many_labels.FEWEST
         combines = named and scales is None and self.approximation is None
         combines = combines and varied and not many and not shaped and len(targets.rows) <= MOST_LABELS
         points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
         candidates = selection.AutomaticCandidates(
             selection.LeaveOneOutScorer(points, targets, normalized, Cs),
-            sample.count,
             kernels,
             scales,
             unlabeled=unlabeled,
@@ -338,8 +356,8 @@ class CrossValidated(BaseKernelEstimator):
         if is_classifier(self):
             self.discriminant_ = choice.discriminant[0]
         C, loss = best.params["C"], self._config().label_loss
-        losses = row_losses(loss, best.values, scored.target)  # of predictions by the squared loss
-        self._held_out_loss = float(np.average(losses, weights=scored.weight))
+        losses = row_losses(loss, best.values[scored.point], scored.labels)  # of predictions by the squared loss
+        self._held_out_loss = float(np.average(losses, weights=scored.importance))
         if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
             K = normalized(best.params["kernel"], best.params["scale"])(points[targets.rows])
             C = selection.C_for_loss(loss, C, K, targets)
@@ -410,14 +428,16 @@ class CrossValidated(BaseKernelEstimator):
             formulation.check_in_span(self.approximation, self.solver)
         invariances = as_invariances(self.invariance)
         graphs_only = bool(invariances) and all(invariance.once for invariance in invariances)
-        by_name = isinstance(self.scales, str) and self.scales == "auto"
         nu_range = formulation.GRAPH_RANGE if graphs_only else formulation.NU_RANGE
         grids = {
             "C": formulation.as_grid(4 if self.Cs is None else self.Cs, "Cs", formulation.C_RANGE),
             "nu": formulation.as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
-            "scale": formulation.as_list("median" if by_name else self.scales),
+            "scale": formulation.as_list(self.scales),
             "loss": formulation.as_list(self.loss),
         }
+        if self.Cs is None or isinstance(self.Cs, Integral):
+            weight = sample.weight[sample.labeled]
+            grids["C"] = [C / float(weight.mean()) for C in grids["C"]]  # a common factor on weights changes nothing
         folds = folds_of(self.cv, sample, self._config())
         tol = min(FOLD_TOL, 100 * self.tol)  # models of a grid need less accuracy than the final model
         config, error = self._config(C=1.0, nu=1.0), self._fold_error()
@@ -448,31 +468,27 @@ class CrossValidated(BaseKernelEstimator):
         return None
 
     def _scored_by(self, sample: Sample, most: int | None = MOST_LABELS) -> tuple[selection.ScoringTargets, float]:
-        """Return the labels by which candidates are scored, and the mean weight of all labels.
+        """Return the labels by which candidates are scored, and the mean weight of all points with a label.
 
-        Merged rows are separate labels here: one is left out while equal ones stay.  At most `most` are drawn,
-        and fewer for many features, so that features times squared labels stay below 2e9: seconds on one core.
+        Those of at most `most` points are drawn, and of fewer for many features, so that features times squared points
+        stay below 2e9: seconds on one core.
         """
-        labels = self._config(C=1.0).label_term(sample)
-        count = sample.count[sample.labeled]
-        weight, target = to_numpy(labels.weights())[:, 0] / count, to_numpy(labels.target)
-        most = int(count.sum()) if most is None else min(most, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
-        drawn = drawn_rows(count, most, 0)
-        rows = np.flatnonzero(sample.labeled)[drawn]
-        targets = selection.ScoringTargets(
-            rows,
-            target.reshape(len(target), -1)[drawn].astype(np.float64),
-            weight[drawn] / float(weight[drawn].mean()),
-            sample.y[rows] if is_classifier(self) else None,
-        )
-        return targets, float(np.average(weight, weights=count))
+        labels, rows = self._config(C=1.0).label_term(sample), np.flatnonzero(sample.labeled)
+        weight, target = to_numpy(labels.weights())[:, 0], to_numpy(labels.target).astype(np.float64)
+        codes = sample.y[rows] if is_classifier(self) else None
+        groups = sample.groups[rows]
+        targets = selection.ScoringTargets.of(rows, target.reshape(len(target), -1), weight, codes, groups)
+        mean, points = float(weight.sum()) / len(targets.rows), len(targets.rows)
+        most = points if most is None else min(most, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
+        return targets if points <= most else targets.take(drawn_rows(points, most)).normalized(), mean
 
     def _match_shares(self, sample: Sample) -> None:
         """Let three or more classes be as frequent as among the labels, where clusters are assumed to be classes."""
         codes = sample.y[sample.labeled]
         assumed = is_classifier(self) and self.selection_report_["chosen"]["prior"] == selection.CLUSTERS
         if assumed and self.function_.outputs is not None and not evidence(codes):
-            counts = np.bincount(codes, sample.count[sample.labeled]) + 1.0
+            weight = sample.weight[sample.labeled]
+            counts = np.bincount(codes, weight / weight.mean()) + 1.0
             values = to_numpy(self.function_(sample.X))
             self.discriminant_ = selection.Discriminant.with_shares(values, counts / counts.sum())
 
@@ -612,7 +628,7 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         y : array-like of shape (t,), optional
             The classes, `unlabeled` where there is none; blocks contain them.
         sample_weight : array-like of shape (t,), optional
-            Factors on the losses; integers are numbers of rows.
+            Factors on the losses of rows.
 
         Returns
         -------
@@ -709,7 +725,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         y : array-like of shape (t,) or (t, outputs), optional
             The targets, `unlabeled` where there is none; blocks contain them.  Several outputs share all settings.
         sample_weight : array-like of shape (t,), optional
-            Factors on the losses; integers are numbers of rows.
+            Factors on the losses of rows.
         gradients : array-like of shape (t, n) or (t, n, outputs), optional
             Measured slopes of f, as in `InvariantRegressor`.  With them the settings are those of maximum evidence.
 
@@ -742,14 +758,14 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
             return posterior
         tau: Any = getattr(self, "_tau", None)
         if tau is None:
-            count = self._held_out.count
+            groups = self._held_out.groups
             if problem.terms[0].size <= MOST_INVERTED:
-                tau = left_out_amplitude(problem, count)
+                tau = left_out_amplitude(problem, groups)
             else:
-                _, residuals, variance = sampled_residuals(self.solution_, problem.terms[0], count)
+                _, residuals, variance = sampled_residuals(self.solution_, problem.terms[0], groups)
                 tau = np.sqrt(np.mean(residuals**2 / variance[:, None], axis=0))
                 tau = float(tau[0]) if posterior.spread.outputs is None else tau
-            tau = self._tau = self._widened(int(count.sum())) * tau
+            tau = self._tau = self._widened(len(np.unique(groups))) * tau
         return replace(posterior, amplitude=tau)
 
     def _widened(self, count: int) -> float:

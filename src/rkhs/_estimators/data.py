@@ -1,13 +1,15 @@
 """Training data of the estimators: equal rows merged, rows of weight zero dropped, targets validated.
 
-Merging makes the problem smaller and does not change f.  Leave-one-out errors and folds still leave out single rows,
-as they would if equal rows differed slightly, so each point keeps the number of rows that it stands for.
+Sample weights are importances: factors on the loss of a row, whose common multiple is one of C.  A row that is given
+twice has twice the weight, and is no second observation: a copy would reveal the label that is left out.  Labels of
+points with equal features are therefore left out together (`Sample.groups`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -15,10 +17,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
-from sklearn.utils.random import sample_without_replacement
 
 from rkhs._backend import arrays
-from rkhs._backend.arrays import Array, Vector, double, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
 from rkhs._backend.sparse import SparseVectors
 from rkhs._warnings import warn
 from rkhs.streams._blocks import Columns, check_columns
@@ -28,9 +29,8 @@ from rkhs.streams._blocks import Columns, check_columns
 class Sample:
     """Distinct training points with their labels and weights.
 
-    A point stands for `count` equal rows and has the sum of their weights.  If all sample weights are integers, a
-    weight is a number of rows, as scikit-learn's glossary defines it; other weights are factors on the loss of one row.
-    Points with different `marks`, such as the folds they belong to, are never merged.
+    A point has the sum of the weights of equal rows.  Points with different `marks`, such as the folds they belong to,
+    are never merged.
     """
 
     X: Array  # (t, n)
@@ -38,7 +38,6 @@ class Sample:
     y: Vector  # (t,) class indices or targets, or (t, outputs); 0 without a label
     labeled: Vector  # (t,) whether a point has a label
     marks: Vector  # (t, k)
-    count: Vector  # (t,)
     slopes: Vector | None = None  # (t, n) or (t, n, outputs) measured slopes, NaN where there is none
 
     @classmethod
@@ -61,40 +60,30 @@ class Sample:
         marks = np.zeros((len(y), 0)) if marks is None else marks
         targets = np.where(labeled if y.ndim == 1 else labeled[:, None], y, 0)
         weight = as_weights(sample_weight, X)
-        return cls(X, weight, targets, labeled, marks, np.ones(len(weight), dtype=np.int64), slopes)
+        return cls(X, weight, targets, labeled, marks, slopes)
 
     def merged(self, merge: bool = True) -> Sample:
-        """Drop rows of weight zero and, with `merge`, merge equal rows, and add their weights.
+        """Drop rows of weight zero and, with `merge`, merge equal rows and add their weights.
 
-        Integer weights are numbers of rows; rows with different other weights are not merged.  The points keep their
-        order if none repeats and all weights are one.  Otherwise their order depends only on the set of points, not on
-        the order of the rows.
+        Merged points are in an order that depends only on the set of points (`canonical_order`), so that folds and
+        samples that are drawn from them do too.
         """
-        countable = float(self.weight.sum()) <= arrays.LARGEST_EXACT  # integers that float64 represents exactly
-        integers = countable and bool(np.all(self.weight == np.round(self.weight)))
-        counted = replace(self, count=self.weight.astype(np.int64)) if integers else self
-        sample = counted.take(self.weight > 0)
+        sample = self.take(self.weight > 0)
         if not merge:
             return sample
         columns = [_row_numbers(sample.X), sample.y, sample.labeled, sample.marks]
         if sample.slopes is not None:
             columns.append(sample.slopes.reshape(sample.size, -1))
-        rows = np.column_stack(columns if integers else [*columns, sample.weight])
-        single = bool(np.all(sample.weight == 1))
-        if single and len(np.unique(arrays.row_keys(rows))) == len(rows):
-            return sample
-        _, first, inverse = arrays.unique_rows(rows)
-        if single and len(first) == len(rows):
-            return sample
-        weight = np.bincount(inverse, weights=sample.weight)
-        count = np.bincount(inverse, weights=sample.count).astype(np.int64)
-        order = np.random.default_rng(0).permutation(len(first))  # blocks of a sorted set would be poor folds
-        return replace(sample.take(first[order]), weight=weight[order], count=count[order])
+        rows = np.column_stack(columns)
+        if len(np.unique(arrays.row_keys(rows))) < len(rows):
+            _, first, inverse = arrays.unique_rows(rows)
+            sample = replace(sample.take(first), weight=np.bincount(inverse, weights=sample.weight))
+        return sample.take(canonical_order(sample.X, np.column_stack([sample.y, sample.labeled])))
 
     def followed_by(self, other: Sample) -> Sample:
         """Return the rows of two samples, one after the other; slopes that the second lacks are missing."""
         pair = (self, other)
-        names = ("weight", "y", "labeled", "marks", "count")
+        names = ("weight", "y", "labeled", "marks")
         joined = {name: np.concatenate([getattr(one, name) for one in pair]) for name in names}
         if self.slopes is not None:
             missing = np.full((other.size, *self.slopes.shape[1:]), np.nan)
@@ -112,29 +101,30 @@ class Sample:
     def size(self) -> int:
         return len(self.weight)
 
-    @property
-    def repeats(self) -> int:
-        """The number of observations, of values and of slopes, that were merged into others."""
-        observed = self.labeled.astype(int)
-        if self.slopes is not None:
-            observed = observed + np.sum(~np.isnan(self.slopes.reshape(*self.slopes.shape[:2], -1)[..., 0]), axis=1)
-        return int((self.count - 1) @ observed)
+    @cached_property
+    def groups(self) -> Vector:
+        """The number (t,) of the group of points with equal features that each point belongs to, by first occurrence."""
+        _, first, inverse = arrays.unique_rows(_row_numbers(self.X))
+        return np.argsort(np.argsort(first))[inverse]
 
     def take(self, rows: Any) -> Sample:
         """Return a subset of the points; if it is all of them, this sample itself, so that terms can share results."""
         index = np.arange(self.size)[rows]
         if np.array_equal(index, np.arange(self.size)):
             return self
-        names = ("weight", "y", "labeled", "marks", "count", *(() if self.slopes is None else ("slopes",)))
+        names = ("weight", "y", "labeled", "marks", *(() if self.slopes is None else ("slopes",)))
         return replace(self, X=arrays.take_rows(self.X, index), **{name: getattr(self, name)[index] for name in names})
 
-    def unmerged(self, most: int = 100_000) -> Sample:
-        """Undo merging: return every row as a separate point, or `most` rows drawn at random if there are more."""
-        rows = drawn_rows(self.count, most, 0)
-        if np.array_equal(rows, np.arange(self.size)):
+    def with_features(self, columns: Vector) -> Sample:
+        """Return the sample with some of the features; itself if these are all of them, or none."""
+        if not 0 < len(columns) < self.X.shape[1]:
             return self
-        single = replace(self, weight=self.weight / self.count, count=np.ones_like(self.count))
-        return single.take(rows)
+        slopes = None if self.slopes is None else self.slopes[:, columns]
+        return replace(self, X=arrays.frozen(self.X[:, columns]), slopes=slopes)
+
+    def drawn(self, most: int = 100_000) -> Sample:
+        """Return this sample, or `most` of its points drawn at random if there are more."""
+        return self.take(drawn_rows(self.size, most))
 
 
 def _row_numbers(X: Array) -> Vector:
@@ -145,14 +135,49 @@ def _row_numbers(X: Array) -> Vector:
     return np.stack([keys >> np.uint64(32), keys & np.uint64(2**32 - 1)], axis=1).astype(np.float64)
 
 
-def drawn_rows(count: Vector, most: int, random_state: Any) -> Vector:
-    """Return the index of the point of each row; `most` rows drawn at random, in order, if there are more."""
-    ends = np.cumsum(count)
-    total = int(ends[-1]) if len(ends) else 0
-    if total <= most:
-        return np.repeat(np.arange(len(count)), count)
-    drawn = np.sort(sample_without_replacement(total, most, random_state=random_state))
-    return np.searchsorted(ends, drawn, side="right")
+def drawn_rows(count: int, most: int) -> Vector:
+    """Return the indices of all rows, or of `most` rows drawn at random, in order, if there are more."""
+    every = np.arange(count)
+    return every if count <= most else np.sort(np.random.default_rng(0).permutation(every)[:most])
+
+
+MOST_SORTED = 10**7  # entries of X up to which columns are sorted, a second on one core; more points keep their order
+
+
+def canonical_order(X: Array, y: Matrix) -> Vector:
+    """Return an order of points that is random, but depends neither on the order of rows and columns nor on units.
+
+    With the ranks r_ij of the features among those of all points, which units and shifts do not change, the ranks q_ik
+    of the labels y (t, k), and a hash h of integers, points are sorted by
+
+        z_i + sum_j h(r_ij + s_j),        z_i = sum_k h(q_ik + k),        s_j = h(sum_i h(r_ij + z_i))
+
+    modulo 2^64.  The sums are exact in any order, and s_j is the same for equal columns only.  Constant columns are
+    left out.
+    """
+    if isinstance(X, SparseVectors) or X.shape[0] * X.shape[1] > MOST_SORTED:
+        return np.arange(X.shape[0])
+
+    def ranks(column: Vector) -> Vector:
+        return np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.uint64)
+
+    z = np.zeros(len(y), dtype=np.uint64)
+    for k, column in enumerate(y.T):
+        z += _hashed(ranks(column) + _hashed(np.array([k])))
+    key = z.copy()
+    for column in double(X).T:
+        r = ranks(column)
+        if r.any():
+            key += _hashed(r + _hashed(_hashed(r + z).sum(dtype=np.uint64, keepdims=True)))
+    return np.argsort(key, kind="stable")
+
+
+def _hashed(values: Vector) -> Vector:
+    """Return pseudo-random 64-bit integers of integers, by the finalizer of SplitMix64 (Steele, Lea and Flood 2014)."""
+    x = values.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(x ^ (x >> np.uint64(31)))
 
 
 def as_weights(sample_weight: Any, X: Array) -> Vector:

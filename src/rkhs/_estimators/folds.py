@@ -1,11 +1,11 @@
 """Folds and held-out predictions, and what follows from these: probabilities, intervals and prediction sets.
 
-The points of a held-out fold stay in the problem, unlabeled (Zhang et al. 2013, section 6.2).  If a point stands for
-several equal rows, folds leave out some of its rows.  Solves are shared over folds, C, nu and classes (`Problem.grid`).
+The points of a held-out fold stay in the problem, unlabeled (Zhang et al. 2013, section 6.2).  Labels of points with
+equal features are left out together.  Solves are shared over folds, C, nu and classes (`Problem.grid`).
 
 **Held-out predictions** (`HeldOutLabels`) keep the settings of the model and use the first method that applies:
 
-jackknife  each label is left out by itself: exact for squared losses, one Newton step for other smooth losses; for up
+jackknife  the labels of each point are left out: exact for squared losses, one Newton step for other smooth losses; for up
            to 5,000 functionals
 subspace   the same in a span of p functions, from the sums over all rows, for a sample of the labels: with f = E theta
            and h_i = 2 w_i E_i (S + diag(0, I))^-1 E_i', the residual without label i is (y_i - f_i) / (1 - h_i)
@@ -65,10 +65,9 @@ FOLD_TOL = 1e-2  # relative duality gap of the models of folds; scores hardly ch
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Factors on the weights of the labels in each fold, and the number of rows of each label that it is scored on.
+    """Factors on the weights of the labels in each fold, and whether the fold is scored on a label.
 
-    A factor is the share of the label's rows that the fold keeps, 0 or 1 for a label of one row.  Class weights that
-    depend on the labels of the fold multiply it (`weighted`).
+    A factor is 0 for a label that the fold leaves out, and 1 or a change of its class weight (`weighted`) for others.
     """
 
     factors: Matrix  # (t, folds)
@@ -92,7 +91,7 @@ def user_marks(cv: Any, y: Vector, labeled: Vector, classifier: bool) -> Matrix 
     """Return the folds of the parameter `cv` as marks (t, 2 folds) of rows; None if `cv` is a number of folds.
 
     Two columns mark the rows that a fold leaves out and those that it is scored on.  Points with different marks are
-    not merged.  An iterable of (train, test) has indices of rows of X; a splitter is given the labeled rows only.
+    not merged, and equal points may be in different folds if the splitter puts them there.  An iterable of (train, test) has indices of rows of X; a splitter is given the labeled rows only.
     """
     if cv is None or isinstance(cv, Integral):
         return None
@@ -111,50 +110,44 @@ def user_marks(cv: Any, y: Vector, labeled: Vector, classifier: bool) -> Matrix 
 def folds_of(cv: Any, sample: Sample, config: ModelConfig) -> Folds:
     """Return the folds of the labeled points of a sample, in the order of its label term.
 
-    The number of folds is at most the number of rows of the smallest class, or of all rows in regression.
+    The number of folds is at most the number of distinct points of the smallest class, or of all in regression.
     """
     labeled = sample.take(sample.labeled)
     if sample.marks.shape[1]:
         marks = labeled.marks.astype(bool)
-        return Folds(1.0 - marks[:, 0::2], labeled.count[:, None] * marks[:, 1::2]).weighted(config, labeled)
+        return Folds(1.0 - marks[:, 0::2], marks[:, 1::2]).weighted(config, labeled)
     classes = None if config.classes is None else labeled.y
-    smallest = int(labeled.count.sum()) if classes is None else smallest_class(classes, labeled.count)
-    splitter: Any = KFold if classes is None else StratifiedKFold
-    count = max(2, min(5 if cv is None else int(cv), smallest))
-    scored = rows_per_fold(splitter(count, shuffle=True, random_state=0), labeled.count, classes)
-    return Folds(1 - scored / labeled.count[:, None], scored).weighted(config, labeled)
+    scored = left_out_by_folds(5 if cv is None else int(cv), labeled.groups, classes, least=2)
+    return Folds(1.0 - scored, scored).weighted(config, labeled)
 
 
-def smallest_class(codes: Vector, count: Vector) -> int:
-    """Return the number of rows of the smallest class, from class indices (t,) and numbers of rows (t,) of points."""
-    rows = np.bincount(codes, weights=count)
-    return int(rows[rows > 0].min())
+def left_out_by_folds(most: int, groups: Vector, classes: Vector | None = None, least: int = 1) -> Matrix:
+    """Return the mask (l, K) of the labels that each of at most `most` folds leaves out, whole groups at a time.
 
-
-def rows_per_fold(splitter: Any, count: Vector, classes: Vector | None = None) -> Matrix:
-    """Return the numbers (t, K) of rows of each point that a splitter puts into each of K folds.
-
-    A point stands for `count` (t,) equal rows.  If it has 2 K rows or more, all folds get the same number of them, and
-    the splitter distributes only the last K to 2 K - 1.
+    With classes (l,) folds are stratified, and there are no more of them than points of the smallest class.  Of a group
+    with several classes the rarest one counts.
     """
-    folds = int(splitter.get_n_splits())
-    even = np.maximum(count // folds - 1, 0)
-    rows = np.repeat(np.arange(len(count)), count - folds * even)
-    counts = np.repeat(even[:, None], folds, axis=1)
-    labels = None if classes is None else classes[rows]
-    for k, (_, test) in enumerate(splitter.split(np.zeros((len(rows), 1)), labels)):
-        counts[:, k] += np.bincount(rows[test], minlength=len(count))
-    return counts
+    order = np.arange(len(groups)) if classes is None else np.argsort(np.bincount(classes)[classes], kind="stable")
+    _, first, group = np.unique(groups[order], return_index=True, return_inverse=True)
+    kinds = None if classes is None else classes[order[first]]
+    count = max(least, min(most, len(first) if kinds is None else int(np.unique(kinds, return_counts=True)[1].min())))
+    left_out = np.zeros((len(groups), count), dtype=bool)
+    if count == 1 or len(first) < count:
+        return left_out
+    splitter = (KFold if kinds is None else StratifiedKFold)(count, shuffle=True, random_state=0)
+    for k, (_, test) in enumerate(splitter.split(np.zeros((len(first), 1)), kinds)):
+        left_out[order, k] = np.isin(group, test)
+    return left_out
 
 
-def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) -> tuple[Vector, Vector, Vector]:
-    """Return held-out values of f at labels, the index of each label, and the number of rows that each value is for.
+def fold_values(problem: Problem, left_out: Matrix, what: str) -> tuple[Vector, Vector]:
+    """Return held-out values of f at labels, and the index of each label.
 
-    Fold k leaves out `left_out[:, k]` of the `count` (l,) rows of each label.  A label appears once for each fold that
-    leaves out some of its rows, in the order of labels.  Folds that could not be solved are missing, with a warning.
+    Fold k leaves out the labels with a true `left_out[:, k]`.  Values are in the order of the labels.  Folds that could
+    not be solved are missing, with a warning.
     """
     points = problem.terms[0].functional
-    factors = list((1 - left_out / count[:, None]).T)
+    factors = list(1.0 - left_out.T)
     with interrupts_raised():
         solutions = problem.in_double().grid({}, held_out={0: factors}, tol=FOLD_TOL)
     done = (CONVERGED, LOCAL)
@@ -173,10 +166,9 @@ def fold_values(problem: Problem, left_out: Matrix, count: Vector, what: str) ->
         warn(message, ConvergenceWarning)
     parts = [np.flatnonzero(left_out[:, k]) for k in solved]
     values = [to_numpy(points.take(part)(solutions[k].function)) for k, part in zip(solved, parts, strict=True)]
-    times = np.concatenate([left_out[part, k] for k, part in zip(solved, parts, strict=True)])
     rows = np.concatenate(parts)
     order = np.argsort(rows, kind="stable")
-    return np.concatenate(values)[order], rows[order], times[order]
+    return np.concatenate(values)[order], rows[order]
 
 
 @dataclass(frozen=True)
@@ -275,7 +267,7 @@ class HeldOutPredictions:
 
     predicted: Vector  # (l,) or (l, outputs)
     target: Vector  # of the same shape
-    times: Vector  # (l,) the number of equal rows that each label stands for
+    weight: Vector  # (l,) with mean one
 
 
 @dataclass(eq=False)
@@ -284,7 +276,8 @@ class HeldOutLabels:
 
     estimator: str  # the name of its class, for messages
     problem: Problem
-    count: Vector  # (l,) the number of equal rows that each labeled point stands for
+    weight: Vector  # (l,) the sample weights of the labeled points
+    groups: Vector  # (l,) labels of one group are left out together, `Sample.groups`
     copies: int = 1  # sets of points in the term, one after the other; copies of a point are held out together
     solution: Solution | None = None  # of the problem
 
@@ -298,7 +291,7 @@ class HeldOutLabels:
         exact = self.copies == 1 and problem.approximation is None and len(problem.terms) == 1
         if not exact or source is None or problem.terms[0].size <= DENSE:
             return None
-        rows, residuals, _ = sampled_residuals(self.solution, problem.terms[0], self.count)
+        rows, residuals, _ = sampled_residuals(self.solution, problem.terms[0], self.groups)
         target = to_numpy(problem.terms[0].target)[rows]
         return rows, target - residuals.reshape(target.shape)
 
@@ -313,33 +306,37 @@ class HeldOutLabels:
         exact = self.copies == 1 and problem.approximation is None and problem.null_space != "dropped"
         smooth = all(t.loss.smooth for t in problem.terms)
         if exact and smooth and sum(t.size for t in problem.terms) <= DENSE:
-            predicted = to_numpy(left_out_of(problem, None, self.count).predictions[0])
-            return HeldOutPredictions(predicted, to_numpy(term.target), self.count)
+            others = np.cumsum([len(np.unique(self.groups)), *(t.size for t in problem.terms[1:])])
+            groups = [self.groups, *(start + np.arange(t.size) for start, t in zip(others, problem.terms[1:]))]
+            predicted = to_numpy(left_out_of(problem, groups).predictions[0])
+            return self._weighted(predicted, np.arange(size))
         if self.sample is not None:
             rows, predicted = self.sample
-            return HeldOutPredictions(predicted, to_numpy(term.target)[rows], np.ones(len(rows)))
-        total = int(self.count[:size].sum())
-        if total < 2:
+            return self._weighted(predicted, rows)
+        left_out = left_out_by_folds(10, self.groups)
+        if left_out.shape[1] < 2:
             raise ValueError(
-                f"{self.estimator} was fitted to a single label, which cannot be left out: intervals and sets need two "
-                "labels or more."
+                f"{self.estimator} was fitted to a single point, which cannot be left out: intervals and sets need two "
+                "points with a label or more."
             )
-        left_out = rows_per_fold(KFold(min(10, total), shuffle=True, random_state=0), self.count[:size])
-        values, rows, times = fold_values(
-            self.problem, np.tile(left_out, (self.copies, 1)), self.count, "Intervals and sets"
-        )
+        values, rows = fold_values(problem, np.tile(left_out, (self.copies, 1)), "Intervals and sets")
         original = rows < size  # copies are left out with their originals, and only the latter are scored
-        return HeldOutPredictions(values[original], to_numpy(term.target)[rows[original]], times[original])
+        return self._weighted(values[original], rows[original])
+
+    def _weighted(self, predicted: Vector, rows: Vector) -> HeldOutPredictions:
+        """Return predictions for some rows of the first term with their targets and weights."""
+        target, weight = to_numpy(self.problem.terms[0].target)[rows], self.weight[rows]
+        return HeldOutPredictions(predicted, target, weight / weight.mean())
 
 
-def sampled_residuals(solution: Any, term: Term, count: Vector) -> tuple[Vector, Matrix, Vector]:
+def sampled_residuals(solution: Any, term: Term, groups: Vector) -> tuple[Vector, Matrix, Vector]:
     """Return a sample of the rows, their leave-one-out residuals (m, c), and the variances (m,) of their targets.
 
-    The variances are in units of tau^2.  The only term of the problem has squared losses.  Rows that stand for several
-    equal ones are not drawn, if there are others, and rows of weight zero are no part of the solution.
+    The variances are in units of tau^2.  The only term of the problem has squared losses.  Rows at points that others
+    have too are not drawn, if there are enough others, and rows of weight zero are no part of the solution.
     """
     used = np.flatnonzero(to_numpy(term.weights())[:, 0] > 0)
-    single = np.flatnonzero(count[used] == 1)
+    single = np.flatnonzero(np.bincount(groups)[groups[used]] == 1)
     among = single if len(single) >= SAMPLED else np.arange(len(used))
     drawn = np.sort(np.random.default_rng(0).permutation(among)[:SAMPLED])
     variance = solution.source.spread.left_out_variance(drawn)
@@ -372,28 +369,24 @@ class Calibration:
 
     @cached_property
     def slope(self) -> float:
-        values, rows, shares = self._held_out_values()
-        return fitted_slope(per_class(values), self.codes[rows], self.weight[rows] * shares)
+        values, rows = self._held_out_values()
+        return fitted_slope(per_class(values), self.codes[rows], self.weight[rows] / self.weight[rows].mean())
 
-    def _held_out_values(self) -> tuple[Vector, Vector, Vector]:
-        """Return values of f at labels, the index of each label, and the share of its rows that each value is for.
+    def _held_out_values(self) -> tuple[Vector, Vector]:
+        """Return values of f at labels, and the index of each label.
 
         The values come from stratified folds, unless a class has a single row or nothing can be held out.
         """
         held_out = self.held_out
         if held_out is not None and held_out.sample is not None:
             rows, values = held_out.sample
-            return values, rows, np.ones(len(rows))
+            return values, rows
         if held_out is not None:
             size = len(self.codes) // held_out.copies
-            codes, count = self.codes[:size], held_out.count[:size]
-            folds = min(5, smallest_class(codes, count))
-            if folds > 1:
-                left_out = rows_per_fold(StratifiedKFold(folds, shuffle=True, random_state=0), count, codes)
-                left_out = np.tile(left_out, (held_out.copies, 1))
-                values, rows, times = fold_values(held_out.problem, left_out, held_out.count, "Probabilities")
-                return values, rows, times / held_out.count[rows]
-        return to_numpy(self.points(self.function)), np.arange(len(self.codes)), np.ones(len(self.codes))
+            left_out = left_out_by_folds(5, held_out.groups[:size], self.codes[:size])
+            if left_out.shape[1] > 1:
+                return fold_values(held_out.problem, np.tile(left_out, (held_out.copies, 1)), "Probabilities")
+        return to_numpy(self.points(self.function)), np.arange(len(self.codes))
 
 
 def fitted_slope(values: Matrix, codes: Vector, weight: Vector) -> float:
@@ -417,16 +410,16 @@ def per_class(values: Vector) -> Matrix:
     return values if values.ndim == 2 else np.column_stack([-values / 2, values / 2])
 
 
-def bound(scores: Vector, coverage: float, times: Vector) -> float:
+def bound(scores: Vector, coverage: float, weight: Vector) -> float:
     """Return the score that a new label does not exceed with probability `coverage`; infinity for too few labels.
 
-    Each of the scores (l,) counts `times` (l,).
+    The scores (l,) have weights (l,) with the mean one.
     """
     if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
-    rank = ceil((np.sum(times) + 1) * float(coverage))  # of l + 1 exchangeable scores
+    rank = ceil((len(scores) + 1) * float(coverage))  # of l + 1 exchangeable scores
     order = np.argsort(scores)
-    index = int(np.searchsorted(np.cumsum(times[order]), rank))
+    index = int(np.searchsorted(np.round(np.cumsum(weight[order]), 9), rank))
     return float(scores[order][index]) if index < len(scores) else inf
 
 

@@ -319,7 +319,7 @@ class ModelConfig:
         if self.gradient_weight is not None:
             return np.full(n, check_number(self.gradient_weight, "gradient_weight"))
         X = double(sample.X)
-        return check_number(self.C, "C") * np.cov(X.T, ddof=0, fweights=sample.count).reshape(n, n).diagonal()
+        return check_number(self.C, "C") * np.cov(X.T, ddof=0, aweights=sample.weight).reshape(n, n).diagonal()
 
     def observed_terms(self, sample: Sample, slope_weights: Vector | None = None) -> list[tuple[Term, Vector]]:
         """Return the terms of labels and of measured slopes with the indices of their points.
@@ -458,7 +458,7 @@ def proportion_term(config: ModelConfig, sample: Sample) -> Term:
     assert isinstance(config.class_weight, ClassPrior)
     means = 2 * config.class_weight.of(config.classes) - 1
     rows = spaced(sample.size, MOST_NORMS)
-    mean = (sample.count[rows] / sample.count[rows].sum())[None, :] @ Evaluation(take_rows(sample.X, rows))
+    mean = (sample.weight[rows] / sample.weight[rows].sum())[None, :] @ Evaluation(take_rows(sample.X, rows))
     target = means[1:] if len(means) == 2 else means[None, :]
     weight = check_number(config.C, "C") * float(sample.weight[sample.labeled].sum())
     return Term(mean, Squared(), target=target, weight=weight)

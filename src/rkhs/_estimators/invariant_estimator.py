@@ -307,6 +307,16 @@ def is_streamed(model: Any, config: ModelConfig, X: Any, y: Any) -> bool:
     return in_blocks(X) or (config.approximation.stored and not learns_metric)
 
 
+def _merged_rows(X: Any, y: Vector, sample_weight: Any) -> tuple[Any, Vector, Vector | None]:
+    """Return X, y and weights with equal rows merged, if they are few enough to be sorted."""
+    weight = data.as_weights(sample_weight, X)
+    if y.dtype.kind == "O" or not isinstance(X, np.ndarray) or X.size > data.MOST_SORTED:
+        return X, y, None if sample_weight is None else weight
+    values, codes = np.unique(y, return_inverse=True)
+    sample = data.Sample.of(X, weight, codes, np.ones(len(y), dtype=bool))
+    return sample.X, values[sample.y], sample.weight
+
+
 def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit an estimator with an approximation to blocks, or to arrays, which are validated first."""
     check_in_span(config.approximation, config.solver)
@@ -325,8 +335,7 @@ def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: A
         points, _, _, _ = model._validated(X, y, own=False)
         if is_torch_array(points):
             raise TypeError("An approximation takes NumPy arrays, data frames or blocks: pass X.numpy(force=True).")
-        weight = None if sample_weight is None else data.as_weights(sample_weight, points)
-        stream = blocks(points, column_or_1d(as_column(data.as_numpy(y))), weight)
+        stream = blocks(*_merged_rows(points, column_or_1d(as_column(data.as_numpy(y))), sample_weight))
     look, learn = replayed(stream)
     with closing(Monitor(model.tol, verbose=model.verbose)) as monitor:
         with monitor.showing(CHOICE):
@@ -462,7 +471,8 @@ class HeldOutByFolds:
         assert self.config is not None
         sample = self.unfitted._sample(*self.rows)
         problem, _ = formulate(self.config, sample).problem(sample)
-        return HeldOutLabels(self.estimator, problem, sample.count[sample.labeled]).labels
+        labeled = sample.take(sample.labeled)
+        return HeldOutLabels(self.estimator, problem, labeled.weight, labeled.groups).labels
 
 
 @contextmanager
@@ -547,7 +557,7 @@ class BlockTerms:
             y = np.where(labeled, targets, 0).astype(float)
         weight = np.ones(count) if block.weight is None else block.weight
         X = immutable_copy(block.X)  # one copy, shared by the functionals of all terms
-        return data.Sample(X, weight, y, labeled, np.zeros((count, 0)), np.ones(count, dtype=np.int64))
+        return data.Sample(X, weight, y, labeled, np.zeros((count, 0)))
 
     def __call__(self, block: Block) -> list[Term]:
         assert self.formulation is not None, "draw a sample first"

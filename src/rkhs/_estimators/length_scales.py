@@ -27,23 +27,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, cast
 
 import numpy as np
 import scipy.linalg
-from sklearn.model_selection import KFold
 
 from rkhs import kernels
 from rkhs._backend.arrays import Array, Matrix, Vector, double, like, row_keys, take_rows, to_numpy, unique_rows
 from rkhs._backend.sparse import SparseVectors
 from rkhs._estimators.data import Sample
-from rkhs._estimators.folds import fold_values, rows_per_fold
+from rkhs._estimators.folds import fold_values, left_out_by_folds
 from rkhs._estimators.formulation import Formulation, ModelConfig, WeightNormalization, quoted
 from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses, search
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import principal_directions
 from rkhs._learning.tuning import CRITERIA
 from rkhs._problem import Problem
+from rkhs._warnings import warn
 from rkhs.functionals import Gradient
 from rkhs.kernels import Kernel, Tunable, median_scale
 from rkhs.kernels._scaled import HasLengthScale
@@ -67,6 +68,7 @@ AGOP = ("agop", "agop-diagonal")
 LEARNED = (*CRITERIA, "cv", *AGOP)  # names of rules that learn scales from labels
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the median distance
 COMPONENTS = (3, 10, 30)  # numbers of principal components to try
+FEWEST_COMPARED, MOST_COMPARED = 12, 3000  # labels by which learned scales are compared with the median scale
 ROUNDING = 1e-6  # relative size below which deviations, and their differences, are rounding
 
 
@@ -164,7 +166,7 @@ def formulate(config: ModelConfig, sample: Sample) -> Formulation:
         return Formulation.at(config, sample, as_kernel(config.kernel, config.length_scale, sample.X))
     if config.scale in AGOP:
         T = learn_metric(config, sample)
-        return Formulation.at(config, sample, _kernel_in_metric(config, sample.unmerged(), T), T.T @ T)
+        return Formulation.at(config, sample, _kernel_in_metric(config, sample, T), T.T @ T)
     if config.kernel not in SCALED:
         raise ValueError(
             f"scale={config.scale!r} can be learned for the named kernels {', '.join(SCALED)}, got "
@@ -172,21 +174,61 @@ def formulate(config: ModelConfig, sample: Sample) -> Formulation:
         )
     if config.scale == "cv":
         return Formulation.at(config, sample, _cross_validated_kernel(config, sample))
+    return formulate(_learned_or_median(config, sample), sample)
+
+
+def _learned_or_median(config: ModelConfig, sample: Sample) -> ModelConfig:
+    """Return the configuration with learned length scales, or with the median scale if that has smaller errors.
+
+    Scales that are learned from few labels, or from features with heavy tails, may be worse than none.  Both predict
+    the labels of three folds, and the scales are learned again without those of each fold.  With measured slopes there
+    is no comparison, since these determine the scales.
+    """
+    learned, labeled = _with_learned_scales(config, sample), sample.take(sample.labeled).drawn(MOST_COMPARED)
+    if sample.slopes is not None or labeled.size < FEWEST_COMPARED:
+        return learned
+    plain: dict[str, Any] = {"loss": "squared", "invariance": None, "nu": 0.0, "approximation": None}
+    median, errors = replace(config, scale="median", learns_noise=False), np.zeros(2)
+    classes = None if config.classes is None else labeled.y
+    for fold in left_out_by_folds(3, labeled.groups, classes, least=2).T:
+        rest, left_out = labeled.take(~fold), labeled.take(fold)
+        term = replace(config, C=1.0, **plain).label_term(left_out)
+        for k, one in enumerate((median, _with_learned_scales(config, rest))):
+            f = formulate(replace(one, **plain), rest).problem(rest)[0].solve(verbose=config.verbose).function
+            losses = row_losses(term.loss, to_numpy(f(left_out.X)), to_numpy(term.target))
+            errors[k] += float(np.nan_to_num(to_numpy(term.weights())[:, 0] @ losses, nan=inf))
+    if errors[1] <= errors[0]:
+        return learned
+    more = 100 * (np.sqrt(errors[1] / errors[0]) - 1)
+    warn(
+        f"Length scales that scale={config.scale!r} learned have {more:.0f} % larger errors at left-out labels than the "
+        'median scale, which is used. Pass scale="median" to do so without a comparison, or more labels.'
+    )
+    return median
+
+
+def _with_learned_scales(config: ModelConfig, sample: Sample) -> ModelConfig:
+    """Return the configuration with the length scales of the largest criterion, and with its C if that is open.
+
+    C is that of squared losses: it is learned for these only, and unless it is given.
+    """
+    if config.learns_noise and config.label_loss.quadratic:
+        return with_learned_noise(config, sample)
     kernel = KERNELS[config.kernel](Tunable(each=True))
-    tuned = tuned_problem(replace(config, approximation=None), sample, kernel, True, criterion=config.scale)
-    return Formulation.at(config, sample, tuned.kernel)
+    tuned = tuned_problem(replace(config, approximation=None), sample, kernel, criterion=config.scale)
+    return replace(config, scale=tuned.kernel.scale)
 
 
-def tuned_problem(config: ModelConfig, sample: Sample, kernel: Kernel, slopes: bool = False, **options: Any) -> Any:
-    """Return the tuned problem of squared losses of all observations, with their weights and those of the kernel open.
+def tuned_problem(config: ModelConfig, sample: Sample, kernel: Kernel, open_C: bool = False, **options: Any) -> Any:
+    """Return the tuned problem of squared losses of all observations, with the settings of the kernel open.
 
-    The weight of slopes is open if the configuration does not give it, or with `slopes`.  All scales that are learned
-    from all rows are learned here, and those of the automatic search in `ScaleLearner.learned`.
+    With `open_C` so is the weight of values, and that of slopes if the configuration does not give it.  All scales that
+    are learned from all rows are learned here, and those of the automatic search in `ScaleLearner.learned`.
     """
     terms = []
-    for term, _ in config.observed_terms(sample.unmerged()):
+    for term, _ in config.observed_terms(sample.drawn()):
         weight: Any = to_numpy(term.weights())[:, 0]
-        if not term.functional.order or slopes or config.gradient_weight is None:
+        if open_C and (not term.functional.order or config.gradient_weight is None):
             weight = Tunable() * weight
         terms.append(Term(term.functional, Squared(), term.observed_target, weight))
     problem = Problem(kernel, terms, config.basis, approximation=config.approximation)
@@ -222,7 +264,7 @@ class EvidenceScorer:
     options: Mapping[str, Any]  # of `Problem.tune`
 
     def __call__(self, kernel: Kernel) -> list[Candidate]:
-        tuned = tuned_problem(self.config, self.sample, kernel, **self.options)
+        tuned = tuned_problem(self.config, self.sample, kernel, True, **self.options)
         score = tuned.tuning.value - len(tuned.tuning.parameters)  # log evidence - q: minus half of Akaike's criterion
         params = {**settings_of(self.config, self.sample, tuned), "nu": 0.0, "invariance": None}
         return [Candidate(params, -score, np.array([score]), tuned.tuning.status, problem=tuned)]
@@ -233,11 +275,12 @@ def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
 
     Length scales given as numbers, and a given weight of slopes, are kept.
     """
-    if is_learned(config) and config.scale != "evidence":  # another rule, which needs C
+    if is_learned(config) and config.scale not in CRITERIA:  # another rule, which needs C
         return config
-    is_open = isinstance(config.scale, str) and config.scale in ("auto", "median", "evidence")
+    is_open = isinstance(config.scale, str) and config.scale in ("auto", "median", *CRITERIA)
     kernel = as_kernel(config.kernel, Tunable(each=True) if is_open else config.scale, sample.X)
-    tuned = tuned_problem(replace(config, approximation=None), sample, kernel)
+    criterion = config.scale if is_learned(config) else "evidence"
+    tuned = tuned_problem(replace(config, approximation=None), sample, kernel, True, criterion=criterion)
     return replace(config, learns_noise=False, **settings_of(config, sample, tuned))
 
 
@@ -263,7 +306,6 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample) -> Kernel:
             'scale="cv" leaves out labels, which slopes measured at the same points would reveal: use scale="loo", '
             "which leaves out whole points."
         )
-    sample = sample.unmerged()  # folds leave out single rows
     random, most = np.random.default_rng(0), 1000  # labeled rows, and as many unlabeled ones
     kinds = [np.flatnonzero(sample.labeled), np.flatnonzero(~sample.labeled)]
     subsets = [rows if len(rows) <= most else random.choice(rows, most, replace=False) for rows in kinds]
@@ -272,9 +314,8 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample) -> Kernel:
     def score(kernel: Kernel) -> list[Candidate]:
         problem = Formulation.at(config, sample, kernel).problem(sample)[0]
         term = problem.terms[0]
-        count = np.ones(term.size, dtype=int)
-        left_out = rows_per_fold(KFold(min(5, term.size), shuffle=True, random_state=0), count)
-        values, rows, _ = fold_values(problem, left_out, count, 'Scales by "cv"')
+        left_out = left_out_by_folds(5, sample.take(sample.labeled).groups, least=2)
+        values, rows = fold_values(problem, left_out, 'Scales by "cv"')
         losses = row_losses(term.loss, values, to_numpy(term.target)[rows])
         loss = float(np.nan_to_num(np.average(losses, weights=to_numpy(term.weights())[rows, 0]), nan=np.inf))
         return [Candidate({"kernel": kernel}, loss, np.array([-loss]))]
@@ -355,19 +396,19 @@ def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:
     Gradients of a poor f may mislead.  A fifth of the labels is therefore held out, and a round is accepted only if
     their losses fall significantly (`paired_test`).
     """
-    sample = sample.unmerged()
     rows = np.flatnonzero(sample.labeled)
     if len(rows) < 20:
         raise ValueError(
             f"scale={config.scale!r} holds out a fifth of the labels to check the metric and needs at least 20 labels, "
             f'got {len(rows)}: use scale="median".'
         )
-    held = np.random.default_rng(0).permutation(rows)[: len(rows) // 5]
+    held = rows[left_out_by_folds(5, sample.groups[rows], least=2)[:, 0]]
     labeled = sample.labeled.copy()
     labeled[held] = False
     training, held_out = replace(sample, labeled=labeled), sample.take(np.sort(held))
     term = replace(config, C=1.0).label_term(held_out)
     weight, target = to_numpy(term.weights())[:, 0], to_numpy(term.target).reshape(len(held), -1)
+    weight = weight / weight.mean()
     points = take_rows(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # enough for a mean
     spread = deviations(double(sample.X))
 

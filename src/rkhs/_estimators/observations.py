@@ -26,7 +26,6 @@ import numpy as np
 from scipy.special import log_expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
-from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
@@ -36,7 +35,7 @@ from rkhs._estimators import base
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, transactional
 from rkhs._estimators.cv import searched
 from rkhs._estimators.data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes
-from rkhs._estimators.folds import rows_per_fold
+from rkhs._estimators.folds import left_out_by_folds
 from rkhs._estimators.formulation import WeightNormalization, as_loss, check_number
 from rkhs._estimators.length_scales import SCALED, as_kernel, deviations, scaled_kernels
 from rkhs._estimators.quantile_regressor import Offsets
@@ -105,11 +104,11 @@ class ObservationSet:
 
     def folds(self) -> Vector:
         """Return the fold of each point: five folds, or fewer if a class or the sample is smaller."""
-        size = len(self.X) if self.classes is None else int(np.bincount(self.classes).min())
-        count = max(2, min(5, size, len(self.X)))
-        splitter: Any = KFold if self.classes is None or size < 2 else StratifiedKFold
-        single = np.ones(len(self.X), dtype=int)
-        return rows_per_fold(splitter(count, shuffle=True, random_state=0), single, self.classes).argmax(axis=1)
+        groups = unique_rows(self.X)[2]
+        left_out = left_out_by_folds(5, groups, self.classes)
+        if left_out.shape[1] == 1:  # a class has a single point
+            left_out = left_out_by_folds(5, groups, least=2)
+        return left_out.argmax(axis=1)
 
     def scored(self, kernel: Kernel, Cs: Sequence[float], approximation: Landmarks | None) -> list[Candidate]:
         """Return a candidate for each C, with the mean loss of observations in folds that were left out."""
@@ -501,8 +500,11 @@ class ComparisonEstimator(ObservationEstimator):
         values, validated = self._utilities(X, "predict")
         return as_input_type(values, validated)
 
-    def _fit_pairs(self, X: Matrix, given: Order | Matrix) -> None:
-        """Fit to given pairs, each of the weight C, or to those of an order, which have it together for each row."""
+    def _fit_pairs(self, X: Matrix, given: Order | Matrix, weight: Vector | None = None) -> None:
+        """Fit to given pairs, each of the weight C, or to those of an order, which have it together for each row.
+
+        In an order rows have the weights (t,), and a pair the product of those of its rows.
+        """
         most = self.pairs_per_row
         if isinstance(given, Order) and (not isinstance(most, Integral) or most < 1):
             raise ValueError(f"pairs_per_row must be a positive integer, got {most!r}.")
@@ -510,15 +512,18 @@ class ComparisonEstimator(ObservationEstimator):
         def observe(rows: Vector) -> ObservationSet:
             if isinstance(given, Order):
                 pairs = given.take(rows).pairs(int(most))
-                weight = len(rows) / max(len(pairs), 1)
+                of_rows = weight[rows]
+                of_pairs = np.prod(of_rows[pairs], axis=1)
+                of_pairs *= of_rows.sum() / max(of_pairs.sum(), np.finfo(float).tiny)
             else:
                 index = np.full(len(X), -1)
                 index[rows] = np.arange(len(rows))
-                pairs, weight = index[given], 1.0
+                pairs = index[given]
                 pairs = pairs[np.all(pairs >= 0, axis=1)]
+                of_pairs = np.ones(len(pairs))
             some, ones, loss = X[rows], np.ones(len(pairs)), as_loss(self.loss, LOSSES, "loss")
             functional = Difference(some[pairs[:, 0]], some[pairs[:, 1]])
-            return ObservationSet(some, some, functional, loss, ones, weight * ones, pairs, None)
+            return ObservationSet(some, some, functional, loss, ones, of_pairs, pairs, None)
 
         self._fit_observations(observe, len(X))
         self.n_pairs_ = self.problem_.terms[0].size
@@ -606,10 +611,11 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
             )
         if pairs is None:
             points, y = self._checked_points(X, y)
-            order = Order.of_targets(y.astype(np.float64))
+            sample = Sample.of(points, None, y.astype(np.float64), np.ones(len(y), dtype=bool))
+            order = Order.of_targets(sample.y)
             if not order.count:
                 raise ValueError("PreferenceRegressor needs rows with different targets; all y are equal.")
-            self._fit_pairs(points, order)
+            self._fit_pairs(sample.X, order, sample.weight)
         else:
             points = self._points_without_targets(X)
             self._fit_pairs(points, checked_pairs(pairs, len(points)))
@@ -699,10 +705,12 @@ class SurvivalRanker(ComparisonEstimator):
         points = self._points_without_targets(X)
         event, time = checked_survival(y)
         check_consistent_length(points, time)
-        order = Order.of_survival(event, time)
+        rows = np.column_stack([event, time]).astype(np.float64)
+        sample = Sample.of(points, None, rows, np.ones(len(time), dtype=bool))
+        order = Order.of_survival(sample.y[:, 0] > 0, sample.y[:, 1])
         if not order.count:
             raise ValueError("SurvivalRanker needs an event before the time of another row; no pair can be compared.")
-        self._fit_pairs(points, order)
+        self._fit_pairs(sample.X, order, sample.weight)
         return self
 
     def score(self, X: Any, y: Any) -> float:

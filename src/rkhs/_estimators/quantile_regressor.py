@@ -203,8 +203,8 @@ class QuantileRegressor(BaseKernelEstimator):
         config = self._config(C=1.0, kernel=name)
         scorer = EvidenceScorer(config, Sample.of(X, None, y, every > 0), {"verbose": self.verbose})
         best = best_of(search(lambda _: iter([kernels]), scorer)[0])
-        kernel, drawn = best.params["kernel"], drawn_rows(every.astype(int), MOST, 0)
-        labeled = ScoringTargets(drawn, y[drawn, None], every[drawn], None)
+        kernel, drawn = best.params["kernel"], drawn_rows(len(X), MOST)
+        labeled = ScoringTargets.of(drawn, y[drawn, None], every[drawn])
         variance = WeightNormalization.at(kernel, X, every).variance
         K = kernel(X[drawn]) / variance
         return kernel, [C_for_loss(Quantile(level), best.params["C"], K, labeled) for level in levels]

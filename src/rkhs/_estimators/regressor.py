@@ -63,10 +63,12 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
     def _learn(self, problem: Problem, sample: Sample, variance: float = 1.0, **options: Any) -> None:
         """Solve the problem, whose first term holds the targets, and prepare prediction intervals."""
         self._solve(problem, variance, **options)
-        source, count = self.solution_.source, sample.count[sample.labeled]
-        if source is not None:
-            self.solution_ = replace(self.solution_, source=replace(source, repeats=sample.repeats))
-        self._held_out = HeldOutLabels(type(self).__name__, self.problem_, count, solution=self.solution_)
+        labeled = sample.take(sample.labeled)
+        if labeled.size:
+            self._weight *= float(labeled.weight.mean())  # a new target has the mean weight of those in `fit`
+        self._held_out = HeldOutLabels(
+            type(self).__name__, self.problem_, labeled.weight, labeled.groups, solution=self.solution_
+        )
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
         super()._keep(problem, solution, variance)
@@ -191,9 +193,9 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
     def _interval_widths(self, coverage: float) -> Vector:
         """Return half the width of the prediction intervals of each output, (outputs,)."""
         left_out = self._held_out.labels
-        residuals = np.abs(left_out.predicted - left_out.target).reshape(len(left_out.times), -1)  # (l, outputs)
-        widths = np.array([bound(column, coverage, left_out.times) for column in residuals.T])
-        return self._widened(int(left_out.times.sum())) * widths
+        residuals = np.abs(left_out.predicted - left_out.target).reshape(len(left_out.weight), -1)  # (l, outputs)
+        widths = np.array([bound(column, coverage, left_out.weight) for column in residuals.T])
+        return self._widened(len(left_out.weight)) * widths
 
     @limited
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:

@@ -88,35 +88,85 @@ FACTORIZED = 3  # values of C up to which Cholesky factorizations are faster tha
 
 @dataclass(frozen=True, eq=False)
 class ScoringTargets:
-    """The labels by which candidates are scored."""
+    """The labels by which candidates are scored, and the distinct points that they belong to.
 
-    rows: Vector  # (l,) the indices of the labeled points
-    target: Matrix  # (l, q)
-    weight: Vector  # (l,) with mean one
-    classes: Vector | None  # (l,) class indices; None in regression
+    The labels of one point are left out together.  To the squared loss they are one label, their weighted mean, with
+    the sum of their weights (`target`, `weight`); errors are those of all labels.
+    """
+
+    rows: Vector  # (p,) the indices of the distinct points
+    point: Vector  # (l,) the point of each label
+    labels: Matrix  # (l, q)
+    importance: Vector  # (l,) the weights of the labels
+    codes: Vector | None  # (l,) class indices; None in regression
+
+    @classmethod
+    def of(
+        cls, rows: Vector, labels: Matrix, importance: Vector, codes: Vector | None = None, groups: Vector | None = None
+    ) -> ScoringTargets:
+        """Return the labels (l, q) at rows (l,); those with equal `groups` (l,) are at one point."""
+        groups = np.arange(len(rows)) if groups is None else groups
+        _, first, point = np.unique(groups, return_index=True, return_inverse=True)
+        return cls(rows[first], point, labels, importance, codes).normalized()
+
+    def normalized(self) -> ScoringTargets:
+        """Return the labels with weights whose sum is the number of points."""
+        return replace(self, importance=self.importance * len(self.rows) / self.importance.sum())
 
     def take(self, index: Vector) -> ScoringTargets:
-        """Return a subset of the labels."""
-        classes = None if self.classes is None else self.classes[index]
-        return ScoringTargets(self.rows[index], self.target[index], self.weight[index], classes)
+        """Return the labels of a subset of the points."""
+        position = np.full(len(self.rows), -1)
+        position[index] = np.arange(len(index))
+        kept = np.flatnonzero(position[self.point] >= 0)
+        codes = None if self.codes is None else self.codes[kept]
+        return ScoringTargets(
+            self.rows[index], position[self.point[kept]], self.labels[kept], self.importance[kept], codes
+        )
+
+    @cached_property
+    def weight(self) -> Vector:
+        """The weight (p,) of each point, with the mean one."""
+        return np.bincount(self.point, self.importance, len(self.rows))
+
+    @cached_property
+    def target(self) -> Matrix:
+        """The weighted mean (p, q) of the labels of each point."""
+        return np.stack([self._mean(column) for column in self.labels.T], axis=1)
+
+    @cached_property
+    def classes(self) -> Vector | None:
+        """The class (p,) with the largest weight at each point; None in regression."""
+        if self.codes is None:
+            return None
+        shares = np.zeros((len(self.rows), int(self.codes.max()) + 1))
+        np.add.at(shares, (self.point, self.codes), self.importance)
+        return np.asarray(shares.argmax(axis=1))
+
+    def _mean(self, values: Vector) -> Vector:
+        """Return the weighted mean (p,) over the labels of each point of values (l,)."""
+        return np.bincount(self.point, self.importance * values, len(self.rows)) / self.weight
 
     def squares(self, values: Matrix) -> Vector:
-        """Return the squared errors (l,) of predictions (l, q), averaged over outputs."""
-        return np.mean((values - self.target) ** 2, axis=1)
+        """Return the squared errors (p,) of predictions (p, q), averaged over outputs and labels."""
+        return self._mean(np.mean((values[self.point] - self.labels) ** 2, axis=1))
+
+    def mistakes(self, predicted: Vector) -> Vector:
+        """Return the share (p,) of labels of other classes than those that are predicted for the points (p,)."""
+        return self._mean(1.0 * (predicted[self.point] != self.codes))
 
     def loss(self, values: Matrix) -> float:
-        """Return the weighted mean squared error of predictions (l, q), or infinity if it overflows."""
+        """Return the weighted mean squared error of predictions (p, q), or infinity if it overflows."""
         loss = float(np.average(self.squares(values), weights=self.weight))
         return loss if np.isfinite(loss) else np.inf
 
     def error(self, values: Matrix) -> float:
-        """Return the share of wrong classes of predictions (l, q), or their root mean squared error."""
-        if self.classes is None:
+        """Return the share of wrong classes of predictions (p, q), or their root mean squared error."""
+        if self.codes is None:
             return self.loss(values) ** 0.5
-        return float(np.average(predicted_codes(values) != self.classes, weights=self.weight))
+        return float(np.average(self.mistakes(predicted_codes(values)), weights=self.weight))
 
     def scored(self, trial: Trial, C: float, values: Matrix) -> Candidate:
-        """Return the candidate with held-out predictions (l, q)."""
+        """Return the candidate with held-out predictions (p, q)."""
         params = {"C": C, "nu": 0.0, "scale": trial.scale, "kernel": trial.kernel, "invariance": None}
         error, loss = self.error(values), self.loss(values)
         score = -loss if self.classes is None else 1 - error
@@ -184,11 +234,11 @@ def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> floa
     that minimizes the loss, since there is an intercept.
     """
     free = free_variance(K)  # small if the length scale is large: then f with a large norm is nearly a constant
-    C, least = min(C, 0.5 / (LEAST_NOISE**2 * free)), LEAST_NOISE * float(targets.target.std())
+    C, least = min(C, 0.5 / (LEAST_NOISE**2 * free)), LEAST_NOISE * float(targets.labels.std())
     if least == 0:
         return C
     [values] = leave_one_out(K, targets.target, targets.weight, [C])
-    share, r = targets.weight[:, None] / targets.weight.sum(), values - targets.target
+    share, r = targets.importance[:, None] / targets.importance.sum(), values[targets.point] - targets.labels
     limits = float(r.min()), float(r.max())
 
     def b(r: Matrix, share: Any) -> float:
@@ -271,7 +321,7 @@ class ScaleLearner:
     def _scored(self, first: Candidate, scale: tuple[float, ...], base: Candidate) -> Candidate | None:
         """Return the candidate with these scales, learned from a start, if it beats `base`; else None."""
         targets, kernels, name = self.scorer.targets, self.scorer.kernels, first.params["kernel"]
-        seen, parts = self._best(name, scale, np.arange(len(self.X))), list(folds(self.X, targets.classes, 3))
+        seen, parts = self._best(name, scale, np.arange(len(self.X))), list(folds(len(self.X), targets.classes, 3))
 
         def left_out(kernel: Kernel, C: float, groups: list[Vector]) -> Matrix:
             [values] = leave_one_out(kernel(self.X), targets.target, targets.weight, [C], groups)
@@ -334,17 +384,11 @@ class ScaleLearner:
         return min([best, *(scorer(scorer.between(best)) if self.refines else [])], key=lambda one: one.loss)
 
 
-def folds(X: Matrix, classes: Vector | None, count: int) -> Iterator[tuple[Vector, Vector]]:
-    """Yield the test and training indices of stratified folds of the points X (l, n).
-
-    They depend neither on the order of the points nor on units.
-    """
-    order = np.lexsort(X.T)
-    codes = np.zeros(len(order), int) if classes is None else classes[order]
-    shuffled = np.random.default_rng(0).permutation(len(order))
-    shuffled = shuffled[np.argsort(codes[shuffled], kind="stable")]
-    fold = np.empty(len(order), int)
-    fold[order[shuffled]] = np.arange(len(order)) % count
+def folds(size: int, classes: Vector | None, count: int) -> Iterator[tuple[Vector, Vector]]:
+    """Yield the test and training indices of stratified folds of points, which are in a random order."""
+    order = np.arange(size) if classes is None else np.argsort(classes, kind="stable")
+    fold = np.empty(size, int)
+    fold[order] = np.arange(size) % count
     for k in range(count):
         yield np.flatnonzero(fold == k), np.flatnonzero(fold != k)
 
@@ -439,7 +483,6 @@ class AutomaticCandidates:
     """The kernels that are compared by leave-one-out errors of labeled points, with the other points unlabeled."""
 
     scorer: LeaveOneOutScorer
-    count: Vector  # (t,) the number of equal rows that each point stands for
     names: Sequence[Any]  # the kernels to compare
     scales: Sequence[Any] | None  # None for multiples of the median distance after each of the `feature_maps`
     unlabeled: bool  # whether there are points without labels
@@ -566,7 +609,7 @@ class AutomaticCandidates:
     @cached_property
     def _samples(self) -> tuple[Matrix, Matrix]:
         """Up to 4,000 rows for covariances, and up to 1,000 of these for medians."""
-        rows = self.scorer.X[drawn_rows(self.count, 4000, 0)]
+        rows = self.scorer.X[drawn_rows(len(self.scorer.X), 4000)]
         return rows, rows if len(rows) <= 1000 else np.random.default_rng(0).choice(rows, 1000, replace=False)
 
     @cached_property
@@ -694,13 +737,13 @@ class Choice:
             predicted, discriminated = predicted_codes(values), Discriminant.cross_validated(values, codes)
         else:
             predicted, discriminated = self._with_discriminant(self.scorer)
-        before, after = predicted != codes, discriminated != codes
-        if not paired_test(1.0 * before, 1.0 * after, weight):
+        before, after = self.targets.mistakes(predicted), self.targets.mistakes(discriminated)
+        if not paired_test(before, after, weight):
             return None, self.best.error
         return Discriminant.of(values, codes), float(np.mean(after))
 
     def _with_discriminant(self, scorer: LeaveOneOutScorer) -> tuple[Vector, Vector]:
-        """Return the classes (l,) of labels in folds without these labels, by the largest score and a discriminant.
+        """Return the classes (p,) of points in folds without their labels, by the largest score and a discriminant.
 
         The leave-one-out score of a label depends on all others, those of its fold too.  Therefore a discriminant is
         fitted to scores that are computed without the fold.
@@ -708,7 +751,7 @@ class Choice:
         targets, params = self.targets, self.best.params
         K, codes = scorer.matrix(scorer.kernels(params["kernel"], params["scale"])), np.asarray(targets.classes)
         count = min(FOLDS, int(np.bincount(codes).min()))
-        parts = list(folds(scorer.X[targets.rows], codes, count))
+        parts = list(folds(len(codes), codes, count))
         [values] = leave_one_out(K, targets.target, targets.weight, [params["C"]], [held_out for held_out, _ in parts])
         discriminated = np.empty_like(codes)
         for held_out, rest in parts:

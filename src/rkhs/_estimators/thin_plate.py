@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from rkhs._backend.arrays import Matrix, Vector, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, double, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
@@ -17,28 +17,38 @@ from rkhs._estimators.formulation import check_in_span
 from rkhs._estimators.regressor import InvariantRegressor, Regressor
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
-from rkhs.kernels import Kernel, Polyharmonic, ThinPlate
+from rkhs.kernels import Kernel, Polyharmonic, ThinPlate, median_scale
 
 
 def thin_plate_problem(
     labels: Term, null_space: str, explained: bool, power: float | None = None, approximation: Any = None
-) -> Problem:
-    """Return the problem of the labels; "auto" drops linear functions if they alone explain the labels (`explained`).
+) -> tuple[Problem, float]:
+    """Return the problem of the labels, and the number by which their weights are divided.
 
-    Without a power the kernel is the thin plate of order 2, or r^2 log r in four dimensions and more, where that does
+    "auto" drops linear functions if they alone explain the labels (`explained`).  Without a power the kernel is the thin plate of order 2, or r^2 log r in four dimensions and more, where that does
     not exist.  The null space of all these kernels is the linear functions.  A constant is kept even if the null space
     is dropped: in other units r^2 log r differs by a multiple of r^2, and the functions of the problem by a constant.
+    Weights are divided by the power of the median distance, so that they have no units.  Constant features are left
+    out of distances, since the plate of fewer features is another one.
     """
+    X = double(labels.functional.parts[0].atoms.points)
+    varying = np.flatnonzero(np.ptp(X, axis=0) > 0)
+    n, dimension = X.shape[1], max(len(varying), 1)
     if null_space not in ("kept", "dropped", "auto"):
         raise ValueError(f'null_space must be "kept", "dropped" or "auto", got {null_space!r}.')
-    kernel: Kernel = ThinPlate(order=2) if labels.functional.dimension < 4 else Polyharmonic(power=2)
+    kernel: Kernel = ThinPlate(order=2) if dimension < 4 else Polyharmonic(power=2)
+    exponent = float(power or max(4 - dimension, 2 if dimension > 3 else 1))
     if power is not None:
         if not (isinstance(power, Real) and 2 <= power < 4):
             raise ValueError(f"power must be None or a number from 2 up to, but not including, 4, got {power!r}.")
         kernel = Polyharmonic(power)
+    if 0 < len(varying) < n:
+        kernel = kernel @ np.eye(n)[varying]
+    unit = median_scale(X) ** exponent if len(varying) else 1.0
+    labels = labels.changed(weight=to_numpy(labels.weights())[:, 0] / unit)
     dropped = null_space == "dropped" or (null_space == "auto" and explained)
     settings: dict[str, Any] = {"null_space": "dropped", "basis": Constant()} if dropped else {}
-    return Problem(kernel, [labels], approximation=approximation, **settings)
+    return Problem(kernel, [labels], approximation=approximation, **settings), unit
 
 
 def linearly_separable(X: Matrix, target: Vector) -> bool:
@@ -67,8 +77,8 @@ class ThinPlateEstimator(BaseKernelEstimator):
         sample = self._sample(X, y, sample_weight)
         labels = self._config().label_term(sample)
         explained = self.null_space == "auto" and self._is_explained(to_numpy(sample.X), to_numpy(labels.target))
-        problem = thin_plate_problem(labels, self.null_space, explained, self.power, self.approximation)
-        self._learn(problem, sample)
+        problem, unit = thin_plate_problem(labels, self.null_space, explained, self.power, self.approximation)
+        self._learn(problem, sample, unit)
 
     def _is_explained(self, X: Matrix, target: Matrix) -> bool:
         """Return whether linear functions of points (t, n) explain the targets at no cost."""
@@ -85,9 +95,9 @@ class ThinPlateClassifier(Classifier, ThinPlateEstimator):
         1/2 |f|^2 + C sum_i loss(f(x_i); y_i)
 
     with the thin-plate norm: for up to three features, a multiple of the integral of the squared second derivatives of
-    f.  It is zero for linear functions.  Rotations and translations of the points do not change it, and in units that
-    are s times smaller, so that the points are multiplied by s, C / s^p gives the same function, where p is the power
-    of the distance in the kernel: C is the only parameter to choose.  The features must have comparable units.  If
+    f.  It is zero for linear functions.  Rotations and translations of the points do not change it.  C is divided by
+    L^p with the median distance L of the points and the power p of the distance in the kernel, so that it has no units
+    and is the only parameter to choose.  Distances need features of one unit.  If
     linear functions alone separate the classes, they would explain the labels at no cost, and are left out of f except
     for its constant (Walder and Chapelle 2007, sections 6.2 and 7, leave out the constant as well).  Several classes
     are learned one against the rest.
@@ -144,7 +154,7 @@ class ThinPlateClassifier(Classifier, ThinPlateEstimator):
         y : array-like of shape (t,)
             The classes.
         sample_weight : array-like of shape (t,), optional
-            Factors on the losses; integers are numbers of rows.
+            Factors on the losses.
 
         Returns
         -------
@@ -167,8 +177,8 @@ class ThinPlateRegressor(Regressor, ThinPlateEstimator):
         1/2 |f|^2 + C sum_i loss(f(x_i); y_i)
 
     with the thin-plate norm: for up to three features, a multiple of the integral of the squared second derivatives of
-    f.  It is zero for linear functions.  There is no length scale to choose: other units of the points only change C,
-    as in `ThinPlateClassifier`.
+    f.  It is zero for linear functions.  There is no length scale to choose, and C is divided by a power of the median
+    distance, as in `ThinPlateClassifier`, so that the unit of the points does not matter.
 
     Parameters
     ----------
@@ -209,7 +219,7 @@ class ThinPlateRegressor(Regressor, ThinPlateEstimator):
         y : array-like of shape (t,)
             The targets.
         sample_weight : array-like of shape (t,), optional
-            Factors on the losses; integers are numbers of rows.
+            Factors on the losses.
 
         Returns
         -------

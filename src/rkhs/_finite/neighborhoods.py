@@ -16,7 +16,7 @@ straight track, are omitted; the variance of functionals that depend on them is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -273,7 +273,6 @@ class LocalPosterior:
     """The data from which the posterior of a solution by neighborhoods is computed."""
 
     function: LocalFunction
-    repeats: int = field(default=0)  # the number of observations that were merged with equal ones
 
     @property
     def spread(self) -> LocalFunction:

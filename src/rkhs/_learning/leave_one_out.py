@@ -13,13 +13,6 @@ which is one Newton step from the solution.  For squared losses both agree: P = 
 single functional has e = (b - u) / (1 - h V_ii).  The first formula is more accurate for large weights, and the second
 does not need h > 0.
 
-*Equal observations* may be merged into one functional i with the sum w of their weights.  Leaving out one of c of them
-reduces the weight by w / c, so that l and h are divided by c in the formula above, and
-
-    e_i  =  c a_i / (P_ii + 2 w (c - 1))
-
-with the variance tau^2 c^2 / (P_ii + 2 w (c - 1)).
-
 *The criterion* sum over terms of n/2 log(mean of e^2) is, up to a constant, the negative log likelihood of residuals
 that are normal with one variance for each term, so terms need no common unit.  Terms whose targets are all equal
 (invariances) do not count.  With f_i = e_i n / sum e^2, R_g = (P_gg)^-1 and h_g = R_g f_g, its derivative is the sum
@@ -84,11 +77,8 @@ class LeaveOneOut:
     exact: bool
 
 
-def left_out_of(problem: ConvexProblem, groups: Any, count: Matrix | None = None) -> LeaveOneOut:
-    """Return the leave-out predictions of `Problem.leave_out`.
-
-    With `count`, each functional of the first term stands for that many equal ones, one of which is left out.
-    """
+def left_out_of(problem: ConvexProblem, groups: Any) -> LeaveOneOut:
+    """Return the leave-out predictions of `Problem.leave_out`."""
     check_null_space(problem, "Leaving out")
     space = problem.space
     if space is not None and not space.stored:
@@ -103,7 +93,7 @@ def left_out_of(problem: ConvexProblem, groups: Any, count: Matrix | None = None
                 "problem.grid(.., held_out=..), or a smooth loss such as Squared, SquaredHinge or Logistic."
             )
     outputs, exact = outputs_of(problem.terms), all(term.loss.quadratic for term in problem.terms)
-    kept, times = _kept(problem.terms, count)
+    kept = np.concatenate([to_numpy(term.weights())[:, 0] > 0 for term in problem.terms])
     members = _groups(_labels(problem.terms, groups)[kept])
     with interrupts_raised():
         solution = problem.solve(tol=1e-9)
@@ -112,15 +102,15 @@ def left_out_of(problem: ConvexProblem, groups: Any, count: Matrix | None = None
             f"Leave-out predictions are inaccurate, because the solution has not converged: {solution}.", stacklevel=3
         )
     if space is not None:
-        left_out = _predictions_in_space(problem, space, solution, kept, members, times)
+        left_out = _predictions_in_space(problem, space, solution, kept, members)
     elif exact:
         observations = Observations.of(problem.represented)
         with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
             saddle = observations.equations(problem.kernel, observations.weight)[1]
         a = saddle.solve(observations.target)[0]
-        left_out = observations.target - _residuals(saddle, a, observations.weight, members, times)
+        left_out = observations.target - _solve_blocks(saddle.inverse(), saddle.scale, members, a)
     else:
-        left_out = _newton_predictions(problem.represented, solution.function, members, times)
+        left_out = _newton_predictions(problem.represented, solution.function, members)
     padded = np.empty((len(kept), left_out.shape[1]))
     padded[kept] = left_out
     predictions, residuals, ends = [], [], np.cumsum([term.size for term in problem.terms])[:-1]
@@ -154,21 +144,20 @@ def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
     return target - residual / (share if target.ndim == 1 else share[:, None])
 
 
-def left_out_amplitude(problem: ConvexProblem, count: Matrix) -> float | Matrix:
-    """Return the amplitude tau for which the left-out targets of the first term have their predicted variance.
+def left_out_amplitude(problem: ConvexProblem, groups: Matrix) -> float | Matrix:
+    """Return the amplitude tau for which the left-out targets of the only term have their predicted covariance.
 
-    The leave-one-out residual e_i has the variance tau^2 / P_ii, so tau^2 is the mean of e_i^2 P_ii = e_i a_i; if a
-    target stands for `count` (N,) equal ones, it is the sum of e_i a_i over the total count.  If the kernel is
-    misspecified, this is more robust than the amplitude of maximum likelihood (Bachoc 2013, Cross validation and
+    Targets with equal `groups` (N,) are left out together.  Their residuals e_g have the covariance tau^2 (P_gg)^-1, so
+    tau^2 is the mean of e_i a_i over all targets, with a_g = P_gg e_g.  If the kernel is misspecified, this is more robust than the amplitude of maximum likelihood (Bachoc 2013, Cross validation and
     maximum likelihood estimations of hyper-parameters of Gaussian processes with model misspecification).
     """
     check_squared(problem, "An amplitude")
-    observations, times = Observations.of(problem.represented), _kept(problem.terms, count)[1]
+    observations = Observations.of(problem.represented)
+    kept = to_numpy(problem.terms[0].weights())[:, 0] > 0
     saddle = observations.equations(problem.kernel, observations.weight)[1]
     a = saddle.solve(observations.target)[0]
-    e = _residuals(saddle, a, observations.weight, _groups(np.arange(len(a))), times)
-    first = observations.term == 0
-    tau = np.sqrt(np.clip(np.sum(e[first] * a[first], axis=0) / np.sum(times[first]), 0, None))
+    e = _solve_blocks(saddle.inverse(), saddle.scale, _groups(groups[kept]), a)
+    tau = np.sqrt(np.clip(np.mean(e * a, axis=0), 0, None))
     return float(tau[0]) if problem.represented.outputs is None else tau
 
 
@@ -230,20 +219,8 @@ def _solve_blocks(P: Matrix, scale: Matrix, groups: list[Matrix], right: Matrix)
     return solution
 
 
-def _residuals(saddle: Saddle, a: Matrix, weight: Matrix, groups: list[Matrix], count: Matrix) -> Matrix:
-    """Return the leave-out residuals b - u (N, c); if `count` (N,) is not one, those of one of the equal ones."""
-    P = saddle.inverse()
-    if np.all(count == 1):
-        return _solve_blocks(P, saddle.scale, groups, a)
-    diagonal = (np.diag(P) + 2 * weight * (count - 1)) / count
-    _check_determined(diagonal / saddle.scale**2)
-    return a / diagonal[:, None]
-
-
-def _newton_predictions(
-    represented: RepresenterTerms, function: Function, groups: list[Matrix], count: Matrix
-) -> Matrix:
-    """Return the predictions u (N, c) after the Newton step that leaves out each group; `count` as in `_residuals`."""
+def _newton_predictions(represented: RepresenterTerms, function: Function, groups: list[Matrix]) -> Matrix:
+    """Return the predictions u (N, c) after the Newton step that leaves out each group."""
     system, iterate = represented.system, represented.iterate(function)
     u = system.exact @ iterate.a + system.Q @ iterate.basis
     G, Q = system.exact.in_double(), double(system.Q)
@@ -257,7 +234,7 @@ def _newton_predictions(
         V = G - G[:, seen] @ coefficients - Q @ basis
         for g in groups:
             block = V[g[:, :, None], g[:, None, :]]
-            moved[g, c] += _newton_steps(block, (h / count)[g], (gradient[:, c] / count)[g])
+            moved[g, c] += _newton_steps(block, h[g], gradient[:, c][g])
     return moved
 
 
@@ -273,7 +250,7 @@ def _newton_steps(V: Matrix, h: Matrix, slope: Matrix) -> Matrix:
 
 
 def _predictions_in_space(
-    problem: ConvexProblem, space: FiniteSpace, solution: Solution, kept: Matrix, groups: list[Matrix], count: Matrix
+    problem: ConvexProblem, space: FiniteSpace, solution: Solution, kept: Matrix, groups: list[Matrix]
 ) -> Matrix:
     """Return the same in a space of stored features, where V = E S^-1 E' with the curvature S at the solution."""
     outputs = outputs_of(problem.terms)
@@ -308,17 +285,8 @@ def _predictions_in_space(
                 some = g[part]
                 roots = curvature.roots(on_features(some.ravel())).reshape(*some.shape, -1)
                 V = roots @ roots.swapaxes(1, 2)
-                moved[some, c] += _newton_steps(V, (h / count)[some], (gradient[:, c] / count)[some])
+                moved[some, c] += _newton_steps(V, h[some], gradient[:, c][some])
     return moved
-
-
-def _kept(terms: Sequence[Term], count: Matrix | None) -> tuple[Matrix, Matrix]:
-    """Return the mask of rows of all terms with a positive weight, and the number of equal observations of each."""
-    kept = np.concatenate([to_numpy(term.weights())[:, 0] > 0 for term in terms])
-    times = np.ones(len(kept))
-    if count is not None:
-        times[: len(count)] = count
-    return kept, times[kept]
 
 
 def _labels(terms: Sequence[Term], groups: Any) -> Matrix:

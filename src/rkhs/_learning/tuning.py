@@ -425,7 +425,9 @@ class HyperparameterSearch:
             converged = self._descend(first)
             for _ in range(starts - 1):
                 assert self.best is not None
-                converged &= self._descend(self.space.clipped(self.best + random.normal(size=len(self.best))))
+                step, moved = np.empty_like(self.best), self.best - self.space.start
+                step[np.argsort(moved)] = random.normal(size=len(step))  # the order of features does not matter
+                converged &= self._descend(self.space.clipped(self.best + step))
         except Stopped as stop:
             return str(stop)
         except KeyboardInterrupt:

@@ -320,6 +320,9 @@ class Landmarks(Approximation):
             from sklearn.cluster import kmeans_plusplus  # imported here because it takes a second
 
             shifted = (points - points.mean(axis=0)).astype(np.float64)
+            form = kernel.summands()[0][1].form(points.shape[1])
+            if form is not None:
+                shifted = mapped(shifted, form.linear)  # distances are those of the kernel
             at = points[kmeans_plusplus(shifted, count, random_state=int(random.integers(2**31)))[1]]
         values = [*few, Evaluation(like(at, prototype))] if len(at) else few
         if slopes == 0 or not values:
@@ -344,7 +347,8 @@ def _points(families: Sequence[Functional], most: int, random: np.random.Generat
         t = int(points.shape[0])
         rows = np.arange(t) if t <= most else np.sort(random.choice(t, most, replace=False))
         drawn.append(to_numpy(take_rows(points, rows)))
-    distinct = unique_rows(np.concatenate(drawn))[0]
+    every = np.concatenate(drawn)
+    distinct = every[np.sort(unique_rows(every)[1])]
     return distinct if len(distinct) <= most else random.choice(distinct, most, replace=False)
 
 

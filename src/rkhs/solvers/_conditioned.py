@@ -408,7 +408,6 @@ class PosteriorSource:
     """The data from which the posterior of a solution is computed on demand."""
 
     given: Any  # the problem, or its covariance in a subspace
-    repeats: int = 0  # the number of observations that were merged with equal ones
 
     @classmethod
     def of(cls, represented: RepresenterTerms, rows: tuple[LossBlock, ...]) -> PosteriorSource | None:
@@ -421,7 +420,7 @@ class PosteriorSource:
         return cls(replace(represented, rows=rows, precision=None))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"given": replace(self.given), "repeats": self.repeats}  # without cached properties
+        return {"given": replace(self.given)}  # without cached properties
 
     @cached_property
     def spread(self) -> Covariance:
@@ -435,7 +434,7 @@ class PosteriorSource:
     def posterior(self, solution: Solution) -> Posterior:
         """Return the posterior with the solution as its mean, and tau from the minimum of J for each output."""
         spread = self.spread
-        free = spread.degrees_of_freedom + self.repeats
+        free = spread.degrees_of_freedom
         if free < 1:
             raise ValueError(
                 "There are no more functionals than basis functions: add functionals, or take a smaller basis."
