@@ -12,9 +12,13 @@ def test_the_bound_is_the_quantile_of_one_more():
     scores = np.random.default_rng(0).standard_normal(99)
     assert bound(scores, 0.9, np.ones(99)) == np.sort(scores)[89]
     assert bound(scores[:8], 0.9, np.ones(8)) == np.inf
-    times = np.random.default_rng(1).integers(1, 5, 99)
+    weight = np.random.default_rng(1).uniform(0.5, 2.0, 99)
+    weight /= weight.mean()
     for coverage in (0.1, 0.5, 0.77, 0.9, 0.999):
-        assert bound(scores, coverage, times) == bound(np.repeat(scores, times), coverage, np.ones(times.sum()))
+        found = bound(scores, coverage, weight)
+        rank = np.ceil(100 * coverage)
+        assert weight[scores < found].sum() < rank
+        assert weight[scores <= found].sum() >= rank - 1e-9 or found == np.inf
     for wrong in (0.0, 1.0, "0.9"):
         with pytest.raises(ValueError, match="coverage must be a number between 0 and 1"):
             bound(scores, wrong, np.ones(99))

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")  # a third 
 
 
 def shuffled(folds):
-    """The folds that a number of folds stands for."""
+    """Stratified folds of the rows in a random order."""
     return StratifiedKFold(folds, shuffle=True, random_state=0)
 
 
@@ -42,7 +42,7 @@ def check_cells(search, model, X, y, labels, folds):
 def test_every_cell_is_the_machine_with_these_values(loss, approximation):
     own = {"loss": loss, "approximation": approximation}
     grid = {"Cs": [1, 100], "nus": [0, 0.1], "scales": ["median", 0.3]}
-    search = rkhs.InvariantClassifierCV(invariance="gradient", cv=4, tol=1e-10, **grid, **own).fit(X, FEW)
+    search = rkhs.InvariantClassifierCV(invariance="gradient", cv=shuffled(4), tol=1e-10, **grid, **own).fit(X, FEW)
     assert len(search.cv_results_["params"]) == 8
     check_cells(search, rkhs.InvariantClassifier(tol=1e-8, **own), X, Y, FEW, shuffled(4).split(X[:40], Y[:40]))
     assert search.best_score_ == search.cv_results_["mean_test_score"].max()
@@ -96,7 +96,7 @@ def test_three_classes():
     X, y = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)
     model = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-6)
     grid = {"invariance": "gradient", "loss": "squared_hinge", "Cs": [1, 100], "nus": [0, 0.1], "tol": 1e-8}
-    search = rkhs.InvariantClassifierCV(cv=3, **grid).fit(X, y)
+    search = rkhs.InvariantClassifierCV(cv=shuffled(3), **grid).fit(X, y)
     check_cells(search, model, X, y, y, [next(shuffled(3).split(X, y))])
 
 
@@ -133,7 +133,7 @@ def test_knowledge_with_several_losses_has_one_nu(approximation):
     knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5)]
     knowledge += [] if approximation else ["graph"]
     own = {"loss": "squared_hinge", "invariance": knowledge, "approximation": approximation}
-    search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=3, tol=1e-10, **own).fit(X, Y)
+    search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=shuffled(3), tol=1e-10, **own).fit(X, Y)
     model = rkhs.InvariantClassifier(scale=0.5, tol=1e-8, **own)
     check_cells(search, model, X, Y, Y, [next(shuffled(3).split(X, Y))])
 
@@ -162,9 +162,8 @@ def test_rows_in_blocks_are_collected(search):
 
 def test_without_invariances_it_is_the_grid_search_of_svc():
     Cs = [0.1, 1.0, 10.0]
-    ours = rkhs.InvariantClassifierCV(invariance="gradient", Cs=Cs, nus=[0.0], scales=0.5, loss="hinge", tol=1e-8).fit(
-        X, Y
-    )
+    options = {"Cs": Cs, "nus": [0.0], "scales": 0.5, "loss": "hinge", "tol": 1e-8, "cv": shuffled(5)}
+    ours = rkhs.InvariantClassifierCV(invariance="gradient", **options).fit(X, Y)
     theirs = GridSearchCV(SVC(gamma=1 / (2 * 0.5**2)), {"C": Cs}, cv=shuffled(5)).fit(X, Y)
     for k in range(5):
         name = f"split{k}_test_score"

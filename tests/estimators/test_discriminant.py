@@ -40,14 +40,14 @@ def test_classes_of_a_fold_are_predicted_without_its_labels():
     X, codes = RNG.standard_normal((27, 4)), np.arange(27) % 3
     X[:, 0] += codes
     target, kernel = 2.0 * np.eye(3)[codes] - 1, rkhs.Gaussian(1.5)
-    scorer = LeaveOneOutScorer(X, ScoringTargets(np.arange(27), target, np.ones(27), codes), lambda k, _: k, [5.0])
+    scorer = LeaveOneOutScorer(X, ScoringTargets.of(np.arange(27), target, np.ones(27), codes), lambda k, _: k, [5.0])
 
     def scores(rows, at):
         term = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs.Squared(), target[rows], 5.0)
         return rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-12).function(X[at])
 
     largest, discriminated = np.empty_like(codes), np.empty_like(codes)
-    for fold, rest in folds(X, codes, 9):
+    for fold, rest in folds(len(X), codes, 9):
         largest[fold] = scores(rest, fold).argmax(axis=1)
         left_out = np.concatenate([scores(np.setdiff1d(rest, row), [row]) for row in rest])
         discriminated[fold] = Discriminant.of(left_out, codes[rest])(scores(rest, fold)).argmax(axis=1)

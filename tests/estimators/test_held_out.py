@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
-from sklearn.model_selection import KFold
 
 import rkhs
 from rkhs._estimators import folds
@@ -19,6 +18,12 @@ SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:15]))
 def tight(monkeypatch):
     """Folds that are solved well enough to be compared."""
     monkeypatch.setattr(folds, "FOLD_TOL", 1e-8)
+
+
+def held_out(model):
+    """The rows of each fold."""
+    groups = model._held_out.groups[: len(X)]
+    return [np.flatnonzero(fold) for fold in folds.left_out_by_folds(10, groups).T]
 
 
 def without(model, left, target=Y, **weights):
@@ -53,8 +58,7 @@ def test_losses_with_kinks_are_learned_without_a_tenth_of_the_labels(loss, appro
     model = rkhs.InvariantRegressor(**make).fit(X, Y)
     found = model._held_out.labels
     np.testing.assert_array_equal(found.target, Y)
-    folds = list(KFold(10, shuffle=True, random_state=0).split(X))
-    for _, left in folds[:2]:
+    for left in held_out(model)[:2]:
         other = without(rkhs.InvariantRegressor(**make), left)
         np.testing.assert_allclose(found.predicted[left], other.predict(X[left]), atol=2e-3)
     low, high = model.predict_interval(X[:3], 0.8).T
@@ -84,7 +88,7 @@ def test_copies_are_left_out_with_their_originals(tight):
     found = twice._held_out.labels
     assert found.predicted.shape == (60,)
     assert np.abs(found.predicted - once.decision_function(X)).max() > 0.05  # as they have not seen the labels
-    for _, left in list(KFold(10, shuffle=True, random_state=0).split(X))[:2]:
+    for left in held_out(twice)[:2]:
         other = without(rkhs.InvariantClassifier(invariance=None, C=2.0, **own), left, CODES)
         np.testing.assert_allclose(found.predicted[left], other.decision_function(X[left]), atol=1e-3)
 
@@ -117,7 +121,7 @@ def test_many_labels_are_left_out_in_folds(monkeypatch, tight):
     make = {**SETTINGS, "nu": 0, "loss": "huber"}  # squared losses leave out a sample of the labels
     model = rkhs.InvariantRegressor(**make).fit(X, Y)
     monkeypatch.setattr(folds, "DENSE", 59)
-    left = next(KFold(10, shuffle=True, random_state=0).split(X))[1]
+    left = held_out(model)[0]
     found = model._held_out.labels.predicted[left]
     np.testing.assert_allclose(found, without(rkhs.InvariantRegressor(**make), left).predict(X[left]), atol=1e-4)
 

@@ -226,7 +226,7 @@ def test_weights_of_a_sum_of_kernels_are_those_of_the_evidence():
     points = rng.uniform(0, 4, (60, 2))
     config = ModelConfig(C=1.0, loss="squared")
     sample = Sample.of(points, None, np.sin(points[:, 0]) + 0.1 * rng.standard_normal(60), np.ones(60, dtype=bool))
-    tuned = tuned_problem(config, sample, 3.0 * rkhs.Matern(1.5, rkhs.Tunable()))
+    tuned = tuned_problem(config, sample, 3.0 * rkhs.Matern(1.5, rkhs.Tunable()), True)
     problem = formulate(replace(config, **settings_of(config, sample, tuned)), sample).problem(sample)[0]
     np.testing.assert_allclose(problem.terms[0].weights(), tuned.terms[0].weights())
 

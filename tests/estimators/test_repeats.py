@@ -1,7 +1,8 @@
-"""Rows that occur more than once: the limit of rows next to each other, in all that a model says.
+"""Repeated observations: in a table of few categories rows with equal features are many, and their labels differ.
 
-A model that is fitted to rows of a few categories is compared with two models that are fitted to the same rows after a
-jitter of 1e-6, in the order in which rows are dealt to folds.  It may differ from them by what jitter itself changes.
+A model that is fitted to such rows is compared with two models that are fitted to the same rows after a jitter of 1e-6:
+all that it says is the limit of rows next to each other, to what jitter itself changes.  Copies of rows, whose labels
+are equal too, are no observations (`test_equal_problems`).
 
 Graphs are left out: their nodes are the distinct points, each once (`Graph.once`), and a graph of neighbors whose
 neighbors are copies of one point would say nothing.
@@ -10,13 +11,11 @@ neighbors are copies of one point would say nothing.
 import numpy as np
 import pytest
 import scipy.sparse
-from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
 from rkhs._estimators import folds
 from rkhs._estimators.data import Sample
-from rkhs._estimators.folds import rows_per_fold
 
 ROWS = 48
 NEW = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [0.5, 0.5], [2.5, 2.0]])
@@ -76,14 +75,14 @@ def said_by_regressor(model):
 
 def compare(fitted, said, y, slopes=None):
     """Compare what is said of repeated rows with what is said of jittered ones."""
-    rows = Sample.of(X, None, y, np.ones(ROWS, bool), slopes=slopes).unmerged()
-    given = (rows.y,) if slopes is None else (rows.y, rows.slopes)
-    whole = said(fitted(rows.X, *given))
+    given = (y,) if slopes is None else (y, slopes)
+    whole = said(fitted(X, *given))
     jitters = [1e-6 * np.random.default_rng(seed).standard_normal(X.shape) for seed in range(2)]
-    near = [said(fitted(rows.X + jitter, *given)) for jitter in jitters]
+    near = [said(fitted(X + jitter, *given)) for jitter in jitters]
     for name, found in whole.items():
         first, second = (other[name] for other in near)
         room = 3e-3 * max(np.abs(first).max(), 1.0) + 3 * np.abs(first - second).max()  # targets are about one
+        room += 0.05 * (name == "proba")  # jitter changes which rows are in a fold
         np.testing.assert_allclose(found, first, atol=room, rtol=0, err_msg=name)
 
 
@@ -100,6 +99,7 @@ def test_classes(name):
 
 
 @pytest.mark.usefixtures("tight")
+@pytest.mark.filterwarnings("ignore:Length scales that")
 @pytest.mark.parametrize("name", REGRESSORS)
 def test_values(name):
     compare(REGRESSORS[name].fit, said_by_regressor, VALUES)
@@ -142,45 +142,34 @@ def test_groups_of_rows(loss):
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_a_row_is_left_out_and_its_twins_stay(loss):
+def test_an_observation_is_left_out_and_its_twins_stay(loss):
     """Against refits without one row of each point; one step of Newton's method for the logistic loss."""
     model = rkhs.InvariantClassifier(loss=loss, **PLAIN).fit(X, CLASSES)
-    found = model._held_out.labels
-    assert found.times.sum() == ROWS
-    assert len(found.times) < ROWS / 2
-    points = np.column_stack([X, CLASSES])
-    term = model.problem_.terms[0]
-    for k in range(term.size):
-        where = [*np.asarray(term.functional.parts[0].atoms.points)[k], (term.target[k] + 1) / 2]
-        rows = np.flatnonzero(np.all(points == where, axis=1))
-        assert len(rows) == found.times[k]
-        kept = np.delete(np.arange(ROWS), rows[0])
+    found, points = model._held_out.labels, np.column_stack([X, CLASSES])
+    assert len(found.target) == ROWS
+    for k in range(0, ROWS, 5):
+        where = [*np.asarray(model.problem_.terms[0].functional.parts[0].atoms.points)[k], (found.target[k] + 1) / 2]
+        first = np.flatnonzero(np.all(points == where, axis=1))[0]
+        kept = np.delete(np.arange(ROWS), first)
         other = rkhs.InvariantClassifier(loss=loss, **PLAIN).fit(X[kept], CLASSES[kept])
-        expected = other.decision_function(X[rows[:1]])[0]
+        expected = other.decision_function(X[[first]])[0]
         assert found.predicted[k] == pytest.approx(expected, abs=1e-6 if loss == "squared" else 0.05)
 
 
-def test_whole_weights_are_numbers_of_rows_and_others_are_not():
-    y, times = np.zeros(3), np.array([1.0, 2.0, 3.0])
-    points = np.array([[0.0], [1.0], [1.0]])
-    counted = Sample.of(points, times, y, y == 0)
-    np.testing.assert_array_equal(np.sort(counted.count), [1, 5])
-    np.testing.assert_array_equal(np.sort(counted.unmerged().X[:, 0]), [0, 1, 1, 1, 1, 1])
-    weighted = Sample.of(points, 0.5 * times, y, y == 0)
-    np.testing.assert_array_equal(weighted.count, np.ones(3))
-    assert Sample.of(points, np.full(3, 1e300), y, y == 0).count.max() == 2
-    drawn = Sample.of(points, [0, 1e9, 2e9], y, y == 0).unmerged(1000)
-    assert drawn.size == 1000
-    np.testing.assert_array_equal(drawn.weight, np.ones(1000))
-
-
-def test_rows_are_dealt_to_folds():
-    """Every row is in one fold, and the rows of a point are spread over them."""
-    count, codes = np.array([1, 4, 57, 1000, 3]), np.array([0, 1, 0, 1, 0])
-    found = rows_per_fold(StratifiedKFold(5, shuffle=True, random_state=0), count, codes)
-    np.testing.assert_array_equal(found.sum(axis=1), count)
-    assert np.ptp(found[3]) < 10
-    assert found.max(axis=1)[1] < 4
+def test_what_an_observation_is():
+    points, every = np.array([[0.0], [1.0], [1.0], [1.0], [2.0]]), np.ones(5, dtype=bool)
+    differing, equal = np.array([0.0, 1.0, 2.0, 2.0, 0.0]), np.array([0.0, 1.0, 1.0, 1.0, 0.0])
+    for times in (1, 2):
+        for weight in (None, 0.3 * np.ones(5 * times)):
+            apart = Sample.of(np.tile(points, (times, 1)), weight, np.tile(differing, times), np.tile(every, times))
+            assert apart.size == len(np.unique(apart.groups)) == 5
+            np.testing.assert_allclose(apart.weight, times * (1.0 if weight is None else 0.3))
+            merged = Sample.of(np.tile(points, (times, 1)), weight, np.tile(equal, times), np.tile(every, times))
+            assert merged.size == len(np.unique(merged.groups)) == 3
+    few = Sample.of(np.arange(40.0)[:, None].repeat(2, axis=0), None, np.r_[1.0, np.zeros(79)], np.ones(80, dtype=bool))
+    assert few.size == 41
+    assert len(np.unique(few.groups)) == 40  # copies but for one point, whose labels are left out together
+    assert Sample.of(points, [0, 1e9, 2e9, 1e9, 1], differing, every).size <= 5000
 
 
 @pytest.mark.slow

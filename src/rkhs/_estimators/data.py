@@ -3,6 +3,9 @@
 Sample weights are importances: factors on the loss of a row, whose common multiple is one of C.  A row that is given
 twice has twice the weight, and is no second observation: a copy would reveal the label that is left out.  Labels of
 points with equal features are therefore left out together (`Sample.groups`).
+
+A table of few categories is different: rows with equal features are many, and if their labels differ, they are repeated
+observations, each of which says how noisy the labels are.  Its points stay apart (`Sample.repeated`).
 """
 
 from __future__ import annotations
@@ -29,8 +32,8 @@ from rkhs.streams._blocks import Columns, check_columns
 class Sample:
     """Distinct training points with their labels and weights.
 
-    A point has the sum of the weights of equal rows.  Points with different `marks`, such as the folds they belong to,
-    are never merged.
+    A point has the sum of the weights of equal rows, or a part of it if these are repeated observations.  Points with
+    different `marks`, such as the folds they belong to, are never merged.
     """
 
     X: Array  # (t, n)
@@ -63,11 +66,7 @@ class Sample:
         return cls(X, weight, targets, labeled, marks, slopes)
 
     def merged(self, merge: bool = True) -> Sample:
-        """Drop rows of weight zero and, with `merge`, merge equal rows and add their weights.
-
-        Merged points are in an order that depends only on the set of points (`canonical_order`), so that folds and
-        samples that are drawn from them do too.
-        """
+        """Drop rows of weight zero and, with `merge`, merge equal rows and add their weights; the order is kept."""
         sample = self.take(self.weight > 0)
         if not merge:
             return sample
@@ -77,8 +76,35 @@ class Sample:
         rows = np.column_stack(columns)
         if len(np.unique(arrays.row_keys(rows))) < len(rows):
             _, first, inverse = arrays.unique_rows(rows)
-            sample = replace(sample.take(first), weight=np.bincount(inverse, weights=sample.weight))
-        return sample.take(canonical_order(sample.X, np.column_stack([sample.y, sample.labeled])))
+            order, weight = np.argsort(first), np.bincount(inverse, weights=sample.weight)
+            return replace(sample.take(first[order]), weight=weight[order])._apart(float(sample.weight.min()))
+        return sample
+
+    def _apart(self, unit: float) -> Sample:
+        """Return the sample with repeated observations as points of their own, at most `MOST_APART` equal ones.
+
+        The weight of an observation is the `unit`, or the largest multiple of it of which all weights are multiples.
+        """
+        labeled = self.take(self.labeled)
+        if self.slopes is not None or not labeled.repeated:
+            return self
+        count = np.ones(self.size, dtype=np.int64)
+        share = np.clip(np.round(labeled.weight / unit), 1, arrays.LARGEST_EXACT).astype(np.int64)
+        most = max(min(MOST_APART, MOST_IN_ALL // self.size), 1)
+        count[self.labeled] = np.minimum(share // np.gcd.reduce(share), most)
+        return replace(self, weight=self.weight / count).take(np.repeat(np.arange(self.size), count))
+
+    @property
+    def repeated(self) -> bool:
+        """Whether rows with equal features are repeated observations: a share of these points has different labels."""
+        _, first, point = arrays.unique_rows(_row_numbers(self.X))
+        if len(first) == self.size:
+            return False
+        total = np.bincount(point, self.weight)
+        differs = np.abs(self.y - self.y[first[point]]) > EQUAL * np.ptp(self.y, axis=0)
+        differing = len(np.unique(point[differs.reshape(self.size, -1).any(axis=1)]))
+        several = np.count_nonzero(total > (1 + EQUAL) * self.weight.min())
+        return differing > DIFFERING * several
 
     def followed_by(self, other: Sample) -> Sample:
         """Return the rows of two samples, one after the other; slopes that the second lacks are missing."""
@@ -102,10 +128,23 @@ class Sample:
         return len(self.weight)
 
     @cached_property
+    def order(self) -> Vector:
+        """A random order of the points that depends only on their set."""
+        return canonical_order(self.X, np.column_stack([self.y, self.labeled]))
+
+    @cached_property
     def groups(self) -> Vector:
-        """The number (t,) of the group of points with equal features that each point belongs to, by first occurrence."""
-        _, first, inverse = arrays.unique_rows(_row_numbers(self.X))
-        return np.argsort(np.argsort(first))[inverse]
+        """The number (t,) of the group of points that are left out together with each point, in a random order.
+
+        These are the points with equal features, or each point alone if there are repeated observations.
+        """
+        groups = np.empty_like(self.order)
+        if self.take(self.labeled).repeated:
+            groups[self.order] = np.arange(self.size)
+            return groups
+        _, first, inverse = arrays.unique_rows(_row_numbers(self.X)[self.order])
+        groups[self.order] = np.argsort(np.argsort(first))[inverse]
+        return groups
 
     def take(self, rows: Any) -> Sample:
         """Return a subset of the points; if it is all of them, this sample itself, so that terms can share results."""
@@ -124,7 +163,7 @@ class Sample:
 
     def drawn(self, most: int = 100_000) -> Sample:
         """Return this sample, or `most` of its points drawn at random if there are more."""
-        return self.take(drawn_rows(self.size, most))
+        return self if self.size <= most else self.take(np.sort(self.order[:most]))
 
 
 def _row_numbers(X: Array) -> Vector:
@@ -141,7 +180,9 @@ def drawn_rows(count: int, most: int) -> Vector:
     return every if count <= most else np.sort(np.random.default_rng(0).permutation(every)[:most])
 
 
-MOST_SORTED = 10**7  # entries of X up to which columns are sorted, a second on one core; more points keep their order
+EQUAL, DIFFERING = 1e-9, 0.1  # relative size of rounding, and share of points whose labels differ
+MOST_APART, MOST_IN_ALL = 100, 5000  # equal observations that stay apart, and points up to which they do
+MOST_SORTED = 10**7  # entries of X up to which columns are sorted, a second on one core; of more the order of rows counts
 
 
 def canonical_order(X: Array, y: Matrix) -> Vector:
@@ -152,11 +193,11 @@ def canonical_order(X: Array, y: Matrix) -> Vector:
 
         z_i + sum_j h(r_ij + s_j),        z_i = sum_k h(q_ik + k),        s_j = h(sum_i h(r_ij + z_i))
 
-    modulo 2^64.  The sums are exact in any order, and s_j is the same for equal columns only.  Constant columns are
-    left out.
+    modulo 2^64.  The sums are exact in any order, and s_j is the same for equal columns only, which count once.
+    Constant columns are left out.
     """
     if isinstance(X, SparseVectors) or X.shape[0] * X.shape[1] > MOST_SORTED:
-        return np.arange(X.shape[0])
+        return np.random.default_rng(0).permutation(int(X.shape[0]))
 
     def ranks(column: Vector) -> Vector:
         return np.unique(column, return_inverse=True)[1].reshape(-1).astype(np.uint64)
@@ -164,11 +205,14 @@ def canonical_order(X: Array, y: Matrix) -> Vector:
     z = np.zeros(len(y), dtype=np.uint64)
     for k, column in enumerate(y.T):
         z += _hashed(ranks(column) + _hashed(np.array([k])))
-    key = z.copy()
+    key: Vector = z.copy()
+    seen: set[int] = set()
     for column in double(X).T:
         r = ranks(column)
-        if r.any():
-            key += _hashed(r + _hashed(_hashed(r + z).sum(dtype=np.uint64, keepdims=True)))
+        s = _hashed(_hashed(r + z).sum(dtype=np.uint64, keepdims=True))
+        if r.any() and int(s[0]) not in seen:
+            key += _hashed(r + s)
+            seen.add(int(s[0]))
     return np.argsort(key, kind="stable")
 
 

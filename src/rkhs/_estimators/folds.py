@@ -313,7 +313,7 @@ class HeldOutLabels:
         if self.sample is not None:
             rows, predicted = self.sample
             return self._weighted(predicted, rows)
-        left_out = left_out_by_folds(10, self.groups)
+        left_out = left_out_by_folds(10, self.groups[:size])
         if left_out.shape[1] < 2:
             raise ValueError(
                 f"{self.estimator} was fitted to a single point, which cannot be left out: intervals and sets need two "

@@ -314,6 +314,7 @@ def _merged_rows(X: Any, y: Vector, sample_weight: Any) -> tuple[Any, Vector, Ve
         return X, y, None if sample_weight is None else weight
     values, codes = np.unique(y, return_inverse=True)
     sample = data.Sample.of(X, weight, codes, np.ones(len(y), dtype=bool))
+    sample = sample.take(sample.order)
     return sample.X, values[sample.y], sample.weight
 
 
