@@ -53,7 +53,6 @@ REGRESSORS = {
     "squared": rkhs.InvariantRegressor(**PLAIN),
     "flat": rkhs.InvariantRegressor(**FLAT),
     "absolute": rkhs.InvariantRegressor(loss="absolute", **PLAIN),
-    "evidence": rkhs.InvariantRegressor(**{**PLAIN, "scale": "evidence"}),
     "auto": rkhs.InvariantRegressorCV(**AUTO),
     "grid": rkhs.InvariantRegressorCV(**GRID),
     "thin plate": rkhs.geometry.ThinPlateRegressor(C=1.0, tol=1e-8),
