@@ -3,7 +3,7 @@
 import numpy as np
 
 from rkhs._estimators.data import checked_slopes
-from rkhs._estimators.folds import fitted_slope
+from rkhs._estimators.probabilities import fitted_slope
 from rkhs._estimators.search import paired_test
 
 

@@ -330,7 +330,11 @@ class ConditionedTable(CovarianceTable):
         return self.given._undetermined(self.given._converted(self.L))
 
     def diagonal(self) -> Array:
-        """Return the variances (l,); infinite if a functional depends on an undetermined basis function."""
+        """Return the variances (l,); infinite if a functional depends on an undetermined basis function.
+
+        A variance below the rounding error of the difference that it is, N eps k(x, x), is this error: rounding acts on
+        the equations as noise of this variance would.
+        """
         given, parts = self.given, []
         with _in_time(given.monitor, self.L):
             given.monitor.check()
@@ -338,8 +342,10 @@ class ConditionedTable(CovarianceTable):
             for start in range(0, self.L.size, COLUMNS):
                 piece = slice(start, start + COLUMNS)
                 parts.append(given.quadratic.quadratic_forms(self._cross[piece].T, self._on_basis[piece].T))
-        xp = namespace(prior)
-        variances = to_numpy(xp.clip(prior - xp.concat(parts), 0, None))
+        explained = to_numpy(namespace(prior).concat(parts))
+        prior = to_numpy(prior)
+        rounding = given.quadratic.system.size * np.finfo(prior.dtype).eps  # below it the difference has no digits
+        variances = np.maximum(prior - explained, rounding * np.maximum(np.abs(prior), np.abs(explained)))
         return like(np.where(self._undetermined, inf, variances), self.L.prototype)
 
     def entries(self, rows: Any, columns: Any) -> Array:
