@@ -69,13 +69,17 @@ def _standardized(sample: Sample, learned: Callable[[Sample], tuple[Posterior, f
     for k, (held_out, _) in enumerate(folds(points, None, FOLDS)):
         out = np.isin(group, held_out)
         kept = sample.take(np.setdiff1d(np.arange(sample.size), rows[out]))
-        with subtask(k, FOLDS):
-            posterior, weight = learned(kept)
-        if seconds_left() <= 0:  # the search has ended early
-            raise Stopped(TIME_LIMIT)
         part = sample.take(rows[out])
         L = Evaluation(part.X)
-        residuals, s = np.abs(to_numpy(posterior.mean(L)) - part.y), to_numpy(posterior.std(L, weight))
+        try:
+            with subtask(k, FOLDS):
+                posterior, weight = learned(kept)
+            residuals, s = np.abs(to_numpy(posterior.mean(L)) - part.y), to_numpy(posterior.std(L, weight))
+        except Exception:  # a search that ends early may have no result
+            if seconds_left() > 0:
+                raise
+        if seconds_left() <= 0:
+            raise Stopped(TIME_LIMIT)
         ratios.append(np.where(residuals > 0, residuals / np.maximum(s, np.finfo(float).tiny), 0.0))
         times.append(part.count)
     return np.concatenate(ratios).reshape(len(rows), -1), np.concatenate(times)

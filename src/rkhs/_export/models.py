@@ -259,8 +259,9 @@ def _variance(spread: Any, x: Symbol) -> Array:
         c = _cross(problem.kernel, problem.functionals.take(problem.system.quadratic_rows), x)
         b = _on_basis(basis.space, x) @ (basis.back @ to_numpy(quadratic.split[1]))
         root = c @ M.T - b @ (M @ A).T
-        variance = _prior(problem.kernel, x) - graph.vecdot(root, root)
-        return variance - graph.vecdot(c @ (2 * T) - b @ (T.T @ A), b) if T.shape[1] else variance
+        prior, explained = _prior(problem.kernel, x), graph.vecdot(root, root)
+        explained = explained + graph.vecdot(c @ (2 * T) - b @ (T.T @ A), b) if T.shape[1] else explained
+        return graph.elementwise("Max", prior - explained, spread.rounding * prior)
     if not isinstance(spread, FeatureCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
         refuse("The standard deviation", "it is known for positive definite kernels only here", "leave return_std out")
     psi = _features(spread.space, x)

@@ -251,6 +251,11 @@ class ConditionedGram:
         return 1 / to_numpy(self.quadratic.quadratic_forms(*map(self._like_equations, (columns, none))))
 
     @property
+    def rounding(self) -> float:
+        """The relative error of a variance, a difference of the prior variance and what the functionals explain."""
+        return self.quadratic.system.size * float(np.finfo(to_numpy(self.quadratic.system.Q[:0]).dtype).eps)
+
+    @property
     def _by_nearest(self) -> bool:
         """Whether variances are given the nearest functionals: S is too large, and correlations are defined."""
         large = self.quadratic.system.size > SAMPLE and not factorable(self.quadratic.system)
@@ -344,8 +349,8 @@ class ConditionedTable(CovarianceTable):
                 parts.append(given.quadratic.quadratic_forms(self._cross[piece].T, self._on_basis[piece].T))
         explained = to_numpy(namespace(prior).concat(parts))
         prior = to_numpy(prior)
-        rounding = given.quadratic.system.size * np.finfo(prior.dtype).eps  # below it the difference has no digits
-        variances = np.maximum(prior - explained, rounding * np.maximum(np.abs(prior), np.abs(explained)))
+        least = given.rounding * np.maximum(np.abs(prior), np.abs(explained))
+        variances = np.maximum(prior - explained, least)
         return like(np.where(self._undetermined, inf, variances), self.L.prototype)
 
     def entries(self, rows: Any, columns: Any) -> Array:
