@@ -5,7 +5,7 @@ import pytest
 from scipy.special import log_softmax
 
 import rkhs
-from rkhs._estimators.probabilities import Calibration, fitted_slope
+from rkhs._estimators.probabilities import Calibration, fitted_slope, per_class
 from rkhs._estimators.selection import Discriminant
 
 RNG = np.random.default_rng(3)
@@ -27,11 +27,20 @@ def test_a_discriminant_is_as_sure_as_left_out_labels_allow():
     learned, seen = scores[:40], codes[:40]
     rule = Discriminant.of(learned, seen)
     known = Known(None, learned, seen, np.ones(40), discriminant=rule)
-    assert known.slope == fitted_slope(Discriminant.cross_validated(learned, seen), seen, np.ones(40)) < 0.9
+    assert known.slope == fitted_slope(Discriminant.cross_validated(learned, seen), seen, np.ones(40), 1 / 400) < 0.9
     new, truth = rule(scores[40:]), codes[40:]
     before = -log_softmax(new, axis=1)[np.arange(960), truth]
     after = -np.log(known(new))[np.arange(960), truth]
     assert after.mean() < before.mean() - 0.05
+
+
+def test_a_few_labels_at_which_scores_are_wrong_do_not_make_all_others_unsure():
+    codes = np.arange(200) % 2
+    values = np.where(codes, 2.0, -2.0) + 0.5 * RNG.standard_normal(200)
+    wrong = np.r_[values[:197], -1e4 * np.where(codes, 1, -1)[197:]]
+    usual, found = (fitted_slope(per_class(v), codes, np.ones(200), 1 / 2000) for v in (values, wrong))
+    assert usual / 3 < found <= usual
+    assert fitted_slope(per_class(wrong), codes, np.ones(200), 0.0) < usual / 100
 
 
 def test_shares_of_classes_are_no_fit_to_labels():

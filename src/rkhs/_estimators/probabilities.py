@@ -8,7 +8,8 @@ and c classes, with a slope s > 0 (Platt scaling, or temperature scaling with 1 
 For two classes the softmax is 1 / (1 + exp(-s f(x))).  There is no offset, so that f = 0 has equal probabilities and
 the most probable class is the predicted one.  The targets of the likelihood are Platt's, slightly less than certain,
 which matters if the classes are separated.  No probability is below e: l labels cannot show that something that
-happens once in 10 l cases never does.
+happens once in 10 l cases never does.  It bounds what a label may cost in the likelihood, so that a few labels at
+which the model is wrong and sure do not make all others unsure.
 
 A discriminant is fitted to left-out scores, and would be too sure of these.  The slope is that of the scores of each
 fold by a discriminant that is fitted to the other folds.
@@ -21,7 +22,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 from sklearn.model_selection import StratifiedKFold
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
@@ -29,6 +30,8 @@ from rkhs._estimators.folds import HeldOutLabels, fold_values, rows_per_fold, sm
 from rkhs._estimators.selection import Discriminant
 from rkhs._finite.function import Function
 from rkhs.functionals import Functional
+
+TINY = 1e-300  # a positive number in place of probabilities of zero
 
 
 @dataclass(eq=False)
@@ -44,9 +47,7 @@ class Calibration:
 
     def __call__(self, scores: Matrix) -> Matrix:
         """Return the probabilities (t, classes) of scores (t,) or (t, classes)."""
-        logits = per_class(scores)
-        probabilities = softmax(self.slope * logits, axis=1)
-        return np.asarray(self.least + (1 - logits.shape[1] * self.least) * probabilities)
+        return smoothed_softmax(self.slope * per_class(scores), self.least)
 
     @property
     def least(self) -> float:
@@ -63,7 +64,7 @@ class Calibration:
         if self.discriminant is not None:
             enough = Discriminant.applies(scores, codes)
             scores = Discriminant.cross_validated(scores, codes) if enough else self.discriminant(scores)
-        return fitted_slope(scores, codes, self.weight[rows] * shares)
+        return fitted_slope(scores, codes, self.weight[rows] * shares, self.least)
 
     def _held_out_values(self) -> tuple[Vector, Vector, Vector]:
         """Return values of f at labels, the index of each label, and the share of its rows that each value is for.
@@ -86,7 +87,12 @@ class Calibration:
         return to_numpy(self.points(self.function)), np.arange(len(self.codes)), np.ones(len(self.codes))
 
 
-def fitted_slope(values: Matrix, codes: Vector, weight: Vector) -> float:
+def smoothed_softmax(logits: Matrix, least: float) -> Matrix:
+    """Return the probabilities (t, classes) of logits, each at least `least`."""
+    return np.asarray(least + (1 - logits.shape[1] * least) * softmax(logits, axis=1))
+
+
+def fitted_slope(values: Matrix, codes: Vector, weight: Vector, least: float) -> float:
     """Return the slope s of maximum likelihood, with Platt's target (l_c + 1) / (l_c + 2) for a class of l_c points."""
     count = values.shape[1]
     totals = np.bincount(codes, weights=weight, minlength=count)
@@ -96,9 +102,12 @@ def fitted_slope(values: Matrix, codes: Vector, weight: Vector) -> float:
     size = float(np.abs(values).max(initial=0.0)) or 1.0
 
     def cost(log_slope: float) -> float:
-        return -float(weight @ np.sum(targets * log_softmax(np.exp(log_slope) / size * values, axis=1), axis=1))
+        probabilities = smoothed_softmax(np.exp(log_slope) / size * values, max(least, TINY))
+        return -float(weight @ np.sum(targets * np.log(probabilities), axis=1))
 
-    result = minimize_scalar(cost, bounds=np.log((1e-4, 1e4)), method="bounded", options={"xatol": 1e-9})
+    slopes = np.log(1e4) * np.linspace(-1, 1, 81)  # the cost may have several minima
+    k = int(np.argmin([cost(slope) for slope in slopes[1:-1]]))
+    result = minimize_scalar(cost, bounds=slopes[[k, k + 2]], method="bounded", options={"xatol": 1e-9})
     return float(np.exp(result.x)) / size
 
 
