@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 import rkhs
 from rkhs._estimators import deviations
-from rkhs._estimators.selection import folds
+from rkhs._estimators.folds import left_out_by_folds
 from rkhs.acquisition import log_expected_improvement
 
 RNG = np.random.default_rng(1)
@@ -30,9 +30,9 @@ def test_the_factor_is_that_of_refits(outputs):
     y = Y[rows] + 0.1 * RNG.standard_normal(50)
     y = y if outputs is None else np.stack([y, np.cos(X[rows, 1])], axis=1)
     model, ratios = fitted(X[rows], y), []
-    points, group = np.unique(X[rows], axis=0, return_inverse=True)
-    for held_out, _ in folds(points, None, 5):
-        out = np.isin(group, held_out)
+    sample = model._searched  # whose order is that of the search
+    for out in left_out_by_folds(5, sample.groups).T:
+        out = np.any(np.all(X[rows][:, None] == sample.X[out], axis=2), axis=1)
         other = fitted(X[rows][~out], y[~out])
         L = rkhs.Evaluation(X[rows][out])
         ratios.append(np.abs(other.predict(X[rows][out]) - y[out]) / other._posterior().std(L, weight=other._weight))

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, double, to_numpy, unique_rows
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._estimators.data import Sample
-from rkhs._estimators.selection import folds
+from rkhs._estimators.folds import left_out_by_folds
 from rkhs._finite.monitor import Stopped
 from rkhs._finite.solution import TIME_LIMIT, Posterior
 from rkhs._progress import interrupts_raised, seconds_left, subtask, with_time_limit
@@ -36,8 +36,7 @@ COVERED, NORMAL = 0.95, 1.959964  # deviations that a normal variable exceeds wi
 
 def is_repeated(sample: Sample) -> bool:
     """Return whether a sample is large enough for a factor, and small enough for a search to be repeated."""
-    count = int(sample.count[sample.labeled].sum())
-    return FEWEST <= count <= MOST and sample.size <= MOST_POINTS
+    return FEWEST <= len(np.unique(sample.groups[sample.labeled])) <= MOST and sample.size <= MOST_POINTS
 
 
 def stretch(sample: Sample, learned: Callable[[Sample], tuple[Posterior, float]], name: str) -> float | Matrix | None:
@@ -49,25 +48,23 @@ def stretch(sample: Sample, learned: Callable[[Sample], tuple[Posterior, float]]
     try:
         with interrupts_raised(), with_time_limit(seconds_left() / 2), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # those of the model itself were given
-            ratios, times = _standardized(sample, learned)
+            ratios, weights = _standardized(sample, learned)
     except Stopped:
         warn(
             f"{name} had too little time to repeat its search without some of the targets: standard deviations are "
             "those of the chosen settings, which may be too small. Set a larger time_limit by set_params."
         )
         return None
-    options: dict[str, Any] = {"weights": times, "method": "inverted_cdf"}
+    options: dict[str, Any] = {"weights": weights, "method": "inverted_cdf"}
     factors = [max(1.0, float(np.quantile(column, COVERED, **options)) / NORMAL) for column in ratios.T]
     return factors[0] if sample.y.ndim == 1 else np.array(factors)
 
 
 def _standardized(sample: Sample, learned: Callable[[Sample], tuple[Posterior, float]]) -> tuple[Matrix, Matrix]:
-    """Return the ratios (l, outputs) of left-out residuals to their deviations, and the numbers (l,) of equal rows."""
+    """Return the ratios (l, outputs) of left-out residuals to their deviations, and the weights (l,) of targets."""
     rows = np.flatnonzero(sample.labeled)
-    points, _, group = unique_rows(double(sample.X)[rows])
-    ratios, times = [], []
-    for k, (held_out, _) in enumerate(folds(points, None, FOLDS)):
-        out = np.isin(group, held_out)
+    ratios, weights = [], []
+    for k, out in enumerate(left_out_by_folds(FOLDS, sample.groups[rows]).T):
         kept = sample.take(np.setdiff1d(np.arange(sample.size), rows[out]))
         part = sample.take(rows[out])
         L = Evaluation(part.X)
@@ -81,5 +78,5 @@ def _standardized(sample: Sample, learned: Callable[[Sample], tuple[Posterior, f
         if seconds_left() <= 0:
             raise Stopped(TIME_LIMIT)
         ratios.append(np.where(residuals > 0, residuals / np.maximum(s, np.finfo(float).tiny), 0.0))
-        times.append(part.count)
-    return np.concatenate(ratios).reshape(len(rows), -1), np.concatenate(times)
+        weights.append(part.weight)
+    return np.concatenate(ratios).reshape(len(rows), -1), np.concatenate(weights)

@@ -1,7 +1,7 @@
 """Probabilities of classes: a softmax of scores, whose slope is fitted to left-out labels.
 
-The scores g_c are the decision values f_c, one for each class, or those of a linear discriminant of them.  Of l labels
-and c classes, with a slope s > 0 (Platt scaling, or temperature scaling with 1 / s),
+The scores g_c are the decision values f_c, one for each class, or those of a linear discriminant of them.  With labels
+at l points, of c classes, and a slope s > 0 (Platt scaling, or temperature scaling with 1 / s),
 
     P(c | x) = e + (1 - c e) exp(s g_c(x)) / sum_b exp(s g_b(x)),        e = 1 / (10 l)
 
@@ -23,10 +23,9 @@ from functools import cached_property
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
-from sklearn.model_selection import StratifiedKFold
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy
-from rkhs._estimators.folds import HeldOutLabels, fold_values, rows_per_fold, smallest_class
+from rkhs._estimators.folds import HeldOutLabels, fold_values, left_out_by_folds
 from rkhs._estimators.selection import Discriminant
 from rkhs._finite.function import Function
 from rkhs.functionals import Functional
@@ -53,38 +52,34 @@ class Calibration:
     def least(self) -> float:
         """The smallest probability of a class."""
         held_out = self.held_out
-        return 0.1 / (len(self.codes) if held_out is None else float(held_out.count.sum()) / held_out.copies)
+        return 0.1 / len(self.codes if held_out is None else np.unique(held_out.groups))
 
     @cached_property
     def slope(self) -> float:
         if self.discriminant is not None and not self.discriminant.fitted:
             return 1.0
-        values, rows, shares = self._held_out_values()
+        values, rows = self._held_out_values()
         scores, codes = per_class(values), self.codes[rows]
         if self.discriminant is not None:
             enough = Discriminant.applies(scores, codes)
             scores = Discriminant.cross_validated(scores, codes) if enough else self.discriminant(scores)
-        return fitted_slope(scores, codes, self.weight[rows] * shares, self.least)
+        return fitted_slope(scores, codes, self.weight[rows] / self.weight[rows].mean(), self.least)
 
-    def _held_out_values(self) -> tuple[Vector, Vector, Vector]:
-        """Return values of f at labels, the index of each label, and the share of its rows that each value is for.
+    def _held_out_values(self) -> tuple[Vector, Vector]:
+        """Return values of f at labels, and the index of each label.
 
         The values come from stratified folds, unless a class has a single row or nothing can be held out.
         """
         held_out = self.held_out
         if held_out is not None and held_out.sample is not None:
             rows, values = held_out.sample
-            return values, rows, np.ones(len(rows))
+            return values, rows
         if held_out is not None:
             size = len(self.codes) // held_out.copies
-            codes, count = self.codes[:size], held_out.count[:size]
-            folds = min(5, smallest_class(codes, count))
-            if folds > 1:
-                left_out = rows_per_fold(StratifiedKFold(folds, shuffle=True, random_state=0), count, codes)
-                left_out = np.tile(left_out, (held_out.copies, 1))
-                values, rows, times = fold_values(held_out.problem, left_out, held_out.count, "Probabilities")
-                return values, rows, times / held_out.count[rows]
-        return to_numpy(self.points(self.function)), np.arange(len(self.codes)), np.ones(len(self.codes))
+            left_out = left_out_by_folds(5, held_out.groups[:size], self.codes[:size])
+            if left_out.shape[1] > 1:
+                return fold_values(held_out.problem, np.tile(left_out, (held_out.copies, 1)), "Probabilities")
+        return to_numpy(self.points(self.function)), np.arange(len(self.codes))
 
 
 def smoothed_softmax(logits: Matrix, least: float) -> Matrix:
