@@ -3,13 +3,13 @@
 import numpy as np
 
 from rkhs._estimators.data import checked_slopes
-from rkhs._estimators.folds import fitted_slope
+from rkhs._estimators.probabilities import fitted_slope
 from rkhs._estimators.search import paired_test
 
 
 def test_the_slope_of_a_sigmoid():
     f = np.array([[1.0, -1.0], [0.5, -0.5], [-1.0, 1.0], [0.5, -0.5]])
-    assert round(fitted_slope(f, np.array([0, 0, 1, 1]), np.ones(4)), 2) == 0.42
+    assert round(fitted_slope(f, np.array([0, 0, 1, 1]), np.ones(4), 0.0), 2) == 0.42
 
 
 def test_slopes_that_were_not_observed():

@@ -119,3 +119,14 @@ def test_a_basis_is_a_flat_prior(basis, both_ways):
     found = module.ConditionedGram.of(represented(kernel, basis)).covariance(M)
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert np.all(np.diag(found) >= module.ConditionedGram.of(represented(kernel)).variance(M) - 1e-9)
+
+
+def test_a_variance_is_not_below_its_rounding_error():
+    """Rounding may make the difference that a variance is negative, and then nothing would be unsure."""
+    X, new = np.linspace(0, 1, 60)[:, None], np.linspace(0, 1, 61)[:, None]
+    terms = [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), weight=1e17)]
+    conditioned = module.ConditionedGram.of(rkhs.Problem(1e3 * rkhs.Gaussian(1.0), terms))
+    least = 60 * np.finfo(float).eps * 1e3
+    assert conditioned.rounding * 1e3 == least
+    found = conditioned.variance(rkhs.Evaluation(new))
+    assert found.min() == least

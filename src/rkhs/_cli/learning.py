@@ -159,7 +159,7 @@ class Fit:
         unlabeled = float("nan") if request.regression else UNLABELED
         model = plain(**accepted, unlabeled=unlabeled, **options).fit(X, examples.y)
         if not request.regression:
-            model.discriminant_ = self.search.discriminant_  # it was chosen with the settings
+            model._decide_by(self.search.discriminant_)  # it was chosen with the settings
         return replace(self, model=model)
 
 

@@ -330,7 +330,7 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
         """Store a solution as the fitted state, replacing that of an earlier fit; warn if it has not converged."""
-        for earlier in ("shape_certificate_", "_held_out", "_tau", "_training"):
+        for earlier in ("shape_certificate_", "_held_out", "_tau", "_stretch", "_training"):
             self.__dict__.pop(earlier, None)
         self.problem_: Any = None if problem is None else replace(problem)  # a copy without cached properties
         self.solution_, self.function_ = solution, solution.function

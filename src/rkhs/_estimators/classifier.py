@@ -7,17 +7,17 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import softmax
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_column, as_points, like, namespace, to_numpy
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, limited, transactional
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
-from rkhs._estimators.folds import Calibration, HeldOutLabels, bound, class_scores, per_class, user_marks
+from rkhs._estimators.folds import HeldOutLabels, bound, class_scores, user_marks
 from rkhs._estimators.formulation import Formulation
 from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, updatable
 from rkhs._estimators.length_scales import as_kernel
+from rkhs._estimators.probabilities import Calibration
 from rkhs._estimators.selection import Discriminant
 from rkhs._learning.robustness import scores_of_outputs
 from rkhs._problem import Problem
@@ -84,7 +84,13 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
             type(self).__name__, self.problem_, labeled.weight, groups, copies, self.solution_
         )
         points = self.problem_.terms[0].functional
-        self._calibration = Calibration(self.function_, points, labeled.y, labeled.weight, self._held_out)
+        data = points, labeled.y, labeled.weight, self._held_out
+        self._calibration = Calibration(self.function_, *data, self.discriminant_)
+
+    def _decide_by(self, discriminant: Discriminant | None) -> None:
+        """Predict the class of the largest score of a discriminant, if there is one, in place of that of f."""
+        self.discriminant_ = discriminant
+        self._calibration = replace(self._calibration, discriminant=discriminant)
 
     @limited
     def decision_function(self, X: Any) -> Array:
@@ -144,10 +150,9 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
 
     @limited
     def predict_proba(self, X: Any) -> Array:
-        """Predict the probabilities of the classes by a sigmoid of f, fitted to cross-validated values of f.
+        """Predict the probabilities of the classes by a sigmoid of the scores, fitted to cross-validated values of f.
 
-        The first call trains the models of the folds, all together.  With a `discriminant_` the probabilities are
-        those of the discriminant.
+        The first call trains the models of the folds, all together.  No probability is below 1 / (10 l) for l labels.
 
         Parameters
         ----------
@@ -161,8 +166,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         """
         values, validated = self._scores(X, "predict_proba")
         scores = to_numpy(values)
-        logits = scores if self.discriminant_ is not None else self._calibration.slope * per_class(scores)
-        return as_input_type(np.asarray(softmax(logits, axis=1), dtype=scores.dtype), validated)
+        return as_input_type(self._calibration(scores).astype(scores.dtype), validated)
 
     @limited
     def predict_set(self, X: Any, coverage: float = 0.9) -> Array:

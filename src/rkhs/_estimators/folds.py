@@ -1,4 +1,4 @@
-"""Folds and held-out predictions, and what follows from these: probabilities, intervals and prediction sets.
+"""Folds and held-out predictions, and what follows from these: intervals and prediction sets.
 
 The points of a held-out fold stay in the problem, unlabeled (Zhang et al. 2013, section 6.2).  Labels of points with
 equal features are left out together.  Solves are shared over folds, C, nu and classes (`Problem.grid`).
@@ -10,14 +10,6 @@ jackknife  the labels of each point are left out: exact for squared losses, one 
 subspace   the same in a span of p functions, from the sums over all rows, for a sample of the labels: with f = E theta
            and h_i = 2 w_i E_i (S + diag(0, I))^-1 E_i', the residual without label i is (y_i - f_i) / (1 - h_i)
 folds      models without a tenth of the labels each, all solved together, for any loss
-
-**Probabilities** (`Calibration`) are a softmax of the decision values f_c, one for each class, whose slope s > 0 is
-fitted to held-out values (Platt scaling):
-
-    P(c | x) = exp(s f_c(x)) / sum_b exp(s f_b(x)),        for two classes 1 / (1 + exp(-s f(x)))
-
-The sigmoid has no offset, so that f = 0 has equal probabilities and the most probable class is the predicted one.  The
-targets of the likelihood are Platt's, slightly less than certain, which matters if the classes are separated.
 
 **Intervals and sets** (`bound`) are conformal: they contain the truth with a given probability.  Let the score of a
 label measure the error of its held-out prediction.  If points are drawn independently from one distribution, the score
@@ -40,8 +32,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils import check_consistent_length
@@ -50,7 +40,6 @@ from sklearn.utils.multiclass import type_of_target
 from rkhs._backend.arrays import Matrix, Vector, double, to_numpy
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, fill_missing_targets
 from rkhs._estimators.formulation import ModelConfig
-from rkhs._finite.function import Function
 from rkhs._finite.monitor import Stopped
 from rkhs._finite.solution import CONVERGED, LOCAL, TIME_LIMIT, Solution
 from rkhs._finite.term import Term
@@ -58,7 +47,7 @@ from rkhs._learning.leave_one_out import left_out_in_subspace, left_out_of
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, seconds_left
 from rkhs._warnings import warn
-from rkhs.functionals import Evaluation, Functional
+from rkhs.functionals import Evaluation
 
 FOLD_TOL = 1e-2  # relative duality gap of the models of folds; scores hardly change below it
 
@@ -355,59 +344,6 @@ class HeldOutInSubspace:
     def labels(self) -> HeldOutPredictions:
         target = to_numpy(self.term.target)
         return HeldOutPredictions(left_out_in_subspace(self.solution, self.term), target, np.ones(len(target)))
-
-
-@dataclass(eq=False)
-class Calibration:
-    """The sigmoid of a classifier; its slope is fitted to held-out values of f, or else to the values at `points`."""
-
-    function: Function
-    points: Functional
-    codes: Vector  # (l,) the class index of each point
-    weight: Vector  # (l,)
-    held_out: HeldOutLabels | None = None
-
-    @cached_property
-    def slope(self) -> float:
-        values, rows = self._held_out_values()
-        return fitted_slope(per_class(values), self.codes[rows], self.weight[rows] / self.weight[rows].mean())
-
-    def _held_out_values(self) -> tuple[Vector, Vector]:
-        """Return values of f at labels, and the index of each label.
-
-        The values come from stratified folds, unless a class has a single row or nothing can be held out.
-        """
-        held_out = self.held_out
-        if held_out is not None and held_out.sample is not None:
-            rows, values = held_out.sample
-            return values, rows
-        if held_out is not None:
-            size = len(self.codes) // held_out.copies
-            left_out = left_out_by_folds(5, held_out.groups[:size], self.codes[:size])
-            if left_out.shape[1] > 1:
-                return fold_values(held_out.problem, np.tile(left_out, (held_out.copies, 1)), "Probabilities")
-        return to_numpy(self.points(self.function)), np.arange(len(self.codes))
-
-
-def fitted_slope(values: Matrix, codes: Vector, weight: Vector) -> float:
-    """Return the slope s of maximum likelihood, with Platt's target (l_c + 1) / (l_c + 2) for a class of l_c points."""
-    count = values.shape[1]
-    totals = np.bincount(codes, weights=weight, minlength=count)
-    certainty = ((totals + 1) / (totals + 2))[codes]
-    others = (1 - certainty) / (count - 1)
-    targets = np.where(codes[:, None] == np.arange(count), certainty[:, None], others[:, None])
-    size = float(np.abs(values).max(initial=0.0)) or 1.0
-
-    def cost(log_slope: float) -> float:
-        return -float(weight @ np.sum(targets * log_softmax(np.exp(log_slope) / size * values, axis=1), axis=1))
-
-    result = minimize_scalar(cost, bounds=np.log((1e-4, 1e4)), method="bounded", options={"xatol": 1e-9})
-    return float(np.exp(result.x)) / size
-
-
-def per_class(values: Vector) -> Matrix:
-    """Return one score per class (t, classes); for two classes, f (t,) is the difference of -f/2 and f/2."""
-    return values if values.ndim == 2 else np.column_stack([-values / 2, values / 2])
 
 
 def bound(scores: Vector, coverage: float, weight: Vector) -> float:

@@ -33,7 +33,7 @@ from rkhs._backend.arrays import Vector, as_column, immutable_copy, to_numpy
 from rkhs._estimators import data
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, transactional
 from rkhs._estimators.data import Sample, as_numpy
-from rkhs._estimators.folds import Calibration, HeldOutInSubspace, HeldOutLabels, HeldOutPredictions
+from rkhs._estimators.folds import HeldOutInSubspace, HeldOutLabels, HeldOutPredictions
 from rkhs._estimators.formulation import (
     Formulation,
     ModelConfig,
@@ -46,6 +46,7 @@ from rkhs._estimators.formulation import (
 )
 from rkhs._estimators.graph_candidates import graphs_in, warn_of_unreached
 from rkhs._estimators.length_scales import AGOP, OF_INNER_PRODUCTS, as_kernel, formulate, is_learned
+from rkhs._estimators.probabilities import Calibration
 from rkhs._finite.features import FeatureTerms
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
 from rkhs._finite.sums import FeatureSums

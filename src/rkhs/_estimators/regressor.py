@@ -127,12 +127,12 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         if return_std:
             spread = self._deviations(points, noise=return_std != "function")
         else:
-            spread = self._posterior().cov(points, weight=self._weight)
+            spread = self._calibrated_posterior().cov(points, weight=self._weight)
         return as_input_type(values, validated), as_input_type(spread, validated)
 
     def _deviations(self, points: Functional, noise: bool) -> Array:
         """Return the standard deviations of new targets, or of f without their `noise`."""
-        return self._posterior().std(points, weight=self._weight if noise else None)
+        return self._calibrated_posterior().std(points, weight=self._weight if noise else None)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the coefficient of determination R2 on the rows that have a target.
@@ -177,7 +177,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         values, validated = self._values(X, "predict_gradient", Gradient)
         if not return_std:
             return as_input_type(values, validated)
-        spread = self._posterior().std(self._functionals(Gradient, validated))
+        spread = self._calibrated_posterior().std(self._functionals(Gradient, validated))
         return as_input_type(values, validated), as_input_type(spread, validated)
 
     def _posterior(self) -> Posterior:
@@ -185,6 +185,10 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         if self.solution_.source is None:
             raise ValueError('A standard deviation needs squared losses: use loss="squared", also for invariances.')
         return self.solution_.posterior
+
+    def _calibrated_posterior(self) -> Posterior:
+        """Return the posterior from which `predict` has its standard deviations."""
+        return self._posterior()
 
     def _widened(self, count: int) -> float:
         """Return the ratio of errors at new points to those at `count` left-out targets."""

@@ -30,7 +30,7 @@ import scipy
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from rkhs._backend.arrays import Matrix, Vector, to_numpy, unique_rows
 from rkhs._backend.memory import map_in_threads, single_blas
@@ -409,6 +409,7 @@ class Discriminant:
 
     matrix: Matrix  # (classes, classes)
     offset: Vector  # (classes,)
+    fitted: bool = True  # to the classes of labels
 
     @classmethod
     def of(cls, scores: Matrix, codes: Vector) -> Discriminant:
@@ -430,7 +431,7 @@ class Discriminant:
         offset = np.zeros(scores.shape[1])
         for _ in range(300):
             offset += 0.5 * np.log(shares / softmax(scores / unit + offset, axis=1).mean(axis=0))
-        return cls(np.eye(scores.shape[1]) / unit, offset)
+        return cls(np.eye(scores.shape[1]) / unit, offset, fitted=False)
 
     @staticmethod
     def applies(scores: Matrix, codes: Vector) -> bool:
@@ -440,13 +441,14 @@ class Discriminant:
         return enough and bool(np.all(np.isfinite(scores)))
 
     @staticmethod
-    def cross_validated(scores: Matrix, codes: Vector) -> Vector:
-        """Return the cross-validated class predictions (l,) of the discriminant, with at most 50 folds."""
-        parts = KFold(min(50, len(codes)), shuffle=True, random_state=0)
-        return np.asarray(cross_val_predict(LinearDiscriminantAnalysis(**_SHRUNK), scores, codes, cv=parts))
+    def cross_validated(scores: Matrix, codes: Vector) -> Matrix:
+        """Return the scores (l, classes) of each fold by a discriminant that is fitted to the other folds."""
+        parts = StratifiedKFold(min(FOLDS, int(np.bincount(codes).min())), shuffle=True, random_state=0)
+        rule = LinearDiscriminantAnalysis(**_SHRUNK)
+        return np.asarray(cross_val_predict(rule, scores, codes, cv=parts, method="decision_function"))
 
 
-FOLDS = 10  # at most, by which a discriminant is compared with the largest score
+FOLDS = 10  # at most, of labels that are predicted by a discriminant of the others
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
 ADDITIVE_WIDTHS = (0.3, 1.0, 3.0, 10.0)  # length scales of additive kernels, in deviations of the features
@@ -734,7 +736,7 @@ class Choice:
         if codes is None or np.any(weight != weight[0]) or not Discriminant.applies(values, codes):
             return None, self.best.error
         if self.scorer is None:
-            predicted, discriminated = predicted_codes(values), Discriminant.cross_validated(values, codes)
+            predicted, discriminated = map(predicted_codes, (values, Discriminant.cross_validated(values, codes)))
         else:
             predicted, discriminated = self._with_discriminant(self.scorer)
         before, after = self.targets.mistakes(predicted), self.targets.mistakes(discriminated)

@@ -234,7 +234,7 @@ def _features(space: Any, x: Symbol) -> Array:
 def _deviation(model: Any, x: Symbol) -> Array:
     """Record the standard deviation of `predict`, that of new targets or of f, of shape () or (outputs,)."""
     if isinstance(model, Regressor):
-        posterior, noise = model._posterior(), 1 / (2 * model._weight)
+        posterior, noise = model._calibrated_posterior(), 1 / (2 * model._weight)
         amplitude = np.asarray(posterior.amplitude)
     else:
         if model.solution_.source is None:
@@ -259,8 +259,9 @@ def _variance(spread: Any, x: Symbol) -> Array:
         c = _cross(problem.kernel, problem.functionals.take(problem.system.quadratic_rows), x)
         b = _on_basis(basis.space, x) @ (basis.back @ to_numpy(quadratic.split[1]))
         root = c @ M.T - b @ (M @ A).T
-        variance = _prior(problem.kernel, x) - graph.vecdot(root, root)
-        return variance - graph.vecdot(c @ (2 * T) - b @ (T.T @ A), b) if T.shape[1] else variance
+        prior, explained = _prior(problem.kernel, x), graph.vecdot(root, root)
+        explained = explained + graph.vecdot(c @ (2 * T) - b @ (T.T @ A), b) if T.shape[1] else explained
+        return graph.elementwise("Max", prior - explained, spread.rounding * prior)
     if not isinstance(spread, FeatureCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
         refuse("The standard deviation", "it is known for positive definite kernels only here", "leave return_std out")
     psi = _features(spread.space, x)
@@ -282,16 +283,15 @@ def _prior(kernel: Kernel, x: Symbol) -> Array:
 
 def _classifier_outputs(model: Classifier, values: Array) -> dict[str, Symbol]:
     graph = values.graph
-    logits = values if values.ndim else graph.stack([-values / 2, values / 2])
+    scores = values if values.ndim else graph.stack([-values / 2, values / 2])
     if model.discriminant_ is not None:
-        scores = logits = logits @ model.discriminant_.matrix.T + model.discriminant_.offset
-    else:
-        scores, logits = logits, logits * np.full(len(model.classes_), model._calibration.slope)
+        scores = scores @ model.discriminant_.matrix.T + model.discriminant_.offset
+    calibration, count = model._calibration, len(model.classes_)
+    logits = scores * np.full(count, calibration.slope)
     shifted = graph.exp(logits - graph.reshape(graph.reduced("ReduceMax", logits, -1), (1,)))
-    return {
-        "label": _label(scores, model.classes_),
-        "probabilities": shifted / graph.reshape(graph.sum(shifted, axis=-1), (1,)),
-    }
+    softmax = shifted / graph.reshape(graph.sum(shifted, axis=-1), (1,))
+    probabilities = softmax * np.full(count, 1 - count * calibration.least) + calibration.least
+    return {"label": _label(scores, model.classes_), "probabilities": probabilities}
 
 
 def _label(scores: Array, classes: Vector) -> Array:

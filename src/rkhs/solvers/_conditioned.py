@@ -251,6 +251,11 @@ class ConditionedGram:
         return 1 / to_numpy(self.quadratic.quadratic_forms(*map(self._like_equations, (columns, none))))
 
     @property
+    def rounding(self) -> float:
+        """The relative error of a variance, a difference of the prior variance and what the functionals explain."""
+        return self.quadratic.system.size * float(np.finfo(to_numpy(self.quadratic.system.Q[:0]).dtype).eps)
+
+    @property
     def _by_nearest(self) -> bool:
         """Whether variances are given the nearest functionals: S is too large, and correlations are defined."""
         large = self.quadratic.system.size > SAMPLE and not factorable(self.quadratic.system)
@@ -330,7 +335,11 @@ class ConditionedTable(CovarianceTable):
         return self.given._undetermined(self.given._converted(self.L))
 
     def diagonal(self) -> Array:
-        """Return the variances (l,); infinite if a functional depends on an undetermined basis function."""
+        """Return the variances (l,); infinite if a functional depends on an undetermined basis function.
+
+        A variance below the rounding error of the difference that it is, N eps k(x, x), is this error: rounding acts on
+        the equations as noise of this variance would.
+        """
         given, parts = self.given, []
         with _in_time(given.monitor, self.L):
             given.monitor.check()
@@ -338,8 +347,10 @@ class ConditionedTable(CovarianceTable):
             for start in range(0, self.L.size, COLUMNS):
                 piece = slice(start, start + COLUMNS)
                 parts.append(given.quadratic.quadratic_forms(self._cross[piece].T, self._on_basis[piece].T))
-        xp = namespace(prior)
-        variances = to_numpy(xp.clip(prior - xp.concat(parts), 0, None))
+        explained = to_numpy(namespace(prior).concat(parts))
+        prior = to_numpy(prior)
+        least = given.rounding * np.maximum(np.abs(prior), np.abs(explained))
+        variances = np.maximum(prior - explained, least)
         return like(np.where(self._undetermined, inf, variances), self.L.prototype)
 
     def entries(self, rows: Any, columns: Any) -> Array:
