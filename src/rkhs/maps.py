@@ -16,7 +16,7 @@ import numpy as np
 import scipy  # imports scipy.spatial on first use
 
 from rkhs._backend.arrays import Matrix, Vector, double, import_optional, to_numpy
-from rkhs._estimators.coordinates import LONLAT, LonLat, positions
+from rkhs._estimators.coordinates import LONLAT, LonLat
 
 __all__ = ["grid", "points"]
 
@@ -216,7 +216,7 @@ class GridMap:
         cells = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
 
         def position_of(rows: Matrix) -> Matrix:
-            return rows if project is None else positions(project, rows)
+            return rows if project is None else project.values(rows)
 
         if reach is None:
             reach = GAPS * typical_gap(data, *extent_of(data, degrees), position_of)

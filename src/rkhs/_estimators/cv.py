@@ -20,7 +20,7 @@ from rkhs._estimators import formulation, graph_candidates, many_labels, maps, s
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.combination import evidence
-from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
+from rkhs._estimators.data import Sample, as_weights, drawn_rows, predicted_codes
 from rkhs._estimators.folds import FOLD_TOL, Folds, folds_of, sampled_residuals
 from rkhs._estimators.formulation import ModelConfig, SolverOptions
 from rkhs._estimators.invariant_estimator import fit_stream, is_streamed
@@ -28,6 +28,7 @@ from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel,
 from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
 from rkhs._estimators.search import Candidate, CompactResults, best_of, cv_results, row_losses, search
 from rkhs._finite.function import Function
+from rkhs._finite.pullback import pushed_forward
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import EXACT, INDEX, can_search
@@ -37,6 +38,7 @@ from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
 from rkhs._spaces import FourierFeatures, Landmarks
 from rkhs._warnings import warn
+from rkhs.exceptions import NotBoundedError
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Tunable
@@ -153,19 +155,21 @@ class CrossValidated(BaseKernelEstimator):
         """The share of each feature in the mean squared slope of f, in units of its standard deviation.
 
         The shares (n,) add up to one, or are all zero if f is constant.  If the kernel is not differentiable, slopes
-        are differences over a fifth of a standard deviation.
+        are differences over a fifth of a standard deviation, within the range of the feature.
         """
         check_is_fitted(self)
         if self._is_precomputed:
             raise AttributeError('feature_importances_ needs features, and kernel="precomputed" has none.')
         function, X = self.function_, self._points.parts[0].atoms.points
         spread = double(X).std(axis=0)
-        n, kernel = len(spread), getattr(function, "kernel", None)  # Fourier features have none
-        if kernel is not None and kernel.smoothness(n) > 1:
+        n = len(spread)
+        try:
             slopes = to_numpy(Gradient(X)(function)).reshape(len(X), n, -1) * spread[:, None]
-        else:
-            steps = like(np.diag(0.1 * spread), X)
-            shifted = namespace(X).concat([X + h for h in steps] + [X - h for h in steps])
+        except NotBoundedError:
+            xp, h = namespace(X), 0.1 * spread
+            steps, ends = like(np.diag(h), X), (double(X).min(axis=0) + h, double(X).max(axis=0) - h)
+            inner = xp.clip(X, *(like(end, X) for end in ends))  # latitudes end at 90 degrees, for example
+            shifted = xp.concat([inner + h for h in steps] + [inner - h for h in steps])
             above, below = np.split(to_numpy(function(shifted)), 2)  # at once: a call takes long with a graph
             slopes = np.moveaxis((above - below).reshape(n, len(X), -1), 0, 1)
         squares = np.mean(np.sum(slopes.reshape(len(X), n, -1) ** 2, axis=2), axis=0)
@@ -178,9 +182,12 @@ class CrossValidated(BaseKernelEstimator):
         if in_blocks(X):
             X, y, sample_weight = collected(X, y, sample_weight)
         sample = self._sample(X, y, sample_weight, *gradients)
-        count = sample.size
+        points, count = sample.X, sample.size
+        if self._input_map() is not None:  # those of the sample are positions
+            points = self._validated_input(X, "fit")[as_weights(sample_weight, X) > 0]
+            count = len(points)
         rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
-        self._points = Evaluation(take_rows(sample.X, rows))  # for `feature_importances_`
+        self._points = Evaluation(take_rows(points, rows))  # for `feature_importances_`
         automatic = isinstance(self.invariance, str) and self.invariance == "auto"
         if sample.slopes is not None and not automatic:
             raise ValueError(
@@ -747,7 +754,8 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
 
     def _deviations(self, points: Functional, noise: bool) -> Array:
         if self._spread is not None:
-            return self._spread.std(points, self._weight, noise)
+            phi = self._input_map()
+            return self._spread.std(points if phi is None else pushed_forward(points, phi), self._weight, noise)
         return super()._deviations(points, noise)
 
     def _posterior(self) -> Posterior:
@@ -762,7 +770,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
             if problem.terms[0].size <= MOST_INVERTED:
                 tau = left_out_amplitude(problem, groups)
             else:
-                _, residuals, variance = sampled_residuals(self.solution_, problem.terms[0], groups)
+                _, residuals, variance = sampled_residuals(self._held_out.solution, problem.terms[0], groups)
                 tau = np.sqrt(np.mean(residuals**2 / variance[:, None], axis=0))
                 tau = float(tau[0]) if posterior.spread.outputs is None else tau
             tau = self._tau = self._widened(len(np.unique(groups))) * tau
