@@ -15,9 +15,9 @@ from rkhs._backend.arrays import Vector, import_optional
 from rkhs._cli.options import NETCDF, MapRequest, check_picture, write_figure, write_table
 from rkhs._cli.tables import TEXT, Table, read
 from rkhs._cli.terminal import CommandError, Problems, listed, step
-from rkhs._estimators.coordinates import LONLAT
+from rkhs._estimators.coordinates import LONLAT, are_degrees, check_degrees
 from rkhs._files import replacing
-from rkhs.maps import GridMap, are_degrees, axes_around, coordinate_names
+from rkhs.maps import GridMap, axes_around, coordinate_names
 from rkhs.plotting import MapDisplay
 
 FEWEST = 5  # positions from which a map is made
@@ -35,10 +35,15 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
     with step("reading"), problems.gathered():
         X, y, weight, facts = _points_of(request, read(request.data, request.form))
     problems.check()
-    degrees = request.coordinates == LONLAT or (request.coordinates is None and are_degrees(X.columns, X.to_numpy()))
+    degrees = request.coordinates == LONLAT or (request.coordinates is None and are_degrees(X.columns))
     facts["coordinates"] = (
         "degrees; distances are in km" if degrees else "a plane; distances are in units of the columns"
     )
+    if degrees:
+        try:
+            check_degrees(X.to_numpy())
+        except ValueError as error:
+            raise CommandError(f"{error} With --coordinates plane no column has degrees.") from None
     axes_around(X.to_numpy(), degrees, request.box, request.spacing)  # refuses too many cells
     limit = request.time_limit
     model = rkhs.InvariantRegressorCV(
@@ -49,7 +54,7 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
     )
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as seen:
         with step("choosing settings and learning the map"):
-            model.fit(X, y, weight)
+            model.fit(X if degrees else X.to_numpy(), y, weight)
         with step("predicting cells with standard deviations"):
             if limit is not None:
                 model.set_params(time_limit=max(limit - (perf_counter() - start), 0.1 * limit))

@@ -18,7 +18,7 @@ equator, so that the second axis is that of the earth.  Longitudes may begin any
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ import numpy as np
 
 from rkhs._backend.arrays import Array, Matrix, as_points, double, like
 from rkhs._calculus.maps import Map
+from rkhs._warnings import warn
 
 RADIUS = 6371.0088  # mean radius of the earth in km
 WIDEST = 30.0  # degrees from the center of the data up to which the plane is used
@@ -163,14 +164,20 @@ class LonLat(Coordinates):
         return np.hstack([RADIUS * stretched, X[:, 2:]])
 
 
+def are_degrees(names: Sequence[Any]) -> bool:
+    """Return whether the first two of these columns are called longitude and latitude."""
+    starts = zip((str(name).strip().casefold() for name in names), (("lon", "lng"), ("lat",)), strict=False)
+    return len(names) > 1 and all(name.startswith(start) for name, start in starts)
+
+
 def check_degrees(X: Matrix) -> None:
-    """Raise ValueError for a row whose first two columns are no longitude and latitude in degrees."""
+    """Raise ValueError for rows whose first two columns are no longitude and latitude in degrees."""
     wrong = np.flatnonzero((np.abs(X[:, 1]) > 90) | (np.abs(X[:, 0]) > 360))
     if len(wrong):
         raise ValueError(
             f"Row {wrong[0]} of X has longitude {X[wrong[0], 0]:g} and latitude {X[wrong[0], 1]:g}, which are no "
-            f'degrees: coordinates="{LONLAT}" needs longitudes in the first column, and latitudes from -90 to 90 in '
-            "the second."
+            f"degrees, and so have {len(wrong)} of {len(X)} rows: correct them or leave them out. Longitudes belong in "
+            "the first column, and latitudes from -90 to 90 in the second."
         )
 
 
@@ -188,8 +195,18 @@ def _unit_vectors(X: Matrix, longitude: float, latitude: float) -> Matrix:
     )
 
 
-def as_coordinates(coordinates: Any, X: Array, names: Any = None) -> Coordinates:
-    """Return the map from rows to positions for the parameter `coordinates` and training rows X with these names."""
+def as_coordinates(coordinates: Any, X: Array, names: Any = None) -> Coordinates | None:
+    """Return the map from rows to positions for the parameter `coordinates` and training rows X with these names.
+
+    Without one, warn if the columns of a map are called longitude and latitude.
+    """
+    if coordinates is None:
+        if names is not None and len(names) <= 3 and (are_degrees(names) or are_degrees([*names[1::-1]])):
+            warn(
+                f"The columns {names[0]!r} and {names[1]!r} are taken for a plane, where all degrees are equally long: "
+                f'put the longitude first and pass coordinates="{LONLAT}", or X.to_numpy() if they are no degrees.'
+            )
+        return None
     if isinstance(coordinates, str) and coordinates == LONLAT:
         first = "" if names is None else str(names[0]).casefold()
         if X.shape[1] < 2 or first.startswith("lat"):

@@ -279,11 +279,9 @@ class MultiOutputMixin(Regressor):
     ) -> tuple[Array, Array, Vector, Vector]:
         mapped = self.coordinates is not None
         points, *rest = super()._validated(X, y, own, sparse and not mapped, earlier, least)
-        if not mapped:
-            return points, *rest
         if earlier is None:
             self.coordinates_ = as_coordinates(self.coordinates, points, getattr(self, "feature_names_in_", None))
-        return frozen(self.coordinates_.values(points)), *rest
+        return frozen(self.coordinates_.values(points)) if mapped else points, *rest
 
     def _input_map(self) -> Map | None:
         found: Map | None = self.coordinates_
