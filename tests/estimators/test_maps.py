@@ -1,5 +1,6 @@
 """Maps of many points in the plane: by evidence and errors, on a Fourier grid and by neighborhoods."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from rkhs._estimators import maps, selection
 from rkhs._estimators.data import Sample
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.length_scales import formulate, settings_of, tuned_problem
+from rkhs._estimators.maps import spikes, without_spikes
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(1500, 2)) * [3.0, 1.0]
@@ -270,3 +272,37 @@ def test_constants_are_no_maps(small_maps):
     np.testing.assert_allclose(model.predict(Z), 3.0)
     with pytest.raises(ValueError, match="fewer than two of them are distinct"):
         rkhs.InvariantRegressorCV().fit(np.ones((250, 2)), Y[:250])
+
+
+def spiked(size, share=0.03):
+    X = RANDOM.uniform(0, 6, (size, 1))
+    wrong = np.arange(size) < max(1, round(share * size))
+    return X, np.where(wrong, 999.0, np.sin(X[:, 0]) + 0.02 * RANDOM.standard_normal(size)), wrong
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.15])
+def test_spikes_are_far_from_their_neighbors(share):
+    X, y, wrong = spiked(300, share)
+    np.testing.assert_array_equal(spikes(X, y), wrong)
+    np.testing.assert_array_equal(spikes(X, np.column_stack([X[:, 0], y])), wrong)
+    assert not spikes(X, np.where(wrong, 999.0, 7.0)).any()  # values of which nothing is typical but one
+    assert not spikes(X, np.exp(3 * X[:, 0])).any()
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+def test_robust_maps_are_chosen_without_spikes(loss):
+    X, y, _ = spiked(90)
+    Z = np.linspace(0.2, 5.8, 50)[:, None]
+    model = rkhs.InvariantRegressorCV(loss=loss).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(Z) - np.sin(Z[:, 0])) ** 2)) < 0.05
+
+
+@pytest.mark.parametrize(("share", "loss", "warns"), [(0.03, "squared", True), (0.2, "squared", False)])
+def test_spikes_that_are_nearly_all_of_the_variance_are_said(share, loss, warns):
+    X, y, wrong = spiked(100, share)
+    config = rkhs.InvariantRegressorCV(loss=loss)._config()
+    sample = Sample.of(X, None, y, np.ones(100, dtype=bool))
+    with warnings.catch_warnings(record=True, action="always") as seen:
+        assert without_spikes(config, sample, "Model") is sample
+    found = [str(one.message) for one in seen]
+    assert [text.startswith(f"Model: {wrong.sum()} of 100 targets are far") for text in found] == [True] * warns

@@ -398,6 +398,7 @@ class CrossValidated(BaseKernelEstimator):
         """Return the settings of a map, by evidence and by errors at left-out rows."""
         start = perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None)
+        sample = maps.without_spikes(config, sample, type(self).__name__)
         choice = maps.chosen_map(config, sample, selection.MOST_EXACT_LABELS)
         found, best, params = choice.found, choice.best, dict(choice.best.params)
         if not isinstance(config.label_loss, Squared):
@@ -660,7 +661,8 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
 
     With 30 or more targets of at most three features, all of them given, as those of a curve or a map, kernels of
     different smoothness, and a sum of two with different length scales, are compared by the logarithm of the evidence
-    minus the number of learned settings.  From 1,000 targets on, the best one is compared with powers of the distance,
+    minus the number of learned settings.  With a robust loss targets that are far from all around them do not take part
+    in this.  From 1,000 targets on, the best one is compared with powers of the distance,
     such as the thin plate, and with levels of noise, by errors at rows that are left out at three distances: single
     points, stretches and blocks.  f is then learned by neighborhoods (`Neighbors`), or, if errors are smaller, from all
     rows together: up to 10,000 exactly, above on a `FourierGrid` if `rkhs[maps]` is installed.

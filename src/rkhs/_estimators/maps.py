@@ -46,6 +46,7 @@ from rkhs._finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left
 from rkhs._spaces import FourierGrid, Neighbors
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Functional
 from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Polyharmonic, Sum, Tunable
 from rkhs.losses import Squared
@@ -64,6 +65,9 @@ LEAST_AGAINST = 0.1  # by which squared errors of a power must fall below those 
 LEAST_GAIN = 0.02  # by which squared errors must fall for a model of all rows, in addition to significance
 BINS, PER_BIN, COVERED = 6, 250, 0.95  # of the correction of standard deviations; the coverage that it restores
 REPEATS, PER_REPEAT = 8, 600  # of leaving rows out for that correction, and rows of each distance
+AROUND, FAR = 12, 8.0  # neighbors of a row, and the robust deviations from their median beyond which it is a spike
+SPIKED, MOSTLY = 0.05, 0.9  # share of rows that are few, and share of the variance that is nearly all of it
+NORMAL_MAD = 0.67449  # median absolute deviation of a normal variable
 NORMAL = 1.959964  # deviations that a normal variable exceeds with probability 1 - COVERED
 
 
@@ -83,6 +87,38 @@ def is_representable(problem: Any) -> bool:
         except MemoryError:
             return False
     return True
+
+
+def spikes(X: Matrix, y: Matrix) -> Vector:
+    """Return whether the values y (t,) or (t, outputs) at each point are far from those of their neighbors.
+
+    The unit is the median absolute deviation around a point, or that around most points if it is larger.
+    """
+    y, near = y.reshape(len(X), -1), KDTree(X).query(X, min(AROUND + 1, len(X)))[1]
+    middle = np.median(y[near], axis=1)
+    spread = np.median(np.abs(y[near] - middle[:, None]), axis=1)
+    unit = np.maximum(spread, np.median(spread, axis=0)) / NORMAL_MAD
+    return np.any((np.abs(y - middle) > FAR * unit) & (unit > 0), axis=1)
+
+
+def without_spikes(config: ModelConfig, sample: Sample, name: str) -> Sample:
+    """Return the rows by which a map is chosen: without spikes if its loss is robust; otherwise warn about them.
+
+    Evidence is that of the squared loss, in which a few wrong values can make up all that there is to explain.
+    """
+    far = spikes(double(sample.X), sample.y)
+    if not 0 < np.mean(far) <= 5 * SPIKED:
+        return sample
+    if np.all(np.isfinite(config.label_loss.domain(np.zeros(1)))):
+        return sample.take(~far)
+    squares = (sample.y - np.median(sample.y, axis=0)).reshape(sample.size, -1) ** 2
+    share = float(np.max(squares[far].sum(axis=0) / np.maximum(squares.sum(axis=0), 1e-300)))
+    if np.mean(far) <= SPIKED and share > MOSTLY:
+        warn(
+            f"{name}: {far.sum()} of {sample.size} targets are far from those around them and make up {share:.1%} of "
+            'the variance. If they are errors, leave them out, or pass loss="absolute".'
+        )
+    return sample
 
 
 def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], Candidate, str]:
