@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial import KDTree
+from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
 from rkhs._estimators import maps, selection
@@ -14,6 +15,7 @@ from rkhs._estimators.data import Sample
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.length_scales import formulate, settings_of, tuned_problem
 from rkhs._estimators.maps import spikes, without_spikes
+from rkhs._estimators.search import Candidate
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(1500, 2)) * [3.0, 1.0]
@@ -306,3 +308,36 @@ def test_spikes_that_are_nearly_all_of_the_variance_are_said(share, loss, warns)
         assert without_spikes(config, sample, "Model") is sample
     found = [str(one.message) for one in seen]
     assert [text.startswith(f"Model: {wrong.sum()} of 100 targets are far") for text in found] == [True] * warns
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_maps_without_time_are_the_first_model_and_say_so(loss):
+    rows = X[:60]
+    with pytest.warns(ConvergenceWarning, match=r"stopped its search for a map \(time limit\)"):
+        model = rkhs.InvariantRegressorCV(loss=loss, time_limit=1e-6).fit(rows, Y[:60])
+    assert model.search_status_ == "time limit"
+    assert "no time was left to compare them" in model.selection_report_["sentence"]
+    assert model.set_params(time_limit=None).score(rows, Y[:60]) > 0.9
+
+
+@pytest.mark.parametrize("scored", [0, 22, 23])  # before errors are compared, and in the middle of the best candidates
+def test_maps_without_time_to_compare_errors(scored, small_maps, monkeypatch):
+    calls, score = [], maps.MapErrors.__call__
+
+    def limited(self, params):
+        calls.append(params)
+        late = len(calls) > scored
+        return [Candidate(params, np.inf, np.array([-np.inf]), "time limit")] if late else score(self, params)
+
+    monkeypatch.setattr(maps.MapErrors, "__call__", limited)
+    with pytest.warns(ConvergenceWarning, match=r"stopped its search for a map \(time limit\)"):
+        model = rkhs.InvariantRegressorCV().fit(X[:250], Y[:250])
+    assert model.search_status_ == "time limit"
+    assert model.score(Z, truth(Z)) > 0.8
+    assert isinstance(model.best_params_["approximation"], rkhs.Neighbors)
+
+
+@pytest.mark.parametrize("change", [lambda y: 1e12 * y, lambda y: y + 1e9, lambda y: 1e-12 * y])
+def test_maps_of_large_and_of_small_targets(change):
+    model = rkhs.InvariantRegressorCV().fit(X[:60], change(Y[:60]))
+    assert model.score(X[:60], change(Y[:60])) > 0.9

@@ -401,6 +401,8 @@ class CrossValidated(BaseKernelEstimator):
         sample = maps.without_spikes(config, sample, type(self).__name__)
         choice = maps.chosen_map(config, sample, selection.MOST_EXACT_LABELS)
         found, best, params = choice.found, choice.best, dict(choice.best.params)
+        if choice.status == TIME_LIMIT:
+            warn(f"{type(self).__name__} stopped its search for a map ({TIME_LIMIT}).", ConvergenceWarning)
         if not isinstance(config.label_loss, Squared):
             targets, mean = self._scored_by(sample)
             K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])

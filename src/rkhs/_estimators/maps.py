@@ -144,7 +144,8 @@ def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], C
     pairs = [(*pair, is_representable(pair[0].problem)) for pair in zip(found, kernels, strict=True)]
     pairs.sort(key=lambda pair: (not pair[2], pair[0].loss))
     [best] = EvidenceScorer(config, sample, {**options, "functionals": TUNED})(pairs[0][1])
-    best = best if is_representable(best.problem) or not pairs[0][2] else pairs[0][0]
+    if not np.isfinite(best.loss) or (pairs[0][2] and not is_representable(best.problem)):
+        best = pairs[0][0]
     return [candidate for candidate, _, _ in pairs], best, status
 
 
@@ -227,6 +228,8 @@ class MapErrors:
         """Return whether errors fall significantly; each way counts as much as the others."""
         if not (np.isfinite(after.loss) and after.loss < before.loss):
             return False
+        if before.values is None:  # there was no time for it
+            return True
         _, way = self.rows
         first, second = self.normalized(before.values), self.normalized(after.values)
         size = np.array([np.mean(first[way == k]) * np.sum(way == k) for k in np.unique(way)])[way]
@@ -323,10 +326,11 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
     if chosen is local:
         found += more({**local.params, "approximation": WIDER})
         chosen = found[-1] if found[-1].loss < 0.99 * local.loss else local
-    if not np.isfinite(chosen.loss):
-        chosen, status = Candidate({**common, **open_settings[0]}, inf, np.array([-inf]), TIME_LIMIT), TIME_LIMIT
-        return MapChoice([chosen], chosen, status)
-    return MapChoice(found, chosen, CONVERGED, more)
+    if not np.isfinite(chosen.loss):  # no time was left to compare errors, and neighborhoods take none to be learned
+        return MapChoice(proposals, replace(best, params={**proposed, "approximation": NEAREST}), TIME_LIMIT)
+    solved = [one for one in found if np.isfinite(one.loss)]
+    limited = any(one.status == TIME_LIMIT for one in (*quick, *found))
+    return MapChoice(solved, chosen, TIME_LIMIT if limited else CONVERGED, more)
 
 
 @dataclass(frozen=True, eq=False)

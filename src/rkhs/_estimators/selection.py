@@ -830,11 +830,13 @@ def evidence_report(found: Sequence[Candidate], best: Candidate, sample: Sample)
     used, total = tunings[0].functionals
     what = "targets" if sample.slopes is None else "values and slopes"
     each = sample.X.shape[1] > 1 and any("scale" in name for name in best.problem.tuning.parameters)
+    reason = (
+        f"has the largest logarithm of the evidence minus the number of learned settings, by {used} of {total} {what}."
+        if np.isfinite(found[0].loss)
+        else "is the first, with the settings of its start: no time was left to compare them."
+    )
     return {
-        "sentence": (
-            f"Of {len(found)} kernels, {best.params['kernel']!r} has the largest logarithm of the evidence "
-            f"minus the number of learned settings, by {used} of {total} {what}."
-        ),
+        "sentence": f"Of {len(found)} kernels, {best.params['kernel']!r} {reason}",
         "candidates": [
             {"evidence": tuning.value, "score": -candidate.loss, **candidate.params}
             for tuning, candidate in zip(tunings, found, strict=True)
