@@ -67,6 +67,18 @@ def test_errors_of_measurements_are_weights(folder, monkeypatch):
     assert refused("map errors.csv --value depth --error sd") == "Error: seen."
 
 
+@pytest.mark.parametrize("true", [True, False])
+def test_errors_that_are_wrong_are_left_out(folder, true):
+    rng, table = np.random.default_rng(0), soundings(100)
+    error = np.where(np.arange(100) % 2, 1.0, 30.0)
+    table["depth"] += error * rng.standard_normal(100)
+    table.assign(sd=error if true else error[::-1]).to_csv("errors.csv", index=False)
+    facts = facts_of("map errors.csv --value depth --error sd --spacing 1 --out errors.csv.parquet")
+    assert [note.startswith("The errors in 'sd' are not used: the mean log") for note in facts["notes"]] == [True] * (
+        not true
+    )
+
+
 def test_without_time_for_standard_deviations_and_with_a_wrong_position(folder, monkeypatch):
     def predict(self, X, return_std=False):
         if return_std:

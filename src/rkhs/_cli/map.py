@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 import rkhs
 from rkhs._backend.arrays import Vector, import_optional
@@ -16,7 +17,10 @@ from rkhs._cli.options import NETCDF, MapRequest, check_picture, write_figure, w
 from rkhs._cli.tables import TEXT, Table, read
 from rkhs._cli.terminal import CommandError, Problems, listed, step
 from rkhs._estimators.coordinates import LONLAT, are_degrees, check_degrees
+from rkhs._estimators.maps import left_out_surprise
+from rkhs._estimators.search import paired_test
 from rkhs._files import replacing
+from rkhs._warnings import warn
 from rkhs.maps import GridMap, axes_around, coordinate_names
 from rkhs.plotting import MapDisplay
 
@@ -49,12 +53,15 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
     model = rkhs.InvariantRegressorCV(
         coordinates=LONLAT if degrees else None,
         loss=request.loss,
-        time_limit=None if limit is None else LEARNING * limit,
+        time_limit=None if limit is None else LEARNING * limit / (1 if weight is None else 2),
         verbose=sys.stderr.isatty(),
     )
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as seen:
         with step("choosing settings and learning the map"):
-            model.fit(X if degrees else X.to_numpy(), y, weight)
+            points = X if degrees else X.to_numpy()
+            model.fit(points, y, weight)
+            if weight is not None and request.loss == "squared":
+                model = _with_better_weights(model, points, y, weight, request.error)
         with step("predicting cells with standard deviations"):
             if limit is not None:
                 model.set_params(time_limit=max(limit - (perf_counter() - start), 0.1 * limit))
@@ -89,6 +96,21 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
         "picture": str(picture),
         "seconds": round(perf_counter() - start, 1),
     }
+
+
+def _with_better_weights(model: Any, X: Any, y: Any, weight: Vector, error: str | None) -> Any:
+    """Return the model, or one without weights if left-out values are significantly more probable; warn then."""
+    plain = clone(model).fit(X, y)
+    data, values = np.asarray(X), y.to_numpy()
+    stated = left_out_surprise(model, data, values, weight)
+    equal = left_out_surprise(plain, data, values, np.ones_like(weight))
+    if not paired_test(stated, equal, least=0.0):
+        return model
+    warn(
+        f"The errors in {error!r} are not used: the mean logarithm of the density of left-out values is "
+        f"{-equal.mean():.3g} without them and {-stated.mean():.3g} with them."
+    )
+    return plain
 
 
 def _chart(model: Any, X: Any, y: Any, request: MapRequest) -> tuple[GridMap, list[str]]:

@@ -26,7 +26,7 @@ from rkhs._estimators.formulation import ModelConfig, SolverOptions
 from rkhs._estimators.invariant_estimator import fit_stream, is_streamed
 from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel, formulate
 from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
-from rkhs._estimators.search import Candidate, CompactResults, best_of, cv_results, row_losses, search
+from rkhs._estimators.search import Candidate, CompactResults, best_of, cv_results, paired_test, row_losses, search
 from rkhs._finite.function import Function
 from rkhs._finite.pullback import pushed_forward
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
@@ -199,14 +199,17 @@ class CrossValidated(BaseKernelEstimator):
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
             config, varying = None, np.flatnonzero(np.ptp(to_numpy(sample.X), axis=0)) if automatic else None
             seen = sample if varying is None else sample.with_features(varying)
-            if automatic and self._is_map(seen):
-                config = self._choose_map(seen)
-            elif sample.slopes is not None:
+            reduced = seen is not sample
+            if sample.slopes is not None:
                 config = self._choose_by_evidence(seen)
+                if config is None:
+                    sample, seen = replace(sample, slopes=None), replace(seen, slopes=None)
+            if config is None and automatic and self._is_map(seen):
+                config = self._choose_map(seen)
             by_errors = automatic and config is None
             if config is None:
                 config = self._choose_by_leave_one_out(seen) if automatic else self._choose_by_folds(sample)
-            if seen is not sample:
+            if reduced:
                 config = replace(config, **self._for_features(varying, int(sample.X.shape[1])))
         streamed = not automatic and is_streamed(self, config, X, y)
         if not streamed:
@@ -417,8 +420,11 @@ class CrossValidated(BaseKernelEstimator):
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **params)
 
-    def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
-        """Return the settings of largest penalized evidence of a model with measured slopes."""
+    def _choose_by_evidence(self, sample: Sample) -> ModelConfig | None:
+        """Return the settings of largest penalized evidence of a model with measured slopes.
+
+        If left-out values are predicted significantly better without the slopes, return None, and warn.
+        """
         start, config = perf_counter(), self._config(C=1.0, nu=0.0, invariance=None)
         is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scales = [Tunable(each=True)] if is_open else formulation.as_list(self.scales)
@@ -427,6 +433,16 @@ class CrossValidated(BaseKernelEstimator):
         kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
         found, best, status = selection.by_evidence_of_slopes(config, sample, kernels)
         report = selection.evidence_report(found, best, sample)
+        errors = selection.errors_by_slopes(config, sample, kernels, best)
+        if errors is not None:
+            of_both, alone = (f"{100 * float(np.sqrt(np.mean(squares))):.3g} %" for squares in errors)
+            if paired_test(*errors):
+                warn(
+                    f"{type(self).__name__} leaves the gradients out: errors at left-out values are {of_both} of the "
+                    f"spread with them and {alone} without. Check their signs and units."
+                )
+                return None
+            report["sentence"] += f" Errors at left-out values are {of_both} with slopes and {alone} without."
         self._keep_choice(found, found[0], dict(best.params), status, start, report)
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **best.params)
@@ -670,7 +686,8 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     rows together: up to 10,000 exactly, above on a `FourierGrid` if `rkhs[maps]` is installed.
 
     With measured slopes (`gradients`) the length scales, C and the weight of slopes are those of maximum evidence, and
-    so is the choice between the Gaussian kernel and the Matern kernel.
+    so is the choice between the Gaussian kernel and the Matern kernel.  If left-out values are predicted significantly
+    better without the slopes, these are left out, with a warning.
 
     Parameters
     ----------

@@ -43,6 +43,7 @@ from rkhs._estimators.length_scales import EvidenceScorer, formulate
 from rkhs._estimators.search import Candidate, best_of, paired_test, search
 from rkhs._finite.neighborhoods import LocalFunction
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
+from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left
 from rkhs._spaces import FourierGrid, Neighbors
@@ -331,6 +332,23 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
     solved = [one for one in found if np.isfinite(one.loss)]
     limited = any(one.status == TIME_LIMIT for one in (*quick, *found))
     return MapChoice(solved, chosen, TIME_LIMIT if limited else CONVERGED, more)
+
+
+def left_out_surprise(model: Any, X: Matrix, y: Vector, weight: Vector) -> Vector:
+    """Return minus the logarithms of the densities of left-out values, by the neighborhoods of a fitted map.
+
+    At most `MORE` rows are left out, one by one.  The values have the given weights, the inverse variances of their
+    noise up to a factor; the amplitude is the one that fits the left-out values.
+    """
+    positions = X if model.coordinates_ is None else model.coordinates_.values(X)
+    kernel, basis = model.problem_.kernel, model.problem_.basis
+    term = Term(Evaluation(positions), Squared(), y, model._weight * weight / weight.mean())
+    function = Problem(kernel, [term], basis, approximation=NEAREST).solve().function
+    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MORE])
+    values, variance = function.left_out(rows)
+    variance = variance + function.noise[rows]
+    squares = (values - y[rows]) ** 2 / variance
+    return (np.log(np.mean(squares) * variance) + squares / np.mean(squares)) / 2
 
 
 @dataclass(frozen=True, eq=False)
