@@ -33,7 +33,7 @@ from rkhs._estimators.formulation import ModelConfig, SolverOptions, check_numbe
 from rkhs._estimators.length_scales import FOREIGN_KERNELS
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped, displayed
-from rkhs._finite.pullback import pulled_back
+from rkhs._finite.pullback import Pullback
 from rkhs._finite.solution import ABSOLUTE, CONVERGED, LOCAL, TIME_LIMIT, Solution
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, with_time_limit
@@ -346,8 +346,8 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
         """Let f be a function of the columns of X, if the points of the problem are others."""
         phi = self._input_map()
         if phi is not None:
-            self.solution_ = pulled_back(self.solution_, phi)
-            self.function_ = self.solution_.function
+            self.function_ = Pullback(self.function_, phi)
+            self.solution_ = replace(self.solution_, function=self.function_)
 
     def _validated_input(self, X: Any, method: str) -> Array:
         """Validate the X of a predicting method: its columns, array library and device must be those of `fit`."""

@@ -1,7 +1,7 @@
 """Functions of coordinates of the input: g = f o phi, where f is what a problem of positions phi(x) determines.
 
-A functional L of g is a functional of f by the chain rule (`rkhs._calculus.maps`), so that values, derivatives,
-integrals and covariances of g refer to the columns of x, and not to positions.
+A functional L of g is a functional of f by the chain rule (`rkhs._calculus.maps`), so that values, derivatives and
+integrals of g refer to the columns of x, and not to positions.  `Posterior` carries functionals over in the same way.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 from rkhs._backend.arrays import Array
 from rkhs._calculus.maps import Map
 from rkhs._finite.function import Function
-from rkhs._finite.solution import Covariance, CovarianceTable, Posterior, Solution
 from rkhs._gram.blocks import pushed
 from rkhs.exceptions import NotBoundedError
 from rkhs.functionals._base import Combination, Functional
@@ -70,49 +69,3 @@ class Pullback:
     def output(self, which: int) -> Pullback:
         """Return one output of a function with several outputs."""
         return replace(self, function=self.function.output(which))
-
-
-@dataclass(frozen=True, eq=False)
-class PullbackCovariance:
-    """The covariance of functionals of f o phi."""
-
-    given: Covariance
-    map: Map
-
-    @property
-    def outputs(self) -> int | None:
-        return self.given.outputs
-
-    @property
-    def degrees_of_freedom(self) -> int:
-        return self.given.degrees_of_freedom
-
-    def variance(self, M: Functional) -> Array:
-        return self.given.variance(pushed_forward(M, self.map))
-
-    def covariance(self, L: Functional, M: Functional | None = None) -> Array:
-        return self.given.covariance(pushed_forward(L, self.map), None if M is None else pushed_forward(M, self.map))
-
-    def table(self, L: Functional) -> CovarianceTable:
-        return self.given.table(pushed_forward(L, self.map))
-
-
-@dataclass(frozen=True, eq=False)
-class PullbackSource:
-    """The data from which the posterior of f o phi is computed: the solution of the problem of positions."""
-
-    solution: Solution
-    map: Map
-
-    def posterior(self, solution: Solution) -> Posterior:
-        """Return the posterior of f o phi."""
-        of_positions = self.solution.posterior
-        return replace(
-            of_positions, function=solution.function, spread=PullbackCovariance(of_positions.spread, self.map)
-        )
-
-
-def pulled_back(solution: Solution, phi: Map) -> Solution:
-    """Return the solution of a problem of positions as a function of the rows that phi maps to them."""
-    source = None if solution.source is None else PullbackSource(solution, phi)
-    return replace(solution, function=Pullback(solution.function, phi), source=source)
