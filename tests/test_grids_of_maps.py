@@ -1,5 +1,7 @@
 """rkhs.maps: points from tables, grids around them, cells far from data, datasets and netCDF files."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import rkhs
 from refusals import refused
-from rkhs.maps import GridMap, are_degrees, axes_around, rounded_up, typical_gap
+from rkhs._estimators.coordinates import are_degrees
+from rkhs.maps import GridMap, axes_around, rounded_up, typical_gap
 
 xarray = pytest.importorskip("xarray")
 
@@ -170,12 +173,34 @@ def test_netcdf_round_trip(tmp_path):
     assert len(rows) == int(chart["depth"].notnull().sum())
 
 
-def test_degrees_are_recognized_by_names_and_numbers():
-    X = np.array([[-170.0, 10.0], [350.0, 20.0]])
-    assert are_degrees(("Longitude", "LAT"), X)
-    assert not are_degrees(("x", "y"), X)
-    assert not are_degrees(("lon", "lat"), 1000 * X)
-    assert not are_degrees(("lat", "lon"), X)
+def test_degrees_are_recognized_by_names():
+    for names in (("Longitude", "LAT"), ("lng", "latitude"), (" lon_deg", "Lat", "depth")):
+        assert are_degrees(names)
+    for names in (("x", "y"), ("lat", "lon"), ("lon",), (0, 1)):
+        assert not are_degrees(names)
+
+
+def test_maps_in_degrees_without_coordinates_say_so():
+    """As do those with latitudes first; arrays and tables of more columns are no such maps."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.uniform(0, 9, (20, 2)), columns=["lng", "Latitude"])
+    model, y = rkhs.InvariantRegressor(scale=1.0), frame["lng"]
+    for columns in (frame, frame[["Latitude", "lng"]], frame.assign(depth=1.0)):
+        with pytest.warns(UserWarning, match='taken for a plane.*coordinates="lonlat", or X.to_numpy'):
+            model.fit(columns, y)
+    with warnings.catch_warnings(action="error"):
+        model.fit(frame.to_numpy(), y)
+        model.fit(frame.assign(depth=1.0, age=2.0), y)
+        rkhs.InvariantRegressor(coordinates="lonlat").fit(frame, y)
+
+
+@pytest.mark.parametrize(
+    ("region", "ends"),
+    [((175, -175, -5, 0), (175, 185)), ((350, 10, -5, 0), (-10, 10)), ((170, 185, -5, 0), (170, 185))],
+)
+def test_regions_across_the_180th_meridian(region, ends):
+    x, y = axes_around(np.zeros((1, 2)), True, region, 5.0)
+    assert (x[0], x[-1], y[0], y[-1]) == (*ends, -5, 0)
 
 
 TWO = np.array([[0.0, 0.0], [1.0, 1.0]])
@@ -191,6 +216,12 @@ test_what_is_refused = refused(
     (lambda: rkhs.maps.grid(Plane(), TWO, spacing=1e-6), "makes 1,000,004,000,004 cells"),
     (lambda: rkhs.maps.grid(Plane(), TWO, spacing=0.0), "spacing must be positive"),
     (lambda: rkhs.maps.grid(Plane(), TWO, region=(1, 0, 0, 1)), r"must be \(west, east, south, north\)"),
+    (lambda: rkhs.maps.grid(Plane(), TWO, region=(0, np.inf, 0, 1)), r"must be \(west, east, south, north\)"),
     (lambda: rkhs.maps.grid(Plane(), TWO, region=(5, 6, 5, 6), reach=0.1), "No cell is within reach=0.1"),
+    (lambda: rkhs.maps.grid(Plane(), TWO, region=(5, 5, 5, 5), spacing=1.0), r"All points are at \[5.0, 5.0\]"),
+    (lambda: rkhs.maps.grid(Plane(), TWO, spacing=100.0), "is larger than the map"),
+    (lambda: axes_around(TWO, True, (0, 1, 89, 95), 1.0), r"\(west, east, south, north\) in degrees"),
+    (lambda: axes_around(TWO, True, (0, 1, -106, 0), 1.0), "in degrees"),
+    (lambda: axes_around(TWO, True, (2, 1, 3, 4), 1.0), "west <= east"),
     (lambda: GridMap.of_dataset(xarray.Dataset({"a": 1.0})), "no variable of two dimensions"),
 )

@@ -172,7 +172,7 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
     >>> rkhs.acquisition.select_batch(solution, candidates, 2)
     array([3, 1])
     """
-    candidates, spread = L.shape[0], _posterior(model).spread
+    candidates, posterior = L.shape[0], _posterior(model)
     if not isinstance(count, Integral) or not 1 <= count <= candidates:
         raise ValueError(f"count must be an integer from 1 to the number of candidates, {candidates}; got {count!r}.")
     if weight is not None and not weight > 0:
@@ -186,7 +186,7 @@ def select_batch(model: Any, L: Functional, count: int, *, weight: float | None 
             f"The covariances of {candidates:,} candidates with a batch of {count} take {needed / 1e9:,.0f} GB of "
             "memory, more than is free: choose from a random part of the candidates, or a smaller batch."
         )
-    table, blocks = spread.table(L), np.arange(L.size).reshape(candidates, size)
+    table, blocks = posterior.spread.table(posterior.at_points(L)), np.arange(L.size).reshape(candidates, size)
     asked = blocks[np.sort(part)].ravel()
     across = to_numpy(table.entries(None, asked)).reshape(candidates, size, -1)  # S_cT of each candidate c
     own = np.empty((candidates, size, size))  # S_cc

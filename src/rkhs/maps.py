@@ -16,7 +16,7 @@ import numpy as np
 import scipy  # imports scipy.spatial on first use
 
 from rkhs._backend.arrays import Matrix, Vector, double, import_optional, to_numpy
-from rkhs._estimators.coordinates import LONLAT, LonLat, positions
+from rkhs._estimators.coordinates import LONLAT, LonLat
 
 __all__ = ["grid", "points"]
 
@@ -125,13 +125,6 @@ def coordinate_names(columns: Sequence[Any]) -> tuple[str, str]:
     )
 
 
-def are_degrees(names: Sequence[str], X: Matrix) -> bool:
-    """Return whether two columns are longitudes and latitudes in degrees, by their names and their numbers."""
-    starts = zip(names, ("lon", "lat"), strict=True)
-    named = all(str(name).strip().casefold().startswith(start) for name, start in starts)
-    return named and bool(np.all((X.min(axis=0) >= [-180, -90]) & (X.max(axis=0) <= [360, 90])))
-
-
 def grid(
     model: Any,
     X: Any,
@@ -158,7 +151,8 @@ def grid(
         The values, from which names are taken, and attributes such as ``y.attrs["depth"] = {"units": "m"}``; by default
         the name is "value".
     region : (west, east, south, north), optional
-        The first and last cells; by default those around the data.
+        The first and last cells; by default those around the data.  In degrees (175, -175, ..) crosses the 180th
+        meridian.
     spacing : float or (float, float), optional
         The distance of cells, in units of X; by default a round number, for which there are at most 40,000 cells.
     reach : float, optional
@@ -216,7 +210,7 @@ class GridMap:
         cells = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
 
         def position_of(rows: Matrix) -> Matrix:
-            return rows if project is None else positions(project, rows)
+            return rows if project is None else project.values(rows)
 
         if reach is None:
             reach = GAPS * typical_gap(data, *extent_of(data, degrees), position_of)
@@ -309,19 +303,30 @@ def axes_around(data: Matrix, degrees: bool, region: Any, spacing: Any) -> tuple
     """Return the coordinates of the columns and rows of a grid around the data, at multiples of the spacing."""
     low, high = extent_of(data, degrees)
     if region is not None:
-        ends = np.asarray(region, dtype=np.float64)
-        if ends.shape != (4,) or not np.all(np.isfinite(ends)) or ends[0] > ends[1] or ends[2] > ends[3]:
-            raise ValueError(f"region must be (west, east, south, north) with west <= east, got {region!r}.")
+        ends = np.array(region, dtype=np.float64)
+        if degrees and ends.shape == (4,) and 180 <= ends[0] - ends[1] <= 360:  # across the 180th meridian, or zero
+            ends[:2] += [0, 360] if ends[1] <= 0 else [-360, 0]
+        most = [360, 360, 90, 90] if degrees else np.finfo(float).max
+        if ends.shape != (4,) or not np.all(np.abs(ends) <= most) or ends[0] > ends[1] or ends[2] > ends[3]:
+            raise ValueError(
+                f"region must be (west, east, south, north){' in degrees' * degrees} with west <= east and south <= "
+                f"north, got {region!r}."
+            )
         low, high = ends[::2], ends[1::2]
     extent = high - low
+    if not np.any(extent > 0):
+        raise ValueError(f"All points are at {low.tolist()}: a map needs different positions, or a region.")
     if spacing is None:
-        if not np.any(extent > 0):
-            raise ValueError(f"All points are at {low.tolist()}: a map needs different positions, or a region.")
         area = np.prod(np.where(extent > 0, extent, extent.max() / 100))
         spacing = rounded_up(float(np.sqrt(area / (0.95 * CELLS))))
     steps = np.broadcast_to(np.asarray(spacing, dtype=np.float64), (2,))
     if not np.all((steps > 0) & np.isfinite(steps)):
         raise ValueError(f"spacing must be positive, got {spacing!r}.")
+    if np.all(steps > extent):
+        raise ValueError(
+            f"A spacing of {steps.tolist()} is larger than the map, which extends over {extent.tolist()}: give a "
+            "smaller spacing in units of the columns."
+        )
     count = np.floor(extent / steps + 2)
     if count.prod() > MANY:
         raise ValueError(

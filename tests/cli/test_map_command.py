@@ -67,6 +67,18 @@ def test_errors_of_measurements_are_weights(folder, monkeypatch):
     assert refused("map errors.csv --value depth --error sd") == "Error: seen."
 
 
+@pytest.mark.parametrize("true", [True, False])
+def test_errors_that_are_wrong_are_left_out(folder, true):
+    rng, table = np.random.default_rng(0), soundings(100)
+    error = np.where(np.arange(100) % 2, 1.0, 30.0)
+    table["depth"] += error * rng.standard_normal(100)
+    table.assign(sd=error if true else error[::-1]).to_csv("errors.csv", index=False)
+    facts = facts_of("map errors.csv --value depth --error sd --spacing 1 --out errors.csv.parquet")
+    assert [note.startswith("The errors in 'sd' are not used: the mean log") for note in facts["notes"]] == [True] * (
+        not true
+    )
+
+
 def test_without_time_for_standard_deviations_and_with_a_wrong_position(folder, monkeypatch):
     def predict(self, X, return_std=False):
         if return_std:
@@ -98,9 +110,12 @@ def test_without_time_for_standard_deviations_and_with_a_wrong_position(folder, 
         ({"depth": "deep"}, "--value depth", "column 'depth' has 'deep', which is not a number"),
         ({}, "--value latitude", "they must differ"),
         ({"sd": 0.0}, "--value depth --error sd", "'sd' of soundings.csv must be positive"),
-        ({"latitude": 95.0}, "--coordinates lonlat", "latitude 95, which are no degrees"),
+        ({"latitude": 95.0}, "", "latitude 95, which are no degrees, and so have 28 of 28 rows.*--coordinates plane"),
+        ({"latitude": [-106.0, *[10.0] * 27]}, "--coordinates lonlat", "Row 0 of X .* so have 1 of 28 rows"),
         ({}, "--region 1/2/3", "--region must be four numbers"),
-        ({}, "--region 2/1/3/4", "WEST/EAST/SOUTH/NORTH in this order"),
+        ({}, "--region 2/1/3/4", r"\(west, east, south, north\) in degrees with west <= east"),
+        ({}, "--region 170/-170/3/4", "No cell is within reach"),
+        ({}, "--spacing 100", "is larger than the map"),
         (
             {},
             "--spacing 0 --loss huber",

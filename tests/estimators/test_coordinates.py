@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.preprocessing import StandardScaler
 
 import rkhs
+from estimators.models import MODELS, ORDERED, QUANTILES, values
 from refusals import refused
+from rkhs._calculus.atoms import gaussian_rule
 from rkhs._estimators.coordinates import RADIUS, LonLat
 
 RANDOM = np.random.default_rng(0)
@@ -138,6 +141,96 @@ def projected(X):
     return np.column_stack([X[:, 0] * X[:, 1], X[:, 1] ** 2, X[:, 0]])
 
 
+TWO = np.column_stack([RANDOM.uniform(5, 15, 60), RANDOM.uniform(45, 46, 60)])
+CURVED = np.sin(TWO[:, 0] / 2) + 2 * (TWO[:, 1] - 45) + 0.1 * RANDOM.standard_normal(60)
+OF_ROWS = {
+    "coordinates": rkhs.InvariantRegressor(coordinates="lonlat"),
+    "coordinates, search": rkhs.InvariantRegressorCV(coordinates="lonlat"),
+    "coordinates, landmarks": rkhs.InvariantRegressor(coordinates="lonlat", approximation=rkhs.Landmarks(20)),
+    "coordinates, neighbors": rkhs.InvariantRegressor(
+        coordinates="lonlat", approximation=rkhs.Neighbors(60), invariance=None
+    ),
+    "metric": rkhs.InvariantRegressor(scale="agop"),
+    "features": rkhs.VirtualSampleSVC(features=StandardScaler(), loss="squared_hinge"),
+}
+
+
+ALL = (*MODELS, *QUANTILES, *ORDERED, *OF_ROWS)
+SLOW = ("KernelPoissonRegressor", "QuantileRegressor", "coordinates, search")  # which are fitted for seconds
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in ALL])
+def test_functionals_of_f_are_those_of_the_columns(name):
+    """L(f) by quadrature and differences of predictions, however an estimator scales, encodes or projects X."""
+    model = clone((MODELS | QUANTILES | ORDERED | OF_ROWS)[name])
+    y = (np.median(CURVED) < CURVED).astype(int) if is_classifier(model) else CURVED
+    model.fit(TWO, np.round(np.exp(y)) if name == "KernelPoissonRegressor" else y)
+
+    def f(X):
+        found = np.log(model.predict(X)) if name == "KernelPoissonRegressor" else values(model, X)
+        return found.reshape(len(X), -1)
+
+    x, w = np.polynomial.legendre.leggauss(6)
+    nodes, weights = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2), np.outer(w, w).reshape(-1) / 4
+    boxes, Z, step = (
+        rkhs.Integral.boxes([[7, 45.2], [7, 45.3]], [[13, 45.7], [8, 45.6]], mean=True, nodes=6),
+        TWO[:3],
+        np.array([0.5, 0.1]),
+    )
+    means = [weights @ f([10, 45.45] + [3, 0.25] * nodes), weights @ f([7.5, 45.45] + [0.5, 0.15] * nodes)]
+    between = rkhs.Difference(Z, Z + step)  # without the threshold of ordered classes
+    slopes = np.stack([(f(Z + h) - f(Z - h)) / 2e-3 for h in 1e-3 * np.eye(2)], axis=1)
+    for k, function in enumerate(getattr(model, "functions_", None) or [model.function_]):
+        found = boxes(function)
+        assert_allclose(found[0] - found[1], (means[0] - means[1])[k], atol=1e-6)
+        assert_allclose(between(function), (f(Z) - f(Z + step))[:, k], atol=1e-6)
+        try:
+            assert_allclose(rkhs.Gradient(Z)(function), slopes[:, :, k], rtol=1e-3, atol=1e-4)
+        except rkhs.exceptions.NotBoundedError:
+            assert name == "features" or function.kernel.smoothness(2) <= 1
+    if is_regressor(model) and hasattr(model, "predict_gradient"):
+        mean, spread = model.predict(Z, return_std="function")
+        posterior = model.solution_.posterior
+        assert_allclose(posterior.mean(rkhs.Evaluation(Z)), mean, atol=1e-9)
+        ratio = posterior.std(rkhs.Evaluation(Z)) / spread  # a search has another amplitude
+        assert_allclose(ratio, ratio[0], rtol=1e-6)
+
+
+def test_the_norm_and_inner_products_are_those_of_positions():
+    function = OF_ROWS["coordinates"].fit(TWO, np.column_stack([CURVED, TWO[:, 0]])).function_
+    first, second = function.output(0), function.output(1)
+    assert_allclose(first.norm() ** 2, rkhs.inner(first, first))
+    assert_allclose(function.norm(), [first.norm(), second.norm()])
+    assert_allclose(rkhs.inner(first, second), rkhs.inner(first.function, second.function))
+    assert_allclose(
+        rkhs.functionals.LocalAverage(TWO[:1], width=0.05)(first),
+        first(TWO[:1] + 0.05 * gaussian_rule(2)[0]) @ gaussian_rule(2)[1],
+    )
+    with pytest.raises(ValueError, match="in different spaces"):
+        rkhs.inner(first, rkhs.InvariantRegressor(coordinates=projected).fit(TWO, CURVED).function_)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
+def test_importances_are_those_of_the_columns(kernel):
+    """Also at a pole, where differences must not leave the sphere."""
+    X = np.column_stack([RANDOM.uniform(-180, 180, 100), RANDOM.uniform(80, 90, 100)])
+    model = rkhs.InvariantRegressorCV(kernel, coordinates="lonlat", scales="median").fit(X, X[:, 1], np.arange(100))
+    assert model.feature_importances_.shape == (2,)
+    assert_allclose(model.feature_importances_.sum(), 1.0)
+
+
+@pytest.mark.parametrize("coordinates", ["lonlat", projected])
+def test_second_derivatives_need_those_of_the_map(coordinates):
+    model = rkhs.InvariantRegressor(rkhs.Gaussian(300.0), coordinates=coordinates).fit(TWO, CURVED)
+    Z, h = TWO[:3], 1e-2
+    differences = [(model.predict(Z + s) + model.predict(Z - s) - 2 * model.predict(Z)) / h**2 for s in h * np.eye(2)]
+    assert_allclose(rkhs.functionals.Laplacian(Z)(model.function_), sum(differences), rtol=1e-3, atol=1e-5)
+    scaled = rkhs.VirtualSampleSVC(features=StandardScaler(), loss="squared").fit(TWO, CURVED > 0)
+    with pytest.raises(rkhs.exceptions.NotBoundedError, match="derivatives up to order 0"):
+        rkhs.Gradient(Z)(scaled.function_)
+
+
 def test_a_projection_is_a_callable():
     X, Z = RANDOM.uniform(1, 2, (40, 2)), RANDOM.uniform(1, 2, (5, 2))
     y = np.sin(3 * X[:, 0]) + X[:, 1]
@@ -188,7 +281,7 @@ test_what_is_refused = refused(
     (fitted(gradients=np.ones((3, 2))), "coordinates='lonlat' does not take gradients"),
     (fitted(shape={0: "increasing"}), "does not take a shape"),
     (fitted(coordinates=lambda X: X[:, 0]), r"must map X of shape \(3, 2\) to \(3, m\), got shape \(3,\)"),
-    (fitted(coordinates=lambda X: np.where(X > 1, np.inf, X)), r"map row 1 of X, \[1.0, 2.0\], to \[1.0, inf\]"),
+    (fitted(coordinates=lambda X: np.where(X > 1, np.inf, X)), r"maps row 1 of X, \[1.0, 2.0\], to \[1.0, inf\]"),
     (
         lambda: rkhs.InvariantRegressor(coordinates="lonlat", approximation=rkhs.Landmarks(2)).partial_fit(
             np.ones((3, 2)), np.ones(3)

@@ -1,5 +1,7 @@
 """Regressors that learn from measured slopes, and from several outputs."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
@@ -207,3 +209,22 @@ test_what_is_refused = refused(
         for kind in BOTH
     ),
 )
+
+
+@pytest.mark.parametrize("factor", [1.0, -1.0, 0.5])
+def test_slopes_that_disagree_with_the_values_are_left_out(factor):
+    rng = np.random.default_rng(0)
+    Z = rng.uniform(size=(40, 1))
+    y, slopes = np.sin(6 * Z[:, 0]) + 0.01 * rng.standard_normal(40), 6 * factor * np.cos(6 * Z)
+    model = rkhs.InvariantRegressorCV("gaussian", scales="median")
+    if factor == 1:
+        sentence = model.fit(Z, y, gradients=slopes).selection_report_["sentence"]
+        assert re.search(r"Errors at left-out values are .* % with slopes and .* % without\.$", sentence)
+        return
+    with pytest.warns(
+        UserWarning, match=r"leaves the gradients out: errors at left-out values are .* Check their signs"
+    ):
+        model.fit(Z, y, gradients=slopes)
+    np.testing.assert_allclose(
+        model.predict(Z), rkhs.InvariantRegressorCV("gaussian", scales="median").fit(Z, y).predict(Z)
+    )

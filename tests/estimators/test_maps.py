@@ -1,17 +1,21 @@
 """Maps of many points in the plane: by evidence and errors, on a Fourier grid and by neighborhoods."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial import KDTree
+from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
 from rkhs._estimators import maps, selection
 from rkhs._estimators.data import Sample
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._estimators.length_scales import formulate, settings_of, tuned_problem
+from rkhs._estimators.maps import spikes, without_spikes
+from rkhs._estimators.search import Candidate
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(1500, 2)) * [3.0, 1.0]
@@ -270,3 +274,70 @@ def test_constants_are_no_maps(small_maps):
     np.testing.assert_allclose(model.predict(Z), 3.0)
     with pytest.raises(ValueError, match="fewer than two of them are distinct"):
         rkhs.InvariantRegressorCV().fit(np.ones((250, 2)), Y[:250])
+
+
+def spiked(size, share=0.03):
+    X = RANDOM.uniform(0, 6, (size, 1))
+    wrong = np.arange(size) < max(1, round(share * size))
+    return X, np.where(wrong, 999.0, np.sin(X[:, 0]) + 0.02 * RANDOM.standard_normal(size)), wrong
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.15])
+def test_spikes_are_far_from_their_neighbors(share):
+    X, y, wrong = spiked(300, share)
+    np.testing.assert_array_equal(spikes(X, y), wrong)
+    np.testing.assert_array_equal(spikes(X, np.column_stack([X[:, 0], y])), wrong)
+    assert not spikes(X, np.where(wrong, 999.0, 7.0)).any()  # values of which nothing is typical but one
+    assert not spikes(X, np.exp(3 * X[:, 0])).any()
+
+
+@pytest.mark.parametrize("loss", ["absolute", "huber"])
+def test_robust_maps_are_chosen_without_spikes(loss):
+    X, y, _ = spiked(90)
+    Z = np.linspace(0.2, 5.8, 50)[:, None]
+    model = rkhs.InvariantRegressorCV(loss=loss).fit(X, y)
+    assert np.sqrt(np.mean((model.predict(Z) - np.sin(Z[:, 0])) ** 2)) < 0.05
+
+
+@pytest.mark.parametrize(("share", "loss", "warns"), [(0.03, "squared", True), (0.2, "squared", False)])
+def test_spikes_that_are_nearly_all_of_the_variance_are_said(share, loss, warns):
+    X, y, wrong = spiked(100, share)
+    config = rkhs.InvariantRegressorCV(loss=loss)._config()
+    sample = Sample.of(X, None, y, np.ones(100, dtype=bool))
+    with warnings.catch_warnings(record=True, action="always") as seen:
+        assert without_spikes(config, sample, "Model") is sample
+    found = [str(one.message) for one in seen]
+    assert [text.startswith(f"Model: {wrong.sum()} of 100 targets are far") for text in found] == [True] * warns
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_maps_without_time_are_the_first_model_and_say_so(loss):
+    rows = X[:60]
+    with pytest.warns(ConvergenceWarning, match=r"stopped its search for a map \(time limit\)"):
+        model = rkhs.InvariantRegressorCV(loss=loss, time_limit=1e-6).fit(rows, Y[:60])
+    assert model.search_status_ == "time limit"
+    assert "no time was left to compare them" in model.selection_report_["sentence"]
+    assert model.set_params(time_limit=None).score(rows, Y[:60]) > 0.9
+
+
+@pytest.mark.parametrize("scored", [0, 22, 23])  # before errors are compared, and in the middle of the best candidates
+def test_maps_without_time_to_compare_errors(scored, small_maps, monkeypatch):
+    calls, score = [], maps.MapErrors.__call__
+
+    def limited(self, params):
+        calls.append(params)
+        late = len(calls) > scored
+        return [Candidate(params, np.inf, np.array([-np.inf]), "time limit")] if late else score(self, params)
+
+    monkeypatch.setattr(maps.MapErrors, "__call__", limited)
+    with pytest.warns(ConvergenceWarning, match=r"stopped its search for a map \(time limit\)"):
+        model = rkhs.InvariantRegressorCV().fit(X[:250], Y[:250])
+    assert model.search_status_ == "time limit"
+    assert model.score(Z, truth(Z)) > 0.8
+    assert isinstance(model.best_params_["approximation"], rkhs.Neighbors)
+
+
+@pytest.mark.parametrize("change", [lambda y: 1e12 * y, lambda y: y + 1e9, lambda y: 1e-12 * y])
+def test_maps_of_large_and_of_small_targets(change):
+    model = rkhs.InvariantRegressorCV().fit(X[:60], change(Y[:60]))
+    assert model.score(X[:60], change(Y[:60])) > 0.9

@@ -9,15 +9,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import clone
 
 import rkhs
 from rkhs._backend.arrays import Vector, import_optional
 from rkhs._cli.options import NETCDF, MapRequest, check_picture, write_figure, write_table
 from rkhs._cli.tables import TEXT, Table, read
 from rkhs._cli.terminal import CommandError, Problems, listed, step
-from rkhs._estimators.coordinates import LONLAT
+from rkhs._estimators.coordinates import LONLAT, are_degrees, check_degrees
+from rkhs._estimators.maps import left_out_surprise
+from rkhs._estimators.search import paired_test
 from rkhs._files import replacing
-from rkhs.maps import GridMap, are_degrees, axes_around, coordinate_names
+from rkhs._warnings import warn
+from rkhs.maps import GridMap, axes_around, coordinate_names
 from rkhs.plotting import MapDisplay
 
 FEWEST = 5  # positions from which a map is made
@@ -35,21 +39,29 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
     with step("reading"), problems.gathered():
         X, y, weight, facts = _points_of(request, read(request.data, request.form))
     problems.check()
-    degrees = request.coordinates == LONLAT or (request.coordinates is None and are_degrees(X.columns, X.to_numpy()))
+    degrees = request.coordinates == LONLAT or (request.coordinates is None and are_degrees(X.columns))
     facts["coordinates"] = (
         "degrees; distances are in km" if degrees else "a plane; distances are in units of the columns"
     )
+    if degrees:
+        try:
+            check_degrees(X.to_numpy())
+        except ValueError as error:
+            raise CommandError(f"{error} With --coordinates plane no column has degrees.") from None
     axes_around(X.to_numpy(), degrees, request.box, request.spacing)  # refuses too many cells
     limit = request.time_limit
     model = rkhs.InvariantRegressorCV(
         coordinates=LONLAT if degrees else None,
         loss=request.loss,
-        time_limit=None if limit is None else LEARNING * limit,
+        time_limit=None if limit is None else LEARNING * limit / (1 if weight is None else 2),
         verbose=sys.stderr.isatty(),
     )
     with warnings.catch_warnings(record=True, action="always", category=UserWarning) as seen:
         with step("choosing settings and learning the map"):
-            model.fit(X, y, weight)
+            points = X if degrees else X.to_numpy()
+            model.fit(points, y, weight)
+            if weight is not None and request.loss == "squared":
+                model = _with_better_weights(model, points, y, weight, request.error)
         with step("predicting cells with standard deviations"):
             if limit is not None:
                 model.set_params(time_limit=max(limit - (perf_counter() - start), 0.1 * limit))
@@ -84,6 +96,21 @@ def run(request: MapRequest, problems: Problems) -> dict[str, Any]:
         "picture": str(picture),
         "seconds": round(perf_counter() - start, 1),
     }
+
+
+def _with_better_weights(model: Any, X: Any, y: Any, weight: Vector, error: str | None) -> Any:
+    """Return the model, or one without weights if left-out values are significantly more probable; warn then."""
+    plain = clone(model).fit(X, y)
+    data, values = np.asarray(X), y.to_numpy()
+    stated = left_out_surprise(model, data, values, weight)
+    equal = left_out_surprise(plain, data, values, np.ones_like(weight))
+    if not paired_test(stated, equal, least=0.0):
+        return model
+    warn(
+        f"The errors in {error!r} are not used: the mean logarithm of the density of left-out values is "
+        f"{-equal.mean():.3g} without them and {-stated.mean():.3g} with them."
+    )
+    return plain
 
 
 def _chart(model: Any, X: Any, y: Any, request: MapRequest) -> tuple[GridMap, list[str]]:

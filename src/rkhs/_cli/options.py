@@ -172,8 +172,6 @@ class MapRequest:
             west, east, south, north = map(float, re.split(r"[/,;\s]+", self.region.strip()))
         except ValueError:
             raise CommandError(f"--region must be four numbers, as in -117/-107/20/30, got {self.region!r}.") from None
-        if not (-inf < west <= east < inf and -inf < south <= north < inf):
-            raise CommandError(f"--region must be WEST/EAST/SOUTH/NORTH in this order, got {self.region!r}.")
         return west, east, south, north
 
     def problems(self) -> Problems:

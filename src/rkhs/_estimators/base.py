@@ -27,11 +27,13 @@ from rkhs._backend.converters import HasOnnxConverter
 from rkhs._backend.frames import check_numeric, frame_columns
 from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
+from rkhs._calculus.maps import Map
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
 from rkhs._estimators.formulation import ModelConfig, SolverOptions, check_number, depends_on_row_order
 from rkhs._estimators.length_scales import FOREIGN_KERNELS
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped, displayed
+from rkhs._finite.pullback import Pullback
 from rkhs._finite.solution import ABSOLUTE, CONVERGED, LOCAL, TIME_LIMIT, Solution
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, with_time_limit
@@ -256,10 +258,6 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
             arrays.as_points(csr_array(X), sparse=True) if functionals is not None and functionals.sparse else dense(X)
         )
 
-    def _functionals(self, family: Callable[[Array], Functional], X: Array) -> Functional:
-        """Return the functionals of f that a family has at validated rows."""
-        return family(self._as_points(X))
-
     def _as_matrix(self, X: Array) -> Precomputed:
         """Return the kernel of the training objects for ``kernel="precomputed"``, for which X is its matrix."""
         if X.shape[0] != X.shape[1]:
@@ -340,6 +338,17 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
             message = f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it {remedy}."
             warn(message, ConvergenceWarning)
 
+    def _input_map(self) -> Map | None:
+        """Return the map from rows of X to the points of the problem; None if these are the rows."""
+        return None
+
+    def _refer_to_columns(self) -> None:
+        """Let f be a function of the columns of X, if the points of the problem are others."""
+        phi = self._input_map()
+        if phi is not None:
+            self.function_ = Pullback(self.function_, phi)
+            self.solution_ = replace(self.solution_, function=self.function_)
+
     def _validated_input(self, X: Any, method: str) -> Array:
         """Validate the X of a predicting method: its columns, array library and device must be those of `fit`."""
         check_is_fitted(self)
@@ -360,7 +369,7 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
         """Return the values of f, or of another family of functionals, at the rows of X, and the validated X."""
         X = self._validated_input(X, method)
         if not self._is_precomputed:
-            return check_finite(self._functionals(family, X)(self.function_)), X
+            return check_finite(family(self._as_points(X))(self.function_)), X
         kernel = self._matrix.extended(dense(X))
         new = like(kernel.points[self._matrix.size :], X[:0])
         return check_finite(family(new)(replace(self.function_, kernel=kernel))), X

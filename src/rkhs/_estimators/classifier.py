@@ -11,7 +11,9 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_column, as_points, like, namespace, to_numpy
+from rkhs._calculus.maps import Map
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, limited, transactional
+from rkhs._estimators.coordinates import Transformed
 from rkhs._estimators.data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
 from rkhs._estimators.folds import HeldOutLabels, bound, class_scores, user_marks
 from rkhs._estimators.formulation import Formulation
@@ -21,7 +23,6 @@ from rkhs._estimators.probabilities import Calibration
 from rkhs._estimators.selection import Discriminant
 from rkhs._learning.robustness import scores_of_outputs
 from rkhs._problem import Problem
-from rkhs.functionals import Evaluation, Functional
 
 
 class Classifier(ClassifierMixin, BaseKernelEstimator):
@@ -86,6 +87,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
         points = self.problem_.terms[0].functional
         data = points, labeled.y, labeled.weight, self._held_out
         self._calibration = Calibration(self.function_, *data, self.discriminant_)
+        self._refer_to_columns()
 
     def _decide_by(self, discriminant: Discriminant | None) -> None:
         """Predict the class of the largest score of a discriminant, if there is one, in place of that of f."""
@@ -464,24 +466,16 @@ class VirtualSampleSVC(Classifier):
         tiled = (np.tile(array, (len(copies), *[1] * (array.ndim - 1))) for array in arrays)
         augmented = Sample(namespace(sample.X).concat(copies), *tiled)  # the points, followed by their copies
         self.features_ = None if self.features is None else clone(self.features).fit(to_numpy(augmented.X))
-        augmented = replace(augmented, X=self._features_of(augmented.X))
+        features = self._input_map()
+        if features is not None:
+            augmented = replace(augmented, X=features.values(augmented.X))
         kernel = as_kernel(self.kernel, self.scale, augmented.X[: sample.size])
         formulated = Formulation.at(self._config(), augmented, kernel)
         self._learn(formulated.problem(augmented)[0], augmented, formulated.norms.variance, copies=len(copies))
         return self
 
-    def _features_of(self, points: Array) -> Array:
-        if self.features_ is None:
-            return points
-        features = as_points(self.features_.transform(to_numpy(points)), "features")
-        if len(features) != len(points):
-            raise ValueError(
-                f"{self.features_!r} made {len(features)} rows of {len(points)} points: it must make one row per point."
-            )
-        return like(features, points)
-
-    def _values(self, X: Any, method: str, family: Callable[[Array], Functional] = Evaluation) -> tuple[Array, Array]:
-        return super()._values(X, method, lambda points: family(self._features_of(points)))
+    def _input_map(self) -> Map | None:
+        return None if self.features_ is None else Transformed(self.features_)
 
     def _compared_scores(self, X: Any, method: str) -> tuple[Any, Array, Matrix, Vector]:
         if self.features_ is not None:

@@ -20,14 +20,15 @@ from rkhs._estimators import deviations, formulation, graph_candidates, many_lab
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.combination import evidence
-from rkhs._estimators.data import Sample, drawn_rows, predicted_codes
+from rkhs._estimators.data import Sample, as_weights, drawn_rows, predicted_codes
 from rkhs._estimators.folds import FOLD_TOL, Folds, folds_of, sampled_residuals
 from rkhs._estimators.formulation import ModelConfig, SolverOptions
 from rkhs._estimators.invariant_estimator import fit_stream, is_streamed
 from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel, formulate
 from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
-from rkhs._estimators.search import Candidate, CompactResults, best_of, cv_results, row_losses, search
+from rkhs._estimators.search import Candidate, CompactResults, best_of, cv_results, paired_test, row_losses, search
 from rkhs._finite.function import Function
+from rkhs._finite.pullback import pushed_forward
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import EXACT, INDEX, can_search
@@ -37,6 +38,7 @@ from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
 from rkhs._spaces import FourierFeatures, Landmarks
 from rkhs._warnings import warn
+from rkhs.exceptions import NotBoundedError
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Tunable
@@ -157,19 +159,21 @@ class CrossValidated(BaseKernelEstimator):
         """The share of each feature in the mean squared slope of f, in units of its standard deviation.
 
         The shares (n,) add up to one, or are all zero if f is constant.  If the kernel is not differentiable, slopes
-        are differences over a fifth of a standard deviation.
+        are differences over a fifth of a standard deviation, within the range of the feature.
         """
         check_is_fitted(self)
         if self._is_precomputed:
             raise AttributeError('feature_importances_ needs features, and kernel="precomputed" has none.')
         function, X = self.function_, self._points.parts[0].atoms.points
         spread = double(X).std(axis=0)
-        n, kernel = len(spread), getattr(function, "kernel", None)  # Fourier features have none
-        if kernel is not None and kernel.smoothness(n) > 1:
+        n = len(spread)
+        try:
             slopes = to_numpy(Gradient(X)(function)).reshape(len(X), n, -1) * spread[:, None]
-        else:
-            steps = like(np.diag(0.1 * spread), X)
-            shifted = namespace(X).concat([X + h for h in steps] + [X - h for h in steps])
+        except NotBoundedError:
+            xp, h = namespace(X), 0.1 * spread
+            steps, ends = like(np.diag(h), X), (double(X).min(axis=0) + h, double(X).max(axis=0) - h)
+            inner = xp.clip(X, *(like(end, X) for end in ends))  # latitudes end at 90 degrees, for example
+            shifted = xp.concat([inner + h for h in steps] + [inner - h for h in steps])
             above, below = np.split(to_numpy(function(shifted)), 2)  # at once: a call takes long with a graph
             slopes = np.moveaxis((above - below).reshape(n, len(X), -1), 0, 1)
         squares = np.mean(np.sum(slopes.reshape(len(X), n, -1) ** 2, axis=2), axis=0)
@@ -182,9 +186,12 @@ class CrossValidated(BaseKernelEstimator):
         if in_blocks(X):
             X, y, sample_weight = collected(X, y, sample_weight)
         sample = self._sample(X, y, sample_weight, *gradients)
-        count = sample.size
+        points, count = sample.X, sample.size
+        if self._input_map() is not None:  # those of the sample are positions
+            points = self._validated_input(X, "fit")[as_weights(sample_weight, X) > 0]
+            count = len(points)
         rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
-        self._points = Evaluation(take_rows(sample.X, rows))  # for `feature_importances_`
+        self._points = Evaluation(take_rows(points, rows))  # for `feature_importances_`
         if sample.slopes is not None and not self._is_automatic:
             raise ValueError(
                 f"{type(self).__name__} with gradients chooses its settings by evidence, which needs "
@@ -202,14 +209,17 @@ class CrossValidated(BaseKernelEstimator):
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
             config, varying = None, np.flatnonzero(np.ptp(to_numpy(sample.X), axis=0)) if automatic else None
             seen = sample if varying is None else sample.with_features(varying)
-            if automatic and self._is_map(seen):
-                config = self._choose_map(seen)
-            elif sample.slopes is not None:
+            reduced = seen is not sample
+            if sample.slopes is not None:
                 config = self._choose_by_evidence(seen)
+                if config is None:
+                    sample, seen = replace(sample, slopes=None), replace(seen, slopes=None)
+            if config is None and automatic and self._is_map(seen):
+                config = self._choose_map(seen)
             by_errors = automatic and config is None
             if config is None:
                 config = self._choose_by_leave_one_out(seen) if automatic else self._choose_by_folds(sample)
-            if seen is not sample:
+            if reduced:
                 config = replace(config, **self._for_features(varying, int(sample.X.shape[1])))
         streamed = not automatic and is_streamed(self, config, *rows[:2])
         if not streamed:
@@ -401,8 +411,11 @@ class CrossValidated(BaseKernelEstimator):
         """Return the settings of a map, by evidence and by errors at left-out rows."""
         start = perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None)
+        sample = maps.without_spikes(config, sample, type(self).__name__)
         choice = maps.chosen_map(config, sample, selection.MOST_EXACT_LABELS)
         found, best, params = choice.found, choice.best, dict(choice.best.params)
+        if choice.status == TIME_LIMIT:
+            warn(f"{type(self).__name__} stopped its search for a map ({TIME_LIMIT}).", ConvergenceWarning)
         if not isinstance(config.label_loss, Squared):
             targets, mean = self._scored_by(sample)
             K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])
@@ -417,8 +430,11 @@ class CrossValidated(BaseKernelEstimator):
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **params)
 
-    def _choose_by_evidence(self, sample: Sample) -> ModelConfig:
-        """Return the settings of largest penalized evidence of a model with measured slopes."""
+    def _choose_by_evidence(self, sample: Sample) -> ModelConfig | None:
+        """Return the settings of largest penalized evidence of a model with measured slopes.
+
+        If left-out values are predicted significantly better without the slopes, return None, and warn.
+        """
         start, config = perf_counter(), self._config(C=1.0, nu=0.0, invariance=None)
         is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scales = [Tunable(each=True)] if is_open else formulation.as_list(self.scales)
@@ -427,6 +443,16 @@ class CrossValidated(BaseKernelEstimator):
         kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
         found, best, status = selection.by_evidence_of_slopes(config, sample, kernels)
         report = selection.evidence_report(found, best, sample)
+        errors = selection.errors_by_slopes(config, sample, kernels, best)
+        if errors is not None:
+            of_both, alone = (f"{100 * float(np.sqrt(np.mean(squares))):.3g} %" for squares in errors)
+            if paired_test(*errors):
+                warn(
+                    f"{type(self).__name__} leaves the gradients out: errors at left-out values are {of_both} of the "
+                    f"spread with them and {alone} without. Check their signs and units."
+                )
+                return None
+            report["sentence"] += f" Errors at left-out values are {of_both} with slopes and {alone} without."
         self._keep_choice(found, found[0], dict(best.params), status, start, report)
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **best.params)
@@ -663,13 +689,15 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
 
     With 30 or more targets of at most three features, all of them given, as those of a curve or a map, kernels of
     different smoothness, and a sum of two with different length scales, are compared by the logarithm of the evidence
-    minus the number of learned settings.  From 1,000 targets on, the best one is compared with powers of the distance,
+    minus the number of learned settings.  With a robust loss targets that are far from all around them do not take part
+    in this.  From 1,000 targets on, the best one is compared with powers of the distance,
     such as the thin plate, and with levels of noise, by errors at rows that are left out at three distances: single
     points, stretches and blocks.  f is then learned by neighborhoods (`Neighbors`), or, if errors are smaller, from all
     rows together: up to 10,000 exactly, above on a `FourierGrid` if `rkhs[maps]` is installed.
 
     With measured slopes (`gradients`) the length scales, C and the weight of slopes are those of maximum evidence, and
-    so is the choice between the Gaussian kernel and the Matern kernel.
+    so is the choice between the Gaussian kernel and the Matern kernel.  If left-out values are predicted significantly
+    better without the slopes, these are left out, with a warning.
 
     Parameters
     ----------
@@ -759,7 +787,8 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
 
     def _deviations(self, points: Functional, noise: bool) -> Array:
         if self._spread is not None:
-            return self._spread.std(points, self._weight, noise)
+            phi = self._input_map()
+            return self._spread.std(points if phi is None else pushed_forward(points, phi), self._weight, noise)
         return super()._deviations(points, noise)
 
     def _posterior(self) -> Posterior:
@@ -774,7 +803,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
             if problem.terms[0].size <= MOST_INVERTED:
                 tau = left_out_amplitude(problem, groups)
             else:
-                _, residuals, variance = sampled_residuals(self.solution_, problem.terms[0], groups)
+                _, residuals, variance = sampled_residuals(self._held_out.solution, problem.terms[0], groups)
                 tau = np.sqrt(np.mean(residuals**2 / variance[:, None], axis=0))
                 tau = float(tau[0]) if posterior.spread.outputs is None else tau
             tau = self._tau = self._widened(len(np.unique(groups))) * tau
@@ -792,7 +821,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     def _searched_again(self, sample: Sample) -> tuple[Posterior, float]:
         """Repeat the search for other rows; return the posterior and the weight of a target."""
         again: Any = object.__new__(type(self))
-        vars(again).update(vars(self), verbose=False)
+        vars(again).update(vars(self), verbose=False, coordinates_=None)  # the points of the sample are positions
         again._choose_and_learn(sample)
         return again._posterior(), again._weight
 

@@ -81,7 +81,7 @@ class Training:
         last = self.last
         if last is None:
             earlier, earlier_keys = self._keyed(estimator._merged(self.rows))
-            last = Solved(estimator.solution_, represented_keys(earlier, earlier_keys))
+            last = Solved(estimator._held_out.solution, represented_keys(earlier, earlier_keys))
         method = SolverOptions.of(estimator.solver).method
         return problem, last.following(problem, keys, method, estimator.tol, estimator.verbose)
 
@@ -447,6 +447,7 @@ def _keep(model: Any, plan: Plan, solved: SpaceSolution, seen: Reservoir, monito
     if is_classifier(model):
         labels = terms.rows(block).take(terms.labeled(block))
         model._calibration = Calibration(solution.function, Evaluation(labels.X), labels.y, labels.weight)
+    model._refer_to_columns()
 
 
 @dataclass(eq=False)

@@ -267,7 +267,8 @@ class EvidenceScorer:
         tuned = tuned_problem(self.config, self.sample, kernel, True, **self.options)
         score = tuned.tuning.value - len(tuned.tuning.parameters)  # log evidence - q: minus half of Akaike's criterion
         params = {**settings_of(self.config, self.sample, tuned), "nu": 0.0, "invariance": None}
-        return [Candidate(params, -score, np.array([score]), tuned.tuning.status, problem=tuned)]
+        loss = -score if np.isfinite(score) else inf  # without time for one evaluation, settings are those of the start
+        return [Candidate(params, loss, np.array([score]), tuned.tuning.status, problem=tuned)]
 
 
 def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:

@@ -43,9 +43,11 @@ from rkhs._estimators.length_scales import EvidenceScorer, formulate
 from rkhs._estimators.search import Candidate, best_of, paired_test, search
 from rkhs._finite.neighborhoods import LocalFunction
 from rkhs._finite.solution import CONVERGED, TIME_LIMIT
+from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left
 from rkhs._spaces import FourierGrid, Neighbors
+from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Functional
 from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Polyharmonic, Sum, Tunable
 from rkhs.losses import Squared
@@ -64,6 +66,9 @@ LEAST_AGAINST = 0.1  # by which squared errors of a power must fall below those 
 LEAST_GAIN = 0.02  # by which squared errors must fall for a model of all rows, in addition to significance
 BINS, PER_BIN, COVERED = 6, 250, 0.95  # of the correction of standard deviations; the coverage that it restores
 REPEATS, PER_REPEAT = 8, 600  # of leaving rows out for that correction, and rows of each distance
+AROUND, FAR = 12, 8.0  # neighbors of a row, and the robust deviations from their median beyond which it is a spike
+SPIKED, MOSTLY = 0.05, 0.9  # share of rows that are few, and share of the variance that is nearly all of it
+NORMAL_MAD = 0.67449  # median absolute deviation of a normal variable
 NORMAL = 1.959964  # deviations that a normal variable exceeds with probability 1 - COVERED
 
 
@@ -83,6 +88,38 @@ def is_representable(problem: Any) -> bool:
         except MemoryError:
             return False
     return True
+
+
+def spikes(X: Matrix, y: Matrix) -> Vector:
+    """Return whether the values y (t,) or (t, outputs) at each point are far from those of their neighbors.
+
+    The unit is the median absolute deviation around a point, or that around most points if it is larger.
+    """
+    y, near = y.reshape(len(X), -1), KDTree(X).query(X, min(AROUND + 1, len(X)))[1]
+    middle = np.median(y[near], axis=1)
+    spread = np.median(np.abs(y[near] - middle[:, None]), axis=1)
+    unit = np.maximum(spread, np.median(spread, axis=0)) / NORMAL_MAD
+    return np.any((np.abs(y - middle) > FAR * unit) & (unit > 0), axis=1)
+
+
+def without_spikes(config: ModelConfig, sample: Sample, name: str) -> Sample:
+    """Return the rows by which a map is chosen: without spikes if its loss is robust; otherwise warn about them.
+
+    Evidence is that of the squared loss, in which a few wrong values can make up all that there is to explain.
+    """
+    far = spikes(double(sample.X), sample.y)
+    if not 0 < np.mean(far) <= 5 * SPIKED:
+        return sample
+    if np.all(np.isfinite(config.label_loss.domain(np.zeros(1)))):
+        return sample.take(~far)
+    squares = (sample.y - np.median(sample.y, axis=0)).reshape(sample.size, -1) ** 2
+    share = float(np.max(squares[far].sum(axis=0) / np.maximum(squares.sum(axis=0), 1e-300)))
+    if np.mean(far) <= SPIKED and share > MOSTLY:
+        warn(
+            f"{name}: {far.sum()} of {sample.size} targets are far from those around them and make up {share:.1%} of "
+            'the variance. If they are errors, leave them out, or pass loss="absolute".'
+        )
+    return sample
 
 
 def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], Candidate, str]:
@@ -108,7 +145,8 @@ def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], C
     pairs = [(*pair, is_representable(pair[0].problem)) for pair in zip(found, kernels, strict=True)]
     pairs.sort(key=lambda pair: (not pair[2], pair[0].loss))
     [best] = EvidenceScorer(config, sample, {**options, "functionals": TUNED})(pairs[0][1])
-    best = best if is_representable(best.problem) or not pairs[0][2] else pairs[0][0]
+    if not np.isfinite(best.loss) or (pairs[0][2] and not is_representable(best.problem)):
+        best = pairs[0][0]
     return [candidate for candidate, _, _ in pairs], best, status
 
 
@@ -191,6 +229,8 @@ class MapErrors:
         """Return whether errors fall significantly; each way counts as much as the others."""
         if not (np.isfinite(after.loss) and after.loss < before.loss):
             return False
+        if before.values is None:  # there was no time for it
+            return True
         _, way = self.rows
         first, second = self.normalized(before.values), self.normalized(after.values)
         size = np.array([np.mean(first[way == k]) * np.sum(way == k) for k in np.unique(way)])[way]
@@ -287,10 +327,28 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
     if chosen is local:
         found += more({**local.params, "approximation": WIDER})
         chosen = found[-1] if found[-1].loss < 0.99 * local.loss else local
-    if not np.isfinite(chosen.loss):
-        chosen, status = Candidate({**common, **open_settings[0]}, inf, np.array([-inf]), TIME_LIMIT), TIME_LIMIT
-        return MapChoice([chosen], chosen, status)
-    return MapChoice(found, chosen, CONVERGED, more)
+    if not np.isfinite(chosen.loss):  # no time was left to compare errors, and neighborhoods take none to be learned
+        return MapChoice(proposals, replace(best, params={**proposed, "approximation": NEAREST}), TIME_LIMIT)
+    solved = [one for one in found if np.isfinite(one.loss)]
+    limited = any(one.status == TIME_LIMIT for one in (*quick, *found))
+    return MapChoice(solved, chosen, TIME_LIMIT if limited else CONVERGED, more)
+
+
+def left_out_surprise(model: Any, X: Matrix, y: Vector, weight: Vector) -> Vector:
+    """Return minus the logarithms of the densities of left-out values, by the neighborhoods of a fitted map.
+
+    At most `MORE` rows are left out, one by one.  The values have the given weights, the inverse variances of their
+    noise up to a factor; the amplitude is the one that fits the left-out values.
+    """
+    positions = X if model.coordinates_ is None else model.coordinates_.values(X)
+    kernel, basis = model.problem_.kernel, model.problem_.basis
+    term = Term(Evaluation(positions), Squared(), y, model._weight * weight / weight.mean())
+    function = Problem(kernel, [term], basis, approximation=NEAREST).solve().function
+    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MORE])
+    values, variance = function.left_out(rows)
+    variance = variance + function.noise[rows]
+    squares = (values - y[rows]) ** 2 / variance
+    return (np.log(np.mean(squares) * variance) + squares / np.mean(squares)) / 2
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,11 @@ from scipy.sparse import issparse
 from sklearn.base import RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
-from rkhs._backend.arrays import Array, Vector, double, frozen, like, to_numpy
+from rkhs._backend.arrays import Array, Vector, double, frozen, to_numpy
+from rkhs._calculus.maps import Map
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, documented_by, limited, transactional
 from rkhs._estimators.classifier import InvariantClassifier
-from rkhs._estimators.coordinates import as_coordinates, positions, slopes_of
+from rkhs._estimators.coordinates import as_coordinates
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, fill_missing_targets
 from rkhs._estimators.folds import HeldOutLabels, bound, user_marks
 from rkhs._estimators.formulation import rows_of
@@ -23,7 +23,7 @@ from rkhs._estimators.invariant_estimator import InvariantEstimator, fit_block, 
 from rkhs._finite.solution import Posterior, Solution
 from rkhs._problem import Problem
 from rkhs._warnings import warn
-from rkhs.functionals import DirectionalDerivative, Evaluation, Functional, Gradient
+from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.streams._blocks import in_blocks
 
 
@@ -69,6 +69,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         self._held_out = HeldOutLabels(
             type(self).__name__, self.problem_, labeled.weight, labeled.groups, solution=self.solution_
         )
+        self._refer_to_columns()
 
     def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
         super()._keep(problem, solution, variance)
@@ -177,7 +178,7 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         values, validated = self._values(X, "predict_gradient", Gradient)
         if not return_std:
             return as_input_type(values, validated)
-        spread = self._calibrated_posterior().std(self._functionals(Gradient, validated))
+        spread = self._calibrated_posterior().std(Gradient(self._as_points(validated)))
         return as_input_type(values, validated), as_input_type(spread, validated)
 
     def _posterior(self) -> Posterior:
@@ -247,6 +248,7 @@ class MultiOutputMixin(Regressor):
 
     unlabeled: Any
     coordinates: Any
+    coordinates_: Any = None
     shape: Any
 
     def __sklearn_tags__(self) -> Any:
@@ -257,7 +259,9 @@ class MultiOutputMixin(Regressor):
     def _marked(self, X: Any, y: Any, gradients: Any) -> Any:
         """Choose the marker of targets that were not observed; return y, all of them if only slopes are given."""
         self._marker = self.unlabeled
-        if self.coordinates is not None:
+        if self.coordinates is None:
+            self.coordinates_ = None
+        else:
             given = {"gradients": gradients is not None, "a shape": self.shape is not None, "blocks": in_blocks(X)}
             if refused := [name for name, is_given in given.items() if is_given]:
                 raise ValueError(
@@ -280,23 +284,12 @@ class MultiOutputMixin(Regressor):
         mapped = self.coordinates is not None
         points, *rest = super()._validated(X, y, own, sparse and not mapped, earlier, least)
         if earlier is None:
-            names = getattr(self, "feature_names_in_", None)
-            self.coordinates_ = as_coordinates(self.coordinates, points, names) if mapped else None
-        return frozen(self._positions(points)) if mapped else points, *rest
+            self.coordinates_ = as_coordinates(self.coordinates, points, getattr(self, "feature_names_in_", None))
+        return frozen(self.coordinates_.values(points)) if mapped else points, *rest
 
-    def _as_points(self, X: Array) -> Array:
-        return self._positions(super()._as_points(X))
-
-    def _positions(self, points: Array) -> Array:
-        """Return the positions of rows, which are the rows themselves without `coordinates`."""
-        found = getattr(self, "coordinates_", None)  # models of earlier versions have none
-        return points if found is None else positions(found, points)
-
-    def _functionals(self, family: Callable[[Array], Functional], X: Array) -> Functional:
-        found = getattr(self, "coordinates_", None)
-        if family is not Gradient or found is None:
-            return super()._functionals(family, X)
-        return DirectionalDerivative(self._as_points(X), like(slopes_of(found, X), dense(X)))  # the chain rule
+    def _input_map(self) -> Map | None:
+        found: Map | None = self.coordinates_
+        return found
 
 
 @documented_by(InvariantClassifier)
@@ -341,7 +334,8 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
         longitude and latitude in degrees.  Positions are in km: in Lambert's equal-area projection about the center of
         the data if these reach no farther than 30 degrees from it, and on the sphere otherwise.  Further columns are
         kept.  A callable maps X (t, n) to positions (t, m), such as those of a projection.  The kernel and its length
-        scales, priors, and points of `function_` refer to positions; X and derivatives to the columns.
+        scales, priors and `problem_` refer to positions; everything else to the columns, such as functionals of
+        `function_` and of the posterior, for which a callable must be smooth.
     gradient_weight : float, optional
         Weight of the squared loss of each measured slope.  By default it is learned if C is, and otherwise C times the
         variance of its feature, so that a slope counts as much as a target does, in any units.
@@ -351,7 +345,7 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
     function_, solution_, problem_, labeled_, metric_, n_features_in_, feature_names_in_ : object
         As in `InvariantClassifier`.
     coordinates_ : callable or None
-        The map from rows of X to positions, which are the points of `function_`.
+        The map from rows of X to positions, which are the points of `problem_`.
     shape_certificate_ : ShapeCertificate
         What is proved about the `shape`, on which box, with which margin, and where it is open.
 

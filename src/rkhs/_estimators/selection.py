@@ -55,6 +55,7 @@ from rkhs._estimators.length_scales import (
     FeatureTransform,
     deviations,
     feature_maps,
+    formulate,
 )
 from rkhs._estimators.maps import DIMENSIONS, can_map
 from rkhs._estimators.search import Candidate, paired_test, row_losses, search
@@ -455,6 +456,7 @@ ADDITIVE_WIDTHS = (0.3, 1.0, 3.0, 10.0)  # length scales of additive kernels, in
 MOST_ADDITIVE = 100  # features up to which additive kernels, which have a kernel for each, are tried
 
 # Landmarks.
+LEAST_VALUES, OF_SLOPES = 10, 3000  # values, and functionals at most, by which slopes are compared with none
 MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
 MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 FIRST_COUNT, MOST_COUNT = 1000, 3000
@@ -826,17 +828,49 @@ def by_evidence_of_slopes(
     return found, found[0], status
 
 
+def left_out_values(config: ModelConfig, sample: Sample) -> Matrix:
+    """Return the squared leave-one-out errors of the values (l,), in units of their variance.
+
+    A point is left out with its slopes, as they are not known at new points either.
+    """
+    config = replace(config, loss="squared", approximation=None)
+    found = formulate(config, sample).problem(sample)[0].leave_out("points")
+    y = sample.y[sample.labeled].reshape(int(sample.labeled.sum()), -1)
+    return np.mean(to_numpy(found.residuals[0]).reshape(y.shape) ** 2 / np.maximum(y.var(axis=0), 1e-300), axis=1)
+
+
+def errors_by_slopes(
+    config: ModelConfig, sample: Sample, kernels: Sequence[Kernel], best: Candidate
+) -> tuple[Matrix, Matrix] | None:
+    """Return the left-out errors of the values with the slopes and without, each with settings of largest evidence.
+
+    They are those of at most `OF_SLOPES` functionals; None if there is no time or if there are too few values.
+    """
+    rows = max(LEAST_VALUES, OF_SLOPES // (1 + int(sample.X.shape[1])))
+    part = sample.take(np.sort(np.random.default_rng(0).permutation(sample.size)[:rows]))
+    if seconds_left() <= 0 or part.labeled.sum() < LEAST_VALUES:
+        return None
+    alone = replace(part, slopes=None)
+    _, other, _ = by_evidence_of_slopes(config, alone, kernels)
+    if not (np.isfinite(best.loss) and np.isfinite(other.loss)):
+        return None
+    with_slopes = left_out_values(replace(config, **best.params), part)
+    return with_slopes, left_out_values(replace(config, **other.params), alone)
+
+
 def evidence_report(found: Sequence[Candidate], best: Candidate, sample: Sample) -> dict[str, Any]:
     """Return `selection_report_` of a search by evidence."""
     tunings = [candidate.problem.tuning for candidate in found]
     used, total = tunings[0].functionals
     what = "targets" if sample.slopes is None else "values and slopes"
     each = sample.X.shape[1] > 1 and any("scale" in name for name in best.problem.tuning.parameters)
+    reason = (
+        f"has the largest logarithm of the evidence minus the number of learned settings, by {used} of {total} {what}."
+        if np.isfinite(found[0].loss)
+        else "is the first, with the settings of its start: no time was left to compare them."
+    )
     return {
-        "sentence": (
-            f"Of {len(found)} kernels, {best.params['kernel']!r} has the largest logarithm of the evidence "
-            f"minus the number of learned settings, by {used} of {total} {what}."
-        ),
+        "sentence": f"Of {len(found)} kernels, {best.params['kernel']!r} {reason}",
         "candidates": [
             {"evidence": tuning.value, "score": -candidate.loss, **candidate.params}
             for tuning, candidate in zip(tunings, found, strict=True)

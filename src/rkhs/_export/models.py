@@ -123,8 +123,8 @@ def _outputs(model: Any, x: Symbol, return_std: bool, coverage: float | None) ->
     if getattr(model, "coordinates_", None) is not None:
         refuse(
             f"{name} with coordinates={model.coordinates!r}",
-            "the points of its f are positions",
-            "export `function_`, whose points are `coordinates_(X)`",
+            "the points of the problem are positions",
+            "export `function_.function`, whose points are `coordinates_(X)`",
         )
     if return_std and not isinstance(model, (Regressor, FunctionalRegressor)):
         refuse(f"A standard deviation of {name}", "the model has none", "leave return_std out")

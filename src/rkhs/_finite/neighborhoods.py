@@ -281,4 +281,4 @@ class LocalPosterior:
 
     def posterior(self, solution: Solution) -> Posterior:
         """Return the posterior; its amplitude is the one for which left-out targets have the predicted spread."""
-        return Posterior(self.function, self.function, self.function.amplitude)
+        return Posterior(solution.function, self.function, self.function.amplitude)

@@ -16,6 +16,7 @@ import numpy as np
 from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace
 from rkhs._backend.memory import check_tables
 from rkhs._finite.certificate import CONVERGED, Certificate
+from rkhs._finite.pullback import Pullback, pushed_forward
 from rkhs.functionals._base import Functional
 
 # Peak memory of `cov` and `sample` in matrices of the size of the covariance, measured.
@@ -103,6 +104,21 @@ class Posterior:
         """
         return L(self.function)
 
+    def at_points(self, L: Functional) -> Functional:
+        """Return functionals of the mean as those at the points of the problem, to which `spread` refers.
+
+        Parameters
+        ----------
+        L : Functional
+            The family of functionals.
+
+        Returns
+        -------
+        Functional
+            The same family, or for a function of coordinates that of the function of positions.
+        """
+        return pushed_forward(L, self.function.map) if isinstance(self.function, Pullback) else L
+
     def std(self, L: Functional, weight: float | None = None) -> Array:
         """Return the posterior standard deviations of functionals of f.
 
@@ -119,7 +135,7 @@ class Posterior:
             The standard deviations, of the shape of L, with a last axis for several outputs; infinite where the data do
             not determine a basis function.
         """
-        variance = self.spread.variance(L)
+        variance = self.spread.variance(self.at_points(L))
         xp = namespace(variance)
         return self._scaled(xp.reshape(xp.sqrt(variance + _noise(weight)), L.shape), 1)
 
@@ -143,7 +159,7 @@ class Posterior:
         if M is not None and weight is not None:
             raise ValueError("M and weight are mutually exclusive: the noise is that of observations of L alone.")
         self.check_memory(ceil(sqrt(L.size * (L if M is None else M).size)), L.prototype)
-        covariance = self.spread.covariance(L, M)
+        covariance = self.spread.covariance(self.at_points(L), None if M is None else self.at_points(M))
         if M is None:
             every = indices(np.arange(L.size), covariance)
             covariance[every, every] += _noise(weight)
@@ -170,7 +186,7 @@ class Posterior:
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
             raise ValueError(f"n must be a positive integer, got {n!r}.")
         self.check_memory(L.size, L.prototype, SAMPLE_TABLES)
-        table = double(self.spread.covariance(L))
+        table = double(self.spread.covariance(self.at_points(L)))
         values, vectors = np.linalg.eigh((table + table.T) / 2)
         root = vectors * np.sqrt(np.clip(values, 0, None))
         tau = np.atleast_1d(self.amplitude)
