@@ -299,10 +299,8 @@ class FunctionalRegressor(BaseEstimator):
         sizes = [np.maximum(m.prior_sizes(first), tiny**0.5) for m in informative]
         ratios = [np.nanmean((m.targets.T / size.reshape(-1)) ** 2) for m, size in zip(informative, sizes, strict=True)]
         variance = max(*map(float, ratios), tiny)
-        units: dict[Measurement, Any] = {m: 1.0 for m in measurements}  # of the noise that is learned
-        for m, size in zip(informative, sizes, strict=True):
-            if m.noise is None and np.ptp(size) > 0:
-                units[m] = size
+        pairs = zip(informative, sizes, strict=True)  # units of the noise that is learned
+        units: dict[Any, Any] = {m: size if m.noise is None and np.ptp(size) > 0 else 1.0 for m, size in pairs}
         scaled = Multiple(Tunable(start=variance, low=1e-6 * variance, high=1e8 * variance), kernel)
         basis, trust = Constant() if self.fit_intercept else None, [m.trust(None, units[m]) for m in informative]
         learned = [m for m in informative if m.noise is None]
