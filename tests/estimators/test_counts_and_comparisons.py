@@ -235,8 +235,23 @@ def test_the_order_of_categories_is_that_of_the_classes(as_ordered):
     assert model.classes_.tolist() == order
     assert model.score(X, names) > 0.9
     assert model.predict([[-1.2], [0.0], [1.2]]).tolist() == order
-    unordered = rkhs.counts.OrdinalClassifier().fit(X, pd.Categorical(names, order))
-    assert unordered.classes_.tolist() == sorted(order)
+    given = rkhs.counts.OrdinalClassifier(C=10.0, classes=order).fit(X, names)
+    assert given.classes_.tolist() == order
+    np.testing.assert_array_equal(given.decision_function(X), model.decision_function(X))
+
+
+def test_texts_without_an_order_are_refused():
+    X, y = np.arange(6.0)[:, None], ["low", "low", "mid", "mid", "high", "high"]
+    for texts in (y, np.array(y), pd.Series(y), pd.Categorical(y), pl.Series(y)):
+        with pytest.raises(
+            ValueError, match=r'"high", "low", "mid", and texts state no order: .* classes=\[\.\.\], or y as an ordered'
+        ):
+            rkhs.counts.OrdinalClassifier().fit(X, texts)
+    for classes in (["low", "mid"], ["mid", "low", "High"], [0, 1, 2]):
+        with pytest.raises(ValueError, match=r"y has the class '\w+', which is not among"):
+            rkhs.counts.OrdinalClassifier(classes=classes).fit(X, y)
+    assert rkhs.counts.OrdinalClassifier().fit(X, ["no", "no", "no", "yes", "yes", "yes"]).predict([[5.0]]) == ["yes"]
+    assert rkhs.counts.OrdinalClassifier(classes=[2, 0, 1]).fit(X, [2, 2, 0, 0, 1, 1]).classes_.tolist() == [2, 0, 1]
 
 
 def test_thresholds_are_the_basis_of_a_problem():
@@ -258,7 +273,7 @@ def test_probabilities_of_ordered_classes():
     rng = np.random.default_rng(2)
     X = rng.standard_normal((100, 2))
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
-    model = rkhs.counts.OrdinalClassifier(C="cv").fit(X, y)
+    model = rkhs.counts.OrdinalClassifier(C="cv", classes=["a", "b", "c"]).fit(X, y)
     P = model.predict_proba(np.concatenate([X, 100 * X]))
     assert P.sum(axis=1) == pytest.approx(1.0)
     assert np.all(P >= 0)

@@ -41,6 +41,33 @@ def test_kinds_of_different_noise_and_units(unit):
     np.testing.assert_allclose(model.predict_gradient(NEW / unit) / unit, np.cos(NEW), atol=0.05)
 
 
+@pytest.mark.parametrize(
+    ("kind", "loss"),
+    [
+        (rkhs.Gradient, "squared"),
+        pytest.param(rkhs.Gradient, "huber", marks=pytest.mark.slow),
+        pytest.param(rkhs.functionals.Hessian, "squared", marks=pytest.mark.slow),
+    ],
+)
+def test_each_feature_has_its_unit(kind, loss):
+    """One noise of slopes in all features would be that of the feature with the smallest unit."""
+    own, units = np.random.default_rng(0), np.array([1e-3, 1e4])
+    Z, NEW = own.uniform(-1, 1, (12, 2)), own.uniform(-1, 1, (20, 2))
+    truth = rkhs.results.Function(rkhs.Gaussian(1.0), rkhs.Evaluation(Z[:5]), own.standard_normal(5))
+    shares = own.standard_normal(kind(Z).shape)
+
+    def fitted(units):
+        size = np.ones(2) / units if kind is rkhs.Gradient else 1 / np.multiply.outer(units, units)
+        values = Measurement(rkhs.Evaluation(Z * units), truth(Z), noise=0.01)
+        slopes = Measurement(kind(Z * units), size * (kind(Z)(truth) + 0.02 * shares), loss=loss)
+        return rkhs.FunctionalRegressor().fit([values, slopes]), size
+
+    (model, size), (plain, _) = fitted(units), fitted(np.ones(2))
+    np.testing.assert_allclose(model.predict(NEW * units), plain.predict(NEW), atol=2e-3)
+    np.testing.assert_allclose(model.noise_[1], size * plain.noise_[1], rtol=0.05)
+    assert np.sqrt(np.mean((model.predict(NEW * units) - truth(NEW)) ** 2)) < 0.05
+
+
 def test_given_noise():
     sizes = np.where(np.arange(40) % 2, 0.01, 0.5)
     y = np.sin(X[:, 0]) + sizes * rng.standard_normal(40)

@@ -18,11 +18,12 @@ from rkhs._estimators.length_scales import as_kernel
 from rkhs._finite.solution import CONVERGED, Posterior
 from rkhs._finite.term import Term
 from rkhs._gram import gram
+from rkhs._learning.tuning import initialized
 from rkhs._problem import Problem
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.functionals._base import Functional
-from rkhs.kernels import Gaussian, Multiple, Tunable, median_scale
+from rkhs.kernels import Gaussian, Kernel, Multiple, Tunable, median_scale
 from rkhs.losses import Absolute, Huber, Loss, OneSided, Squared
 
 # Losses of residuals in units of the noise, and the factor that makes them negative log-likelihoods.  Huber's loss is
@@ -49,7 +50,8 @@ class Measurement:
         The measured values: a number, or an array of the shape of L, with one more axis for several outputs.  NaN marks
         values that were not measured.
     noise : float or array-like, optional
-        The standard deviation of the noise: a number, or one for each functional.  By default one number is learned.
+        The standard deviation of the noise: a number, or one for each functional.  By default one number is learned;
+        functionals of shape (t, n), such as slopes, have it in the unit of each of the n kinds, as f under the prior.
     loss : str or Loss, default="squared"
         "squared"; "huber" or "absolute", which are robust to outliers; "one_sided", for which the target is a lower
         bound that L(f) may violate by about the noise; or a loss object, in the units of the target.
@@ -151,28 +153,41 @@ class Measurement:
         L = (1 / sizes) * self.functional
         return Term(L, loss, scaled.reshape(*L.shape, *targets.shape[1:]), factor)
 
-    def trust(self, f: Any) -> Any:
-        """Return factors on the weights of the targets that are small for outliers.
+    def prior_sizes(self, kernel: Kernel) -> np.ndarray[Any, Any]:
+        """Return the root mean squares of L(f) under a Gaussian process, of the shape of L.
+
+        Functionals of one kind have one size: all of a shape (t,), and those at one place of further axes, such as the
+        slopes in one feature.
+        """
+        L = self.functional
+        variances = to_numpy(gram(kernel, L).diagonal()).reshape(L.shape)
+        return np.broadcast_to(np.sqrt(variances.mean(axis=0 if L.shape else None)), L.shape)
+
+    def trust(self, f: Any, unit: Any) -> Any:
+        """Return factors on the weights of the targets, in units of the noise, that are small for outliers.
 
         These are Cauchy's weights 1 / (1 + (r / 2.385 s)^2) of the residuals r, which are 95 % efficient for Gaussian
         noise (Holland and Welsch 1977); s is 1.4826 times the median of |r|.
 
         Parameters
         ----------
-        f : Function
-            A preliminary fit.
+        f : Function or None
+            A preliminary fit, if there is one.
+        unit : float or ndarray of the shape of L
+            The size of each functional, to which its noise is proportional.
 
         Returns
         -------
         float or ndarray of shape (size,)
-            The factors; 1.0 for squared losses and bounds.
+            The factors, divided by the square of the unit.
         """
-        if self.squared or self.bound:
-            return 1.0
+        unit = np.reshape(unit, -1) if np.ndim(unit) else unit
+        if self.squared or self.bound or f is None:
+            return 1.0 / unit**2
         values = to_numpy(self.functional(f)).reshape(self.targets.shape)
-        residuals = np.abs(self.targets - values).reshape(self.functional.size, -1).max(axis=1)
+        residuals = np.abs(self.targets - values).reshape(self.functional.size, -1).max(axis=1) / unit
         deviation = max(1.4826 * float(np.nanmedian(residuals)), np.finfo(float).tiny)
-        return np.where(np.isnan(residuals), 1.0, 1 / (1 + (residuals / (2.385 * deviation)) ** 2))
+        return np.where(np.isnan(residuals), 1.0, 1 / (1 + (residuals / (2.385 * deviation)) ** 2)) / unit**2
 
 
 @dataclass(eq=False, repr=False)
@@ -220,7 +235,8 @@ class FunctionalRegressor(BaseEstimator):
     tuning_ : Tuning
         The result of the search for hyperparameters.
     noise_ : list of float or ndarray
-        The standard deviation of the noise of each measurement, learned or given.
+        The standard deviation of the noise of each measurement, learned or given, with the shape of the functionals if
+        these have different units.
     n_features_in_ : int
         The dimension of the points.
 
@@ -277,15 +293,16 @@ class FunctionalRegressor(BaseEstimator):
             )
         points = np.concatenate([to_numpy(part.atoms.points) for m in measurements for part in m.functional.parts])
         kernel = as_kernel(self.kernel, Tunable(each=True) if self.scale is None else self.scale, points)
-        # The prior variance of f explains the mean square of the targets, under a Gaussian kernel.
-        unit, ratios = Gaussian(median_scale(points) if len(unique_rows(points)[0]) > 1 else 1.0), []
+        first = initialized(kernel, unique_rows(points)[0])[0] if not kernel.order else Gaussian(median_scale(points))
+        # The prior variance of f explains the mean square of the targets, in units of their sizes under that kernel.
         tiny = np.finfo(float).tiny
-        for m in informative:
-            expected = float(np.mean(to_numpy(gram(unit, m.functional).diagonal())))
-            ratios.append(float(np.nanmean(m.targets**2)) / max(expected, tiny))
-        variance = max(*ratios, tiny)
+        sizes = [np.maximum(m.prior_sizes(first), tiny**0.5) for m in informative]
+        ratios = [np.nanmean((m.targets.T / size.reshape(-1)) ** 2) for m, size in zip(informative, sizes, strict=True)]
+        variance = max(*map(float, ratios), tiny)
+        pairs = zip(informative, sizes, strict=True)  # units of the noise that is learned
+        units: dict[Any, Any] = {m: size if m.noise is None and np.ptp(size) > 0 else 1.0 for m, size in pairs}
         scaled = Multiple(Tunable(start=variance, low=1e-6 * variance, high=1e8 * variance), kernel)
-        basis, trust = Constant() if self.fit_intercept else None, [1.0] * len(informative)
+        basis, trust = Constant() if self.fit_intercept else None, [m.trust(None, units[m]) for m in informative]
         learned = [m for m in informative if m.noise is None]
         for _ in range(1 if all(m.squared for m in informative) else 3):  # iterative reweighting of outliers
             terms = [m.squared_term(factors) for m, factors in zip(informative, trust, strict=True)]
@@ -297,14 +314,14 @@ class FunctionalRegressor(BaseEstimator):
             )
             for m, term, factors in zip(informative, tuned.terms, trust, strict=True):
                 if m in learned:
-                    noise[m] = float(np.sqrt(np.max(factors) / (2 * np.max(term.weight))))
+                    noise[m] = units[m] * float(np.sqrt(np.max(factors) / (2 * np.max(term.weight))))
             for _ in range(5):  # the learned noise may be so small that rounding prevents convergence: raise it
                 problem = replace(tuned, terms=[m.term(noise[m]) for m in measurements])
                 solution = problem.solve(tol=self.tol, verbose=self.verbose)
                 if solution.status == CONVERGED or not learned:
                     break
                 noise |= {m: 10 * noise[m] for m in learned}
-            trust = [m.trust(solution.function) for m in informative]
+            trust = [m.trust(solution.function, units[m]) for m in informative]
         if solution.status != CONVERGED:
             warn(
                 f"FunctionalRegressor stopped before tol={self.tol:g}: {solution}. Give it a larger tol.",

@@ -29,14 +29,14 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy, unique_rows
+from rkhs._backend.arrays import Array, Matrix, Vector, as_column, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._estimators import base
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, transactional
 from rkhs._estimators.cv import searched
-from rkhs._estimators.data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes
+from rkhs._estimators.data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes, of_one_kind
 from rkhs._estimators.folds import left_out_by_folds
-from rkhs._estimators.formulation import WeightNormalization, as_loss, check_number
+from rkhs._estimators.formulation import WeightNormalization, as_loss, check_number, quoted
 from rkhs._estimators.length_scales import SCALED, as_kernel, deviations, scaled_kernels
 from rkhs._estimators.quantile_regressor import Offsets
 from rkhs._estimators.regressor import InvariantRegressor
@@ -806,6 +806,9 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
     approximation : Landmarks or None, default=None
         With `rkhs.Landmarks(p)` f is a combination of the kernel at p points.  Up to 1,000 points all are used by
         default, which is exact, and 1,000 of more, with a warning.
+    classes : array-like or None, default=None
+        The classes, from the lowest to the highest.  By default the order is that of numbers, or of the categories of
+        an ordered pandas Categorical or a polars Enum; three or more classes that are texts need `classes`.
     tol, verbose : object
         As in `PreferenceRegressor`.
 
@@ -816,7 +819,7 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
     thresholds_ : ndarray of shape (classes - 1,)
         The thresholds, in increasing order.
     classes_ : ndarray
-        The classes that y has, in the order of its categories or of `numpy.unique`.
+        The classes that y has, from the lowest to the highest.
     C_ : object
         As in `PreferenceRegressor`.
     solution_, problem_ : Solution, Problem
@@ -838,6 +841,7 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
     """
 
     loss: Any = "logistic"
+    classes: Any = None
 
     @transactional
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrdinalClassifier:
@@ -849,7 +853,7 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
             The points.
         y : array-like of shape (t,)
             The classes: numbers, an ordered pandas Categorical or a polars Enum, which state their order, or names
-            whose alphabetical order is that of the classes.
+            whose order is that of the parameter `classes`.
         sample_weight : array-like of shape (t,), optional
             Factors on the losses.
 
@@ -858,9 +862,16 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
         OrdinalClassifier
             The fitted estimator.
         """
-        order = category_order(y)
+        order = category_order(y) if self.classes is None else of_one_kind(as_column(self.classes))
         points, y = self._checked_points(X, y)
         classes = np.unique(y) if order is None else order
+        if order is None and len(classes) > 2 and classes.dtype.kind in "OUS":
+            raise ValueError(
+                f"y has the classes {quoted(classes[:3])}{' ..' * (len(classes) > 3)}, and texts state no order: pass "
+                "all, from the lowest to the highest, as classes=[..], or y as an ordered pandas Categorical."
+            )
+        if len(unknown := np.setdiff1d(y, classes)):
+            raise ValueError(f"y has the class {unknown.tolist()[0]!r}, which is not among {classes.tolist()}.")
         sample = Sample.of(points, sample_weight, class_codes(y, classes), np.ones(len(y), dtype=bool))
         present, index = np.unique(sample.y, return_inverse=True)
         check_classes(classes[present], np.bincount(index, sample.weight), 0.0, None, type(self).__name__)

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from sklearn.base import BaseEstimator
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Array, Vector, apply_matrix, double, import_optional, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, apply_matrix, double, import_optional, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._estimators import observations
@@ -38,6 +39,7 @@ from rkhs._gram.blocks import blocks_of_parts
 from rkhs._linalg.saddle import Saddle
 from rkhs._spaces.fourier_features import FourierSpace
 from rkhs.exceptions import ExportError
+from rkhs.functionals import Evaluation
 from rkhs.functionals._base import Functional, Part
 from rkhs.kernels._base import Kernel
 from rkhs.losses import Logistic
@@ -46,6 +48,7 @@ from rkhs.solvers._conditioned import ConditionedGram
 
 CHECKED = 20  # points of each kind of functional at which the recorded formula is compared with f
 TOL = 1e-3  # largest difference there, relative to the largest value of f: formulas in float32 differ by their rounding
+STD_TOL = 1e-2  # largest relative difference of a standard deviation there
 LARGEST = 4000  # functionals up to which the inverse of their matrix is exported, 128 MB
 FEWER = "use an approximation such as rkhs.Landmarks(500), or leave return_std out"
 VALUED = (  # models whose only prediction is f(x), or its exponential
@@ -161,19 +164,25 @@ def _function(f: Function | FeatureFunction, x: Symbol) -> Array:
     if isinstance(f, Function):
         for values, part in _representers(f.kernel, f.functionals, x):
             total = total + values @ part.adjoint(tau)
-        points = np.concatenate([part.atoms.points[:CHECKED] for part in _parts(f.functionals)])
     else:
         total = _features(f.features, x) @ tau
-        points = np.random.default_rng(0).standard_normal((CHECKED, x.shape[1]))
     if f.basis is not None:
         coefficients = double(f.basis_coefficients).reshape(-1, f.outputs or 1)
         total = total + _on_basis(f.basis, x) @ coefficients
     values = graph.reshape(graph.lifted(total), () if f.outputs is None else (f.outputs,))
+    points = _checked_points(f)
     found = graph.outputs({x.name: points[:, None, :]}, {"f": values})
     expected = to_numpy(f(points))
     if not np.max(np.abs(found["f"] - expected), initial=0.0) <= TOL * np.max(np.abs(expected), initial=0.0):
         refuse(getattr(f, "kernel", f), "its recorded formula does not reproduce f")
     return values
+
+
+def _checked_points(f: Function | FeatureFunction) -> Matrix:
+    """Return the points (k, n) at which recorded formulas are compared with the model."""
+    if isinstance(f, Function):
+        return np.concatenate([part.atoms.points[:CHECKED] for part in _parts(f.functionals)])
+    return np.random.default_rng(0).standard_normal((CHECKED, f.features.dimension))
 
 
 @contextmanager
@@ -233,17 +242,24 @@ def _features(space: Any, x: Symbol) -> Array:
 
 def _deviation(model: Any, x: Symbol) -> Array:
     """Record the standard deviation of `predict`, that of new targets or of f, of shape () or (outputs,)."""
-    if isinstance(model, Regressor):
-        posterior, noise = model._calibrated_posterior(), 1 / (2 * model._weight)
-        amplitude = np.asarray(posterior.amplitude)
-    else:
-        if model.solution_.source is None:
-            refuse(f"The standard deviation of {type(model).__name__}", "it needs squared losses")
-        posterior, noise = model.solution_.posterior, 0.0
-        amplitude = np.ones_like(posterior.amplitude)
+    name, regressor = f"The standard deviation of {type(model).__name__}", isinstance(model, Regressor)
+    if model.solution_.source is None:
+        refuse(name, "it needs squared losses")
+    posterior = model._calibrated_posterior() if regressor else model.solution_.posterior
+    noise = 1 / (2 * model._weight) if regressor else 0.0
     graph = x.graph
-    variance = graph.clip(_variance(posterior.spread, x), 0.0)
-    return graph.sqrt(variance + noise) * amplitude
+    deviation = graph.sqrt(graph.clip(_variance(posterior.spread, x), 0.0) + noise) * np.asarray(posterior.amplitude)
+    points = _checked_points(posterior.function)
+    points = np.concatenate([points, (points[1:] + points[:-1]) / 2])
+    found = graph.outputs({x.name: points[:, None, :]}, {"std": deviation})["std"]
+    expected = to_numpy(model._deviations(Evaluation(points), True) if regressor else posterior.std(Evaluation(points)))
+    if not np.all(np.abs(found - expected) <= STD_TOL * expected):
+        refuse(
+            name,
+            f"it would differ from that of predict by up to {np.max(np.abs(found / expected - 1)):.1%}, by rounding",
+            "leave return_std out, or fit with a smaller C",
+        )
+    return deviation
 
 
 def _variance(spread: Any, x: Symbol) -> Array:
@@ -255,20 +271,26 @@ def _variance(spread: Any, x: Symbol) -> Array:
             refuse("The standard deviation", f"it needs the inverse of a matrix of {quadratic.system.size} rows", FEWER)
         if basis.rank < basis.size or quadratic.split[2].shape[1]:
             refuse("The standard deviation", "the data do not determine all basis functions", "leave return_std out")
-        M, T, A = quadratic._solver.roots()
-        c = _cross(problem.kernel, problem.functionals.take(problem.system.quadratic_rows), x)
-        b = _on_basis(basis.space, x) @ (basis.back @ to_numpy(quadratic.split[1]))
-        root = c @ M.T - b @ (M @ A).T
-        prior, explained = _prior(problem.kernel, x), graph.vecdot(root, root)
-        explained = explained + graph.vecdot(c @ (2 * T) - b @ (T.T @ A), b) if T.shape[1] else explained
-        return graph.elementwise("Max", prior - explained, spread.rounding * prior)
+        saddle = quadratic._solver
+        U, T, L = saddle.U, saddle.T, np.tril(saddle.halves.factor)
+        inverse = scipy.linalg.solve_triangular(L, np.eye(len(L)), lower=True, check_finite=False)
+        r = _cross(problem.kernel, problem.functionals.take(problem.system.quadratic_rows), x) * saddle.scale
+        prior = variance = _prior(problem.kernel, x)
+        if U.shape[1]:  # as in `Saddle.quadratic_forms`
+            z = _on_basis(basis.space, x) @ (basis.back @ to_numpy(quadratic.split[1]) @ saddle.back)
+            variance = variance - graph.vecdot(r @ (2 * U) - z @ (T.T @ U), z)
+            r = r - z @ T.T
+            r = r - (r @ U) @ U.T
+        half = r @ inverse.T
+        half = half + (r - half @ L.T) @ inverse.T  # the residual makes it as accurate as a triangular solution
+        return graph.elementwise("Max", variance - graph.vecdot(half, half), spread.rounding * prior)
     if not isinstance(spread, FeatureCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
         refuse("The standard deviation", "it is known for positive definite kernels only here", "leave return_std out")
     psi = _features(spread.space, x)
     inside = psi @ spread.R
     E = graph.concat([_on_basis(spread.basis, x), inside])
-    unit = np.eye(E.shape[0])
-    variance = graph.vecdot(E @ spread.curvature.covariance(unit, unit), E)
+    root = E @ spread.curvature.roots(np.eye(E.shape[0]))
+    variance = graph.vecdot(root, root)
     if not spread.space.defines_kernel:
         variance = variance + graph.clip(_prior(spread.space.kernel, x) - graph.vecdot(inside, inside), 0.0)
     return variance

@@ -214,7 +214,7 @@ class SearchSpace:
         parts = observations.functionals.parts
         points = unique_rows(np.concatenate([np.asarray(part.atoms.points) for part in parts]))[0]
         points = points if len(points) <= 1000 else random.choice(points, 1000, False)
-        kernel, hyperparameters = _initialized(kernel, points)
+        kernel, hyperparameters = initialized(kernel, points)
         order = list(kernel.parameters())
         hyperparameters.sort(key=lambda h: order.index(str(h.parameter)))
         tunable = {k: term.weight for k, term in enumerate(terms) if isinstance(term.weight, Tunable)}
@@ -290,11 +290,11 @@ def _hyperparameter(marker: Tunable, start: float, kind: str, **which: Any) -> H
     return Hyperparameter(**which, start=float(np.clip(start, low, high)), low=low, high=high, given=given)
 
 
-def _initialized(kernel: Kernel, X: Matrix) -> tuple[Kernel, list[Hyperparameter]]:
+def initialized(kernel: Kernel, X: Matrix) -> tuple[Kernel, list[Hyperparameter]]:
     """Return the kernel with starting values for its tunable parameters, and these hyperparameters; X are points."""
     hyperparameters: list[Hyperparameter] = []
     for path, child in kernel.children().items():
-        filled, inner = _initialized(child, kernel.seen(X))
+        filled, inner = initialized(child, kernel.seen(X))
         kernel = kernel.with_parameters({f"{path}.{name}": value for name, value in filled.parameters().items()})
         hyperparameters += [replace(h, parameter=f"{path}.{h.parameter}") for h in inner]
     for name in kernel.positive:

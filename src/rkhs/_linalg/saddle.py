@@ -167,21 +167,6 @@ class Saddle:
         inverse *= self.scale[:, None]
         return inverse
 
-    def roots(self) -> tuple[Matrix, Matrix, Matrix]:
-        """Return M (N, N), T (N, r) and A (N, r) such that the quadratic form of the inverse of the system is
-
-            [b; e]' S^-1 [b; e]  =  |M (b - A e)|^2 + 2 b'T e - e'T'A e
-
-        where a = T e satisfies Q'a = e, and A = (G + diag(d)) T.  M has the size of the square root of S^-1, so that
-        the form is as accurate as by `solve`, while the rounding errors of S^-1 itself would be squared.
-        """
-        scale, U = self.scale[:, None], self.U
-        T = U @ self.back.T
-        A = (self.halves.product(T) + self.d[:, None] * T) / scale
-        outside = (np.eye(len(U)) - U @ U.T) * self.scale
-        M = scipy.linalg.solve_triangular(np.tril(self.halves.factor), outside, lower=True, check_finite=False)
-        return M, scale * T, A
-
     def _scaled_residual(self, a: Matrix, c: Matrix, b: Matrix) -> Matrix:
         """Return the residual of the scaled equations, without forming G + diag(d)."""
         return b - self.halves.product(a) - self.d[:, None] * a - self.Q @ c

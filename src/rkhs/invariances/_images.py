@@ -24,7 +24,7 @@ from scipy.interpolate import CubicSpline
 
 from rkhs._backend.arrays import Array, Images, as_points, double, like
 from rkhs._backend.memory import map_in_threads
-from rkhs.invariances._tangents import TangentFamily, checked_kinds
+from rkhs.invariances._tangents import TangentFamily, checked_kinds, smoothed_slope
 
 THICKNESS = "thickness"
 # kind -> name of each flow -> (B, b) in row and column coordinates
@@ -56,17 +56,14 @@ def as_images(points: Array, shape: tuple[int, int]) -> Images:
     return double(points).reshape(-1, rows, columns)
 
 
-def smooth(images: Images, width: float) -> Images:
+def smooth(images: Images, width: float, axes: Any = (1, 2)) -> Images:
     """Smooth the images with a Gaussian of `width` pixels."""
-    return ndimage.gaussian_filter(images, width, axes=(1, 2), mode="nearest") if width else images
+    return ndimage.gaussian_filter(images, width, axes=axes, mode="nearest") if width else images
 
 
 def slopes(images: Images, width: float) -> Images:
     """Return the derivatives of the smoothed images along rows and columns, (2, t, rows, columns)."""
-    if not width:
-        return np.stack([np.gradient(images, axis=axis) for axis in (1, 2)])
-    orders = ((0, 1, 0), (0, 0, 1))
-    return np.stack([ndimage.gaussian_filter(images, (0, width, width), order, mode="nearest") for order in orders])
+    return np.stack([smoothed_slope(smooth(images, width, 3 - axis), width, axis) for axis in (1, 2)])
 
 
 def _from_center(shape: tuple[int, ...]) -> tuple[Images, Images]:
