@@ -352,7 +352,7 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
             data = observe(np.sort(np.random.default_rng(0).choice(len(data.X), SEARCHED[-1], replace=False)))
         y, exposure = data.target, data.weight
         log_rate = np.full(len(y), np.log(np.average(y, weights=exposure)))
-        for first, most in zip((True, False), SEARCHED):
+        for first, most in zip((True, False), SEARCHED, strict=True):
             rate, rows = np.exp(log_rate), np.random.default_rng(0).permutation(len(y))[:most]
             responses, weight = log_rate + (y - rate) / rate, exposure * rate / 2
             targets = data.X[rows], responses[rows], weight[rows]
