@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 import rkhs
 from estimators.models import ORDERED
 from refusals import refused
-from rkhs._estimators import observations
+from rkhs._estimators import length_scales, observations
 from rkhs._estimators.observations import Order
 
 
@@ -83,6 +83,15 @@ def test_defaults_with_few_and_with_equal_counts(y):
     predicted = rkhs.counts.KernelPoissonRegressor().fit(X, y).predict(X)
     assert np.all(predicted > 0)
     assert predicted.sum() == pytest.approx(np.sum(y), rel=0.05)  # the constant is free
+
+
+def test_the_search_tunes_few_kernels(monkeypatch):
+    """Each of two searches compared all kernels and tuned the best one twice, on the same rows."""
+    tuned, own = [], length_scales.tuned_problem
+    monkeypatch.setattr(length_scales, "tuned_problem", lambda *a, **more: (tuned.append(a[2]), own(*a, **more))[1])
+    X = np.random.default_rng(0).uniform(size=(60, 2))
+    rkhs.counts.KernelPoissonRegressor().fit(X, np.random.default_rng(1).poisson(np.exp(2 * X[:, 0])))
+    assert len(tuned) <= 9
 
 
 def test_the_search_looks_at_a_part_of_many_rows(monkeypatch):

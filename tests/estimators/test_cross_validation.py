@@ -132,8 +132,8 @@ def test_own_folds_name_rows_of_X():
 def test_knowledge_with_several_losses_has_one_nu(approximation):
     knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5)]
     knowledge += [] if approximation else ["graph"]
-    own = {"loss": "squared_hinge", "invariance": knowledge, "approximation": approximation}
-    search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=shuffled(3), tol=1e-10, **own).fit(X, Y)
+    own, cv = {"loss": "squared_hinge", "invariance": knowledge, "approximation": approximation}, shuffled(3)
+    search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=cv, tol=1e-10, **own).fit(X, Y)
     model = rkhs.InvariantClassifier(scale=0.5, tol=1e-8, **own)
     check_cells(search, model, X, Y, Y, [next(shuffled(3).split(X, Y))])
 

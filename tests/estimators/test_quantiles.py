@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
 from refusals import refused
+from rkhs._estimators import quantile_regressor
+from rkhs.solvers._interior_point import Interior
 
 rng = np.random.default_rng(0)
 X = rng.uniform(0, 3, (80, 1))
@@ -83,3 +86,31 @@ def test_quantiles_of_targets_without_noise(scale):
 def test_rules_for_scales_that_it_does_not_have():
     with pytest.raises(ValueError, match="scale='loo' is learned from labels"):
         rkhs.QuantileRegressor(LEVELS, scale="loo").fit(X, y)
+
+
+def test_proofs_in_many_dimensions_end_after_a_certain_amount_of_work(monkeypatch):
+    """They took minutes with 20 features, of which no cell was proved."""
+    done, own = [], quantile_regressor.prove
+
+    def noted(*arguments, **options):
+        done.extend(own(*arguments, **options))
+        return done[-1:]
+
+    monkeypatch.setattr(quantile_regressor, "WORK", 2e7)
+    monkeypatch.setattr(quantile_regressor, "prove", noted)
+    rng = np.random.default_rng(0)
+    many = rng.standard_normal((12, 20))
+    with pytest.warns(ConvergenceWarning, match="not proved"):
+        rkhs.QuantileRegressor(LEVELS, scale=3.0, C=10.0).fit(many, many[:, 0] + rng.standard_normal(12))
+    assert sum(proof.work for proof in done) <= 4e7 + 4 * 256 * 231 * 400
+
+
+def test_rounds_start_from_the_active_set_of_the_one_before(monkeypatch):
+    """Only the quantiles alone take interior points; constraints change few rows."""
+    sizes, own = [], Interior.step
+    monkeypatch.setattr(Interior, "step", lambda self: (sizes.append(self.n), own(self))[1])
+    model = rkhs.QuantileRegressor([0.4, 0.6], scale=0.2, C=20.0).fit(X, y)
+    assert model.crossing_certificate_.proved
+    assert model.crossing_certificate_.points > 0
+    assert model.solution_.relative_gap <= 1e-9
+    assert max(sizes) == len(X)

@@ -149,3 +149,13 @@ test_mistakes_are_named = refused(
     (lambda: rkhs.LBFGS, r"use rkhs\.solvers\.LBFGS", AttributeError),
     (lambda: problem().grid([1, 2]), r"weights must map terms.*\[1, 2\]", TypeError),
 )
+
+
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (1e3, 1e-3)])
+def test_few_kinks_at_many_slopes_are_solved_in_a_span(weights):
+    """Formula (2) of the paper of 2013: with large weights interior points took 200 times as long as `Galerkin`."""
+    X = np.random.default_rng(0).uniform(size=(208, 60))
+    labels = rkhs.Term(rkhs.Evaluation(X[:30]), rkhs.Hinge(), np.sign(X[:30, 0] - 0.5), weights[0])
+    flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=weights[1])
+    chosen = auto(rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant()).system, 1e-6)
+    assert chosen.name == "Galerkin"

@@ -6,6 +6,7 @@ import pytest
 from sklearn.svm import SVC, SVR
 
 import rkhs
+from rkhs.solvers._interior_point import Interior
 
 LOSSES = (
     rkhs.Hinge(),
@@ -126,3 +127,20 @@ def test_a_gram_matrix_that_does_not_fit_is_refused(monkeypatch):
     monkeypatch.setattr("rkhs.solvers._base.fits", lambda rows: False)
     with pytest.raises(rkhs.exceptions.NotApplicableError, match=r"70 functionals.*NonlinearCG"):
         two_terms(rkhs.Hinge()).solve(rkhs.solvers.BoxDual())
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
+def test_the_active_set_of_a_start_is_exchanged_until_it_is_optimal(loss, basis, monkeypatch):
+    """Targets that differ a little need no interior points, if most rows of the start are at bounds or kinks."""
+    target = points()[1]
+    before = two_terms(loss, 3.0, basis=basis, target=target).solve(rkhs.solvers.BoxDual(), tol=1e-9)
+    after = two_terms(loss, 3.0, basis=basis, target=np.where(np.arange(30) < 3, -target, target))
+    cold = after.solve(rkhs.solvers.BoxDual(), tol=1e-9)
+    a = before.function.coefficients
+    if loss.width == 0 and np.mean((a == 0) | np.isin(np.abs(a), np.abs(a).max())) > 0.6:
+        monkeypatch.setattr(Interior, "step", None)
+    warm = after.solve(rkhs.solvers.BoxDual(), tol=1e-9, start=before)
+    assert warm.status == "converged"
+    assert warm.relative_gap <= 1e-9
+    np.testing.assert_allclose(warm.primal, cold.primal, rtol=1e-8)

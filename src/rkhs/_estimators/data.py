@@ -182,7 +182,7 @@ def drawn_rows(count: int, most: int) -> Vector:
 
 EQUAL, DIFFERING = 1e-9, 0.1  # relative size of rounding, and share of points whose labels differ
 MOST_APART, MOST_IN_ALL = 100, 5000  # equal observations that stay apart, and points up to which they do
-MOST_SORTED = 10**7  # entries of X up to which columns are sorted, a second on one core; of more the order of rows counts
+MOST_SORTED = 10**7  # entries of X up to which columns are sorted, in a second; beyond the order of rows counts
 
 
 def canonical_order(X: Array, y: Matrix) -> Vector:

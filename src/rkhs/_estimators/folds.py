@@ -5,8 +5,8 @@ equal features are left out together.  Solves are shared over folds, C, nu and c
 
 **Held-out predictions** (`HeldOutLabels`) keep the settings of the model and use the first method that applies:
 
-jackknife  the labels of each point are left out: exact for squared losses, one Newton step for other smooth losses; for up
-           to 5,000 functionals
+jackknife  the labels of each point are left out: exact for squared losses, one Newton step for other smooth losses;
+           for up to 5,000 functionals
 subspace   the same in a span of p functions, from the sums over all rows, for a sample of the labels: with f = E theta
            and h_i = 2 w_i E_i (S + diag(0, I))^-1 E_i', the residual without label i is (y_i - f_i) / (1 - h_i)
 folds      models without a tenth of the labels each, all solved together, for any loss
@@ -80,7 +80,8 @@ def user_marks(cv: Any, y: Vector, labeled: Vector, classifier: bool) -> Matrix 
     """Return the folds of the parameter `cv` as marks (t, 2 folds) of rows; None if `cv` is a number of folds.
 
     Two columns mark the rows that a fold leaves out and those that it is scored on.  Points with different marks are
-    not merged, and equal points may be in different folds if the splitter puts them there.  An iterable of (train, test) has indices of rows of X; a splitter is given the labeled rows only.
+    not merged, and equal points may be in different folds if the splitter puts them there.  An iterable of
+    (train, test) has indices of rows of X; a splitter is given the labeled rows only.
     """
     if cv is None or isinstance(cv, Integral):
         return None
@@ -295,8 +296,9 @@ class HeldOutLabels:
         exact = self.copies == 1 and problem.approximation is None and problem.null_space != "dropped"
         smooth = all(t.loss.smooth for t in problem.terms)
         if exact and smooth and sum(t.size for t in problem.terms) <= DENSE:
-            others = np.cumsum([len(np.unique(self.groups)), *(t.size for t in problem.terms[1:])])
-            groups = [self.groups, *(start + np.arange(t.size) for start, t in zip(others, problem.terms[1:]))]
+            groups = [self.groups]  # functionals of other terms are not predicted, and stay
+            for other in problem.terms[1:]:
+                groups.append(groups[-1].max() + 1 + np.arange(other.size))
             predicted = to_numpy(left_out_of(problem, groups).predictions[0])
             return self._weighted(predicted, np.arange(size))
         if self.sample is not None:

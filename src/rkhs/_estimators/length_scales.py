@@ -201,7 +201,7 @@ def _learned_or_median(config: ModelConfig, sample: Sample) -> ModelConfig:
         return learned
     more = 100 * (np.sqrt(errors[1] / errors[0]) - 1)
     warn(
-        f"Length scales that scale={config.scale!r} learned have {more:.0f} % larger errors at left-out labels than the "
+        f"Length scales learned by scale={config.scale!r} have {more:.0f} % larger errors at left-out labels than the "
         'median scale, which is used. Pass scale="median" to do so without a comparison, or more labels.'
     )
     return median

@@ -127,7 +127,7 @@ def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], C
 
     Returns the candidates, the best one, and the status of the search.  The last kernel is a sum of two kernels of the
     best order with different length scales, as in the nested variograms of geostatistics.  Kernels that need too many
-    frequencies for a grid come last.  The best one is tuned again, with a larger sample.
+    frequencies for a grid come last.  The best one is tuned again, with a larger sample if there is one.
     """
     scale = Tunable(each=True)
     kernels: list[Kernel] = [*(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5)), Gaussian(scale=scale)]
@@ -144,7 +144,9 @@ def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], C
     found, status = search(candidates, scorer)
     pairs = [(*pair, is_representable(pair[0].problem)) for pair in zip(found, kernels, strict=True)]
     pairs.sort(key=lambda pair: (not pair[2], pair[0].loss))
-    [best] = EvidenceScorer(config, sample, {**options, "functionals": TUNED})(pairs[0][1])
+    best = pairs[0][0]
+    if len(sample.y) > COMPARED:
+        [best] = EvidenceScorer(config, sample, {**options, "functionals": TUNED})(pairs[0][1])
     if not np.isfinite(best.loss) or (pairs[0][2] and not is_representable(best.problem)):
         best = pairs[0][0]
     return [candidate for candidate, _, _ in pairs], best, status

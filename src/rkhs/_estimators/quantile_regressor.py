@@ -29,10 +29,11 @@ from rkhs._finite.term import Term
 from rkhs._problem import Problem
 from rkhs._shapes.bounds import check_provable
 from rkhs._shapes.claims import Claim
-from rkhs._shapes.fitting import FIRST, MARGIN, ROUNDS, ShapeCertificate, space_filling_points
-from rkhs._shapes.proofs import PROVED, ClaimProof, prove
+from rkhs._shapes.fitting import LOOKS, MARGIN, ROUNDS, Constraint, ShapeCertificate
+from rkhs._shapes.proofs import PROVED, WORK, prove
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
+from rkhs.functionals._base import Functional, stack
 from rkhs.kernels import Gaussian, Multiple, Sum, Tunable, components
 from rkhs.kernels._base import Kernel
 from rkhs.losses import OneSided, Quantile
@@ -151,35 +152,53 @@ class QuantileRegressor(BaseKernelEstimator):
         joint = components(kernel, n, np.eye(m))
         norms = WeightNormalization.at(kernel, X, np.ones(len(X)))
         median = float(np.median(y))  # subtracted, since offsets are free and y - median rounds less
-        margin, weight = MARGIN * float(np.ptp(y)), 2 * max(self.C_) * len(y)
+        room, weight = MARGIN * float(np.ptp(y)), 2 * max(self.C_) * len(y)
+
+        def observed(L: Functional, k: int, targets: Matrix) -> Term:
+            return norms.observed(Term(L, Quantile(levels[k]), targets, self.C_[k]))
 
         def data(targets: Matrix) -> list[Term]:
-            curves = zip(levels, np.eye(m), self.C_, strict=True)
-            return [norms.observed(Term(at(X, curve), Quantile(level), targets, C)) for level, curve, C in curves]
+            return [observed(at(X, e), k, targets) for k, e in enumerate(np.eye(m))]
+
+        def constrained() -> list[Term]:
+            pairs = [(at(c.points, e), c) for c, e in zip(constraints, steps, strict=True) if len(c.points)]
+            return [norms.observed(Term(L, OneSided(), c.bound, c.weight)) for L, c in pairs]
 
         steps = np.diff(np.eye(m), axis=0)  # e_(k+1) - e_k
-        constrained = [space_filling_points(FIRST, box, range(n), np.random.default_rng(0)) for _ in claims]  # points
-        proofs: list[ClaimProof] = []
-        for _ in range(ROUNDS):
-            constraints = [
-                norms.observed(Term(at(P, step), OneSided(), margin, weight))
-                for P, step in zip(constrained, steps, strict=True)
-            ]
-            centered = Problem(joint, [*data(y - median), *constraints], Offsets(n, m))
-            solution = centered.solve(tol=self.tol, verbose=self.verbose)
-            gaps = outputs_of(solution.function, kernel, n, steps)
-            proofs = [prove([claim], gap, box)[0] for claim, gap in zip(claims, gaps, strict=True)]
-            if any(proof.stopped for proof in proofs) or all(proof.status == PROVED for proof in proofs):
+        constraints = [
+            Constraint(claim, tuple(range(n)), X[:0], X[:0], room, 16 * room, 1.0, weight, box) for claim in claims
+        ]
+        alone = [
+            Problem(kernel, [observed(Evaluation(X), k, y - median)], Constant()).solve(tol=self.tol).function
+            for k in range(m)
+        ]
+        a, offsets = (
+            np.concatenate([getattr(f, name) for f in alone]) for name in ("coefficients", "basis_coefficients")
+        )
+        F, work = Function(joint, stack([at(X, e) for e in np.eye(m)]), a, Offsets(n, m), offsets), 0.0
+        for k in range(LOOKS + ROUNDS):
+            centered = Problem(joint, [*data(y - median), *constrained()], Offsets(n, m))
+            start = with_functionals(F, centered.represented.functionals, m * len(X))
+            solution = centered.solve(tol=self.tol, verbose=self.verbose, start=start)
+            F = solution.function
+            gaps = outputs_of(F, kernel, n, steps)
+            if k < LOOKS:
+                near = [replace(c, claim=replace(c.claim, bound=c.room / 2)) for c in constraints]  # or about to touch
+                violations = [c.violations(gap) for c, gap in zip(near, gaps, strict=True)]
+                if any(len(points) for points, _ in violations):
+                    constraints = [c.with_points(*new) for c, new in zip(constraints, violations, strict=True)]
+                    continue
+            share = WORK / len(claims)
+            proofs = [prove([claim], gap, box, work=share)[0] for claim, gap in zip(claims, gaps, strict=True)]
+            work += sum(proof.work for proof in proofs)
+            if work > WORK or any(proof.stopped for proof in proofs) or all(proof.status == PROVED for proof in proofs):
                 break
-            constrained = [
-                P if proof.status == PROVED else np.concatenate([P, proof.candidates[:12]])
-                for P, proof in zip(constrained, proofs, strict=True)
-            ]
+            constraints = [c.refined(gap, proof) for c, gap, proof in zip(constraints, gaps, proofs, strict=True)]
         F = solution.function
         F = replace(F, basis_coefficients=F.basis_coefficients + median)
-        self._keep(replace(centered, terms=[*data(y), *constraints]), replace(solution, function=F))
+        self._keep(replace(centered, terms=[*data(y), *centered.terms[m:]]), replace(solution, function=F))
         self.functions_ = outputs_of(F, kernel, n, np.eye(m))
-        self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(map(len, constrained)))
+        self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(term.size for term in centered.terms[m:]))
         if not self.crossing_certificate_.proved:
             warn(
                 f"It is not proved on the whole box that the quantiles do not cross: {self.crossing_certificate_}.",
@@ -233,12 +252,25 @@ def at(X: Matrix, direction: Matrix) -> Evaluation:
     return Evaluation(np.hstack([X, np.broadcast_to(direction, (len(X), len(direction)))]))
 
 
+def with_functionals(F: Function, L: Functional, kept: int) -> Function:
+    """Return F with the representers of other functionals, of which the first `kept` are the same, as a start."""
+    (before, a), after = ((points_of(F.functionals), F.coefficients), points_of(L))
+    known = {point.tobytes(): c for point, c in zip(before[kept:], a[kept:], strict=True)}
+    new = [known.get(point.tobytes(), 0.0) for point in after[kept:]]
+    return replace(F, functionals=L, coefficients=np.concatenate([a[:kept], np.array(new)]))
+
+
 def outputs_of(F: Function, kernel: Kernel, n: int, directions: Matrix) -> list[Function]:
     """Return x -> F(x, e) for each direction e, as functions with the kernel of x."""
-    points = np.concatenate([to_numpy(part.atoms.points) for part in F.functionals.parts])
+    points = points_of(F.functionals)
     a, evaluations = to_numpy(F.coefficients), Evaluation(points[:, :n])
     offsets = to_numpy(F.basis_coefficients)
     return [
         Function(kernel, evaluations, a * (points[:, n:] @ e), Constant(), np.array([offsets @ e])).compress()
         for e in directions
     ]
+
+
+def points_of(L: Functional) -> Matrix:
+    """Return the points (t, n + m) of values."""
+    return np.concatenate([to_numpy(part.atoms.points) for part in L.parts])

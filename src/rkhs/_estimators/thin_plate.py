@@ -25,9 +25,10 @@ def thin_plate_problem(
 ) -> tuple[Problem, float]:
     """Return the problem of the labels, and the number by which their weights are divided.
 
-    "auto" drops linear functions if they alone explain the labels (`explained`).  Without a power the kernel is the thin plate of order 2, or r^2 log r in four dimensions and more, where that does
-    not exist.  The null space of all these kernels is the linear functions.  A constant is kept even if the null space
-    is dropped: in other units r^2 log r differs by a multiple of r^2, and the functions of the problem by a constant.
+    "auto" drops linear functions if they alone explain the labels (`explained`).  Without a power the kernel is the
+    thin plate of order 2, or r^2 log r in four dimensions and more, where that does not exist.  The null space of all
+    these kernels is the linear functions.  A constant is kept even if the null space is dropped: in other units
+    r^2 log r differs by a multiple of r^2, and the functions of the problem by a constant.
     Weights are divided by the power of the median distance, so that they have no units.  Constant features are left
     out of distances, since the plate of fewer features is another one.
     """

@@ -148,8 +148,9 @@ def left_out_amplitude(problem: ConvexProblem, groups: Matrix) -> float | Matrix
     """Return the amplitude tau for which the left-out targets of the only term have their predicted covariance.
 
     Targets with equal `groups` (N,) are left out together.  Their residuals e_g have the covariance tau^2 (P_gg)^-1, so
-    tau^2 is the mean of e_i a_i over all targets, with a_g = P_gg e_g.  If the kernel is misspecified, this is more robust than the amplitude of maximum likelihood (Bachoc 2013, Cross validation and
-    maximum likelihood estimations of hyper-parameters of Gaussian processes with model misspecification).
+    tau^2 is the mean of e_i a_i over all targets, with a_g = P_gg e_g.  If the kernel is misspecified, this is more
+    robust than the amplitude of maximum likelihood (Bachoc 2013, Cross validation and maximum likelihood estimations of
+    hyper-parameters of Gaussian processes with model misspecification).
     """
     check_squared(problem, "An amplitude")
     observations = Observations.of(problem.represented)

@@ -193,7 +193,7 @@ class LowerBound:
         coefficients = self._coefficients(centers, self.degree)
         C, V = _in_eigenvectors(coefficients)  # (m, s, s, k) and the eigenvectors (m, s, s)
         size, orders = C.shape[1], self._orders
-        monomials = np.prod(h[:, None, :] ** self._taus, axis=2) / factorials(self._taus).prod(axis=1)  # (m, k)
+        monomials = _powers(h, self._taus) / factorials(self._taus).prod(axis=1)  # (m, k)
         diagonal = C[:, range(size), range(size)]  # (m, s, k)
         parabola, t = self._parabolas(diagonal, h)
         high = np.abs(diagonal[..., orders > 2]) @ monomials[:, orders > 2, None]
@@ -201,7 +201,7 @@ class LowerBound:
         M = -(np.abs(C[..., 1:]) @ monomials[:, None, 1:, None])[..., 0]
         M[:, range(size), range(size)] = low
         exponents, factors = self._remainder
-        remainder = np.sqrt(np.prod(h[:, None, :] ** exponents, axis=2) @ factors)
+        remainder = np.sqrt(_powers(h, exponents) ** 2 @ factors)
         remainder *= self.part.norm / factorial(self.degree + 1)  # N(h) |f| / (p + 1)!; the norm of a Hessian
         rounding = self.part.rounding * (monomials @ self._norms) + UNITS * EPS * np.abs(M).sum(axis=(1, 2))
         rows, which = np.arange(len(h)), np.argmin(low, axis=1)
@@ -223,6 +223,12 @@ class LowerBound:
         lower = _least_eigenvalue(M) - remainder - rounding - self.claim.bound
         return CellBounds(values, plain, lower, costs, points, directions)
 
+    @cached_property
+    def work(self) -> int:
+        """The number of terms that are added up for the bound of one cell."""
+        wanted = {plus(entry, tuple(tau)) for entry in self._entries for tau in self._taus.tolist()}
+        return len(wanted) * self.part.f.functionals.size + self._remainder[0].size
+
     def expected_cells(self, box: Matrix) -> float:
         """Return about how many cells a proof on the box (2, n) takes, from the kernel alone.
 
@@ -236,7 +242,7 @@ class LowerBound:
         def is_easy(side: float) -> bool:
             h = np.zeros(self.n)
             h[active] = np.minimum(lengths, side) / np.where(rates > 0, rates, 1.0)
-            remainder = np.sqrt(np.prod(h**exponents, axis=1) @ factors) / factorial(self.degree + 1)
+            remainder = np.sqrt(_powers(h[None], exponents)[0] ** 2 @ factors) / factorial(self.degree + 1)
             return bool(remainder <= EASY * self._norms[0])
 
         sides = np.geomspace(1e-6, max(lengths.max(initial=0.0), 1e-6), 200)
@@ -311,12 +317,23 @@ class LowerBound:
 
     @cached_property
     def _remainder(self) -> tuple[Matrix, Matrix]:
-        """The exponents 2s (k, n) and coefficients (k,) of N(h)^2."""
+        """The exponents s (k, n) and coefficients (k,) of N(h)^2 in h^(2s)."""
         m = self.degree + 1
         halves = [index for index in multi_indices(m, self.active, self.n) if sum(index) == m]
-        exponents = 2 * np.array(halves, dtype=int).reshape(-1, self.n)
+        exponents = np.array(halves, dtype=int).reshape(-1, self.n)
         norms = np.array([self._squared_norm(s) for s in halves])
-        return exponents, factorial(2 * m) / factorials(exponents).prod(axis=1) * norms
+        return exponents, factorial(2 * m) / factorials(2 * exponents).prod(axis=1) * norms
+
+
+def _powers(h: Matrix, exponents: Matrix) -> Matrix:
+    """Return prod_j h_j^e_j (m, k) for the rows of h (m, n) and of `exponents` (k, n), whose sums are small."""
+    result, rest = np.ones((len(h), len(exponents))), exponents.copy()
+    for _ in range(int(exponents.sum(axis=1).max(initial=0))):  # one factor of each monomial after the other
+        rows = np.flatnonzero(rest.any(axis=1))
+        axes = np.argmax(rest[rows] > 0, axis=1)
+        result[:, rows] *= h[:, axes]
+        rest[rows, axes] -= 1
+    return result
 
 
 def least(slopes: Matrix, curvatures: Matrix, h: Matrix) -> tuple[Matrix, Matrix]:
@@ -432,7 +449,7 @@ class Derivatives:
                     gamma = plus(alpha, beta)
                     if all(factors[k] for k, times in enumerate(gamma) if times):
                         by_gamma.setdefault(gamma, {})[column] = weight
-            height = max(1, 2**17 // max(len(points), 1))  # rows of a tile of 1 MiB, which stays in the cache
+            height = max(1, 2**14 // max(len(points), 1))  # rows of a tile of 128 KiB, which stays in the cache
             for start in range(0, len(X) if by_gamma else 0, height):
                 rows = slice(start, start + height)
                 tables = _tables(form, factors, X[rows], points, list(by_gamma))

@@ -36,7 +36,7 @@ from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.bounds import along, lower_bounds
 from rkhs._shapes.claims import Claim, parse_shape
-from rkhs._shapes.proofs import MOST_CELLS, PROVED, ClaimProof, prove
+from rkhs._shapes.proofs import MOST_CELLS, PROVED, WORK, ClaimProof, prove
 from rkhs._warnings import warn
 from rkhs.functionals._base import Functional, stack
 from rkhs.functionals._values import Evaluation
@@ -202,7 +202,7 @@ def solve_with_shape(
             with with_extended_deadline(0.5):
                 solution = solve(problem)
             stopped = solution.status == TIME_LIMIT
-        least_squares = None
+        least_squares, work = None, 0.0
         if can_seed(problem) and not stopped:
             with with_time_limit(0.3 * seconds_left()):
                 constraints, least_squares = seeded(problem, constraints, verbose)
@@ -222,8 +222,8 @@ def solve_with_shape(
                 constraints = [replace(c, weight=100 * c.weight) if increase else c for c, increase in pairs]
                 continue
             proofs = prove(claims, f, box, skip_failing=True, verbose=verbose)
-            stopped = any(proof.stopped for proof in proofs)
-            if stopped or all(proof.status == PROVED for proof in proofs):
+            stopped, work = any(proof.stopped for proof in proofs), work + sum(proof.work for proof in proofs)
+            if stopped or work > WORK or all(proof.status == PROVED for proof in proofs):
                 break
             before = constraints
             constraints = [c.refined(f, proof) for c, proof in zip(constraints, proofs, strict=True)]
@@ -394,7 +394,10 @@ class Constraint:
         hidden = proof.rounding * (float(lower.units.max()) ** 2 if self.claim.jointly else 1.0)  # in units of L_x f
         if proof.hidden and hidden > self.max_room:
             return self
-        result = self if proof.hidden else self.active_at(f).with_points(proof.candidates, proof.directions)
+        touching = proof.hidden and hidden <= self.room  # f is at its bound, and not by rounding
+        result = (
+            self if proof.hidden and not touching else self.active_at(f).with_points(proof.candidates, proof.directions)
+        )
         deficit = hidden - float(lower.at(proof.worst[None])[0][0])
         room = min(self.room + deficit, 4 * self.room, self.max_room)
         return replace(result, room=room) if room > self.room else result

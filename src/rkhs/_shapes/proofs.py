@@ -27,6 +27,7 @@ from rkhs._shapes.claims import Claim
 AT_ONCE = 256  # cells per step, for vectorization
 ENOUGH = 64  # counterexamples of a claim that fails
 MOST_CELLS = 20_000  # cells of a proof of one claim
+WORK = 1e9  # terms that are added up for the cells of all claims together, two to four seconds
 PROVED, FAILS, OPEN = "proved", "fails", "open"
 
 
@@ -56,6 +57,7 @@ class ClaimProof:
     directions: Matrix = field(repr=False)  # (m, n), the eigenvectors of Hessians there
     stopped: bool = False  # whether the time limit or Ctrl-C ended the search
     rounding: float = 0.0  # the rounding error of L_x f, in its units
+    work: float = 0.0  # the number of terms that were added up
 
     @property
     def hidden(self) -> bool:
@@ -79,12 +81,14 @@ def prove(
     box: Matrix,
     *,
     cells: int = MOST_CELLS,
+    work: float = WORK,
     seconds: float | None = None,
     skip_failing: bool = False,
     verbose: bool = False,
 ) -> tuple[ClaimProof, ...]:
     """Prove claims by branch and bound over the box (2, n), with at most `cells` cells for each claim.
 
+    Each claim adds up at most its share of `work` terms, which ends proofs with many interacting features in seconds.
     If a claim fails, the search continues until `ENOUGH` counterexamples are known; with `skip_failing`, cells whose
     center is a counterexample are not subdivided.  After `seconds`, or Ctrl-C, it returns the results so far.  With
     `verbose` it displays progress after a second, like solvers.
@@ -94,8 +98,8 @@ def prove(
     with with_time_limit(seconds), closing(ProofMonitor(0.0, verbose=verbose)) as monitor:
         for lower in lower_bounds(claims, f):
             monitor.claim, started = lower.claim, monitor.seconds
-            search = BranchAndBound(lower, box, skip_failing)
-            while len(search.cells.centers) and len(search.failing) < ENOUGH and search.used < cells and not stopped:
+            search, most = BranchAndBound(lower, box, skip_failing), min(cells, work / len(claims) / lower.work)
+            while len(search.cells.centers) and len(search.failing) < ENOUGH and search.used < most and not stopped:
                 try:
                     with with_progress_callback(lambda fraction: monitor.check()):
                         search.step()
@@ -219,4 +223,5 @@ class BranchAndBound:
             directions=np.array([direction for _, _, direction in failures]) if failures else hardest.directions,
             stopped=stopped and status != PROVED,
             rounding=lower.in_units_of_features(lower.rounding) if self.used else 0.0,
+            work=self.used * lower.work,
         )

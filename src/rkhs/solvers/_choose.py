@@ -113,6 +113,7 @@ EXACT: tuple[Solver, ...] = (*DENSE[:-1], SchurComplement())
 PREFERRED: tuple[Solver, ...] = (ConjugateGradients(), Galerkin())  # iterative solvers that are best where they apply
 ITERATIVE: tuple[Solver, ...] = (*PREFERRED, InteriorPointCG(), NonlinearCG())
 IN_SPACES: tuple[Solver, ...] = (FeatureNewton(), OperatorNewton())  # for other spaces than that of the representers
+LENIENCE = 10.0  # by which the estimated cost of a preferred solver may exceed that of the others
 MIN_PRODUCTS = 8  # Gram products that an iterative solver may always use before its fallback takes over
 TRIAL = 6  # iterations of a trial of a solver whose estimate is high, if six times as many are affordable
 
@@ -157,6 +158,9 @@ def cheapest_solver(system: FiniteProblem, tol: float, time_limit: float | None 
     if cost <= short:
         return exact
     other = min(others, key=lambda solver: solver.cost(estimate))
+    # A span contains the kinks of few losses after few steps, whatever the conditioning from which its cost follows.
+    if others[0] in PREFERRED and others[0].cost(estimate) <= LENIENCE * other.cost(estimate):
+        other = others[0]
     if other.cost(estimate) < cost:
         return Fallback.of(other, exact, cost, estimate)
     if system.quadratic:

@@ -58,6 +58,7 @@ FACTORIZATIONS = 15  # the typical number, including those of the crossover
 PATIENCE = 50  # iterations without a smaller gap before it stops; duplicate rows take up to 30
 PATIENCE_AT_ROUNDING = 3  # the same once the gap is within rounding, where improvements are random
 ROUNDS = 30  # maximal number of rounds of the crossover
+EXCHANGES, EXCHANGED = 1000, 16  # maximal number of steps from an active set, and of rows that become free in one
 # The result of the crossover is accepted if its relative gap is at most FINE, or its gap at most WORSE times that of
 # the interior point.
 FINE, WORSE = 1e-9, 10
@@ -97,6 +98,12 @@ class BoxDual(OutputSolver):
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         output = _Output(system)
+        found = output.from_active_set(start)
+        if found is not None:
+            certificate = certify(system, found, quick=True)
+            monitor.report(found, float(certificate.primal[0]), certificate.relative)
+            if certificate.relative <= monitor.tol:
+                return found
         for iteration in range(self.max_iterations):
             iterate = output.iterate()
             certificate = certify(system, iterate, quick=True)
@@ -318,14 +325,31 @@ class _Output:
         return Iterate(a, self.interior.c[:, None], a)
 
     def crossed_over(self) -> Iterate:
-        """Return the solution after the crossover."""
+        """Return the solution after the crossover, or the interior point if it is better."""
+        best = self.best
+        alpha, c, certificate = crossover(best.program, *_fixed_rows(best), best.c, self._certified)
+        first = _feasible(best.program, best.alpha, best.program.low, best.program.high)
+        at_interior = self._certified(first, best.c)
+        good = certificate.gap <= WORSE * at_interior.gap or certificate.relative <= FINE
+        return Iterate(self._whole(alpha if good else first), (c if good else best.c)[:, None])
 
-        def certified(alpha: Matrix, c: Matrix) -> Certificate:
-            whole = self._whole(alpha)
-            return certify(self.system, Iterate(whole, c[:, None], whole), quick=True)
+    def from_active_set(self, start: Iterate) -> Iterate | None:
+        """Return the result of a crossover from a start whose active set was identified; None for other starts.
 
-        alpha, c = crossover(self.best, certified)
-        return Iterate(self._whole(alpha), c[:, None])
+        Such a start, the solution of a similar problem, has most of its rows exactly at a bound or a kink.
+        """
+        qp, alpha = self.interior.program, start.a[self.rows, 0].astype(np.float64)
+        near = 1e-9 * np.minimum(qp.high - qp.low, np.abs(alpha).max(initial=0.0))
+        fixed = (alpha <= qp.low + near) | (alpha >= qp.high - near) | ((qp.p < qp.q) & (np.abs(alpha) <= near))
+        if not np.any(alpha) or 2 * np.sum(fixed) < len(fixed):
+            return None
+        alpha, c = exchanged_one_by_one(qp, fixed, np.clip(alpha, qp.low, qp.high), start.basis[:, 0])
+        alpha = self._whole(alpha)
+        return Iterate(alpha, c[:, None], alpha)
+
+    def _certified(self, alpha: Matrix, c: Matrix) -> Certificate:
+        whole = self._whole(alpha)
+        return certify(self.system, Iterate(whole, c[:, None], whole), quick=True)
 
     def _whole(self, alpha: Matrix) -> Matrix:
         column = np.zeros((self.system.size, 1))
@@ -463,32 +487,67 @@ class Interior:
         return longest
 
 
-def crossover(interior: Interior, certify: Callable[[Matrix, Matrix], Certificate]) -> tuple[Matrix, Matrix]:
-    """Return the alpha and c of the smallest gap among the rounds of the crossover, started at an interior point."""
-    qp = interior.program
-    fixed, alpha = _fixed_rows(interior)
+def crossover(
+    qp: QuadraticProgram,
+    fixed: Matrix,
+    alpha: Matrix,
+    c: Matrix,
+    certify: Callable[[Matrix, Matrix], Certificate],
+) -> tuple[Matrix, Matrix, Certificate]:
+    """Return the alpha and c of the smallest gap among the rounds of the crossover, and their certificate.
+
+    It starts with the rows that are `fixed` at a bound or a kink, and their alpha.
+    """
     rising = (qp.low == 0) | (alpha > 0)  # whether a free row is on the side where its linear term is -p alpha
-    c = interior.c
-    first = _feasible(qp, interior.alpha, qp.low, qp.high)
-    at_interior = smallest = certify(first, c)
-    best = None
+    best: tuple[Matrix, Matrix, Certificate] | None = None
     for _ in range(ROUNDS):
         low, high = _range(qp, fixed, rising, alpha)
         alpha, c = _solve_free(qp, ~fixed, np.where(rising, qp.p, qp.q), alpha, c)
         outside = ~fixed & ((alpha < low) | (alpha > high))
         feasible = _feasible(qp, alpha, low, high)
         certificate = certify(feasible, c)
-        if best is None or certificate.gap < smallest.gap:
-            best, smallest = (feasible, c), certificate
+        if best is None or certificate.gap < best[2].gap:
+            best = feasible, c, certificate
         alpha = np.clip(alpha, low, high)
-        up, down = _improving(qp, alpha, c)
-        up, down = up & fixed, down & fixed
-        if not np.any(outside | up | down):
+        excess = np.where(fixed, _excess(qp, alpha, c), 0.0)
+        if not np.any(outside | (excess != 0)):
             break
-        rising = np.where(up, alpha >= 0, np.where(down, alpha > 0, rising))
-        fixed = (fixed | outside) & ~up & ~down
-    good = smallest.gap <= WORSE * at_interior.gap or smallest.relative <= FINE
-    return best if best is not None and good else (first, interior.c)
+        rising = np.where(excess > 0, alpha >= 0, np.where(excess < 0, alpha > 0, rising))
+        fixed = (fixed | outside) & (excess == 0)
+    assert best is not None
+    return best
+
+
+def exchanged_one_by_one(qp: QuadraticProgram, fixed: Matrix, alpha: Matrix, c: Matrix) -> tuple[Matrix, Matrix]:
+    """Return alpha and c after an active-set method from a feasible alpha whose rows are mostly `fixed`.
+
+    The free rows move to their minimum, or as far as the first of them reaches an end of its range and is fixed there;
+    at the minimum the rows that decrease the objective most become free.  The objective never increases, whereas the
+    crossover, which exchanges all rows at once, needs a start next to the solution.
+    """
+    rising, most = (qp.low == 0) | (alpha > 0), EXCHANGED
+    before = alpha
+    for k in range(EXCHANGES):
+        report_progress(k / EXCHANGES)
+        low, high = _range(qp, fixed, rising, alpha)
+        aim, c = _solve_free(qp, ~fixed, np.where(rising, qp.p, qp.q), alpha, c)
+        end = np.clip(aim, low, high)
+        outside = end != aim
+        if np.any(outside):
+            share = np.where(outside, (end - alpha) / np.where(outside, aim - alpha, 1.0), 1.0)
+            reached = outside & (share <= share.min())
+            alpha = np.where(reached, end, np.clip(alpha + share.min() * (aim - alpha), low, high))
+            fixed = fixed | reached
+            continue
+        alpha = aim
+        excess = np.where(fixed, _excess(qp, alpha, c), 0.0)
+        largest = np.argsort(-np.abs(excess) * np.sqrt(qp.sizes))[: most if np.any(alpha != before) else 1]
+        free = largest[excess[largest] != 0]
+        if not len(free):
+            break
+        rising[free], before = np.where(excess > 0, alpha >= 0, alpha > 0)[free], alpha
+        fixed[free] = False
+    return alpha, c
 
 
 def _fixed_rows(interior: Interior) -> tuple[Matrix, Matrix]:
@@ -536,10 +595,10 @@ def _feasible(qp: QuadraticProgram, alpha: Matrix, low: Matrix, high: Matrix) ->
     return point
 
 
-def _improving(qp: QuadraticProgram, alpha: Matrix, c: Matrix) -> tuple[Matrix, Matrix]:
-    """Return which rows would decrease the objective by moving up, and which by moving down."""
+def _excess(qp: QuadraticProgram, alpha: Matrix, c: Matrix) -> Matrix:
+    """Return by how much the objective decreases per unit of each row: positive if it moves up, negative if down."""
     gradient = qp.gradient_of_quadratic(alpha, c)
+    up = np.where(alpha < qp.high, np.where(alpha >= 0, qp.p, qp.q) - gradient, 0.0)
+    down = np.where(alpha > qp.low, gradient - np.where(alpha <= 0, qp.q, qp.p), 0.0)
     margin = 1e-10 * qp.level  # smaller differences are rounding errors
-    up = (alpha < qp.high) & (gradient < np.where(alpha >= 0, qp.p, qp.q) - margin)
-    down = (alpha > qp.low) & (gradient > np.where(alpha <= 0, qp.q, qp.p) + margin)
-    return up, down
+    return np.where(up > margin, up, 0.0) - np.where(down > margin, down, 0.0)
