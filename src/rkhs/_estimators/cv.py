@@ -207,19 +207,19 @@ class CrossValidated(BaseKernelEstimator):
         self._spread: maps.MapSpread | None = None
         self._calibrated_by: Any = None
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
-            config, varying = None, np.flatnonzero(np.ptp(to_numpy(sample.X), axis=0)) if automatic else None
-            seen = sample if varying is None else sample.with_features(varying)
-            reduced = seen is not sample
+            config, varying = None, np.flatnonzero(np.ptp(to_numpy(sample.X), axis=0))
+            seen = sample.with_features(varying) if automatic and sample.slopes is None else sample
             if sample.slopes is not None:
                 config = self._choose_by_evidence(seen)
                 if config is None:
-                    sample, seen = replace(sample, slopes=None), replace(seen, slopes=None)
+                    sample = replace(sample, slopes=None)
+                    seen = sample.with_features(varying)
             if config is None and automatic and self._is_map(seen):
                 config = self._choose_map(seen)
             by_errors = automatic and config is None
             if config is None:
                 config = self._choose_by_leave_one_out(seen) if automatic else self._choose_by_folds(sample)
-            if reduced:
+            if int(seen.X.shape[1]) < int(sample.X.shape[1]):
                 config = replace(config, **self._for_features(varying, int(sample.X.shape[1])))
         streamed = not automatic and is_streamed(self, config, *rows[:2])
         if not streamed:
@@ -250,7 +250,8 @@ class CrossValidated(BaseKernelEstimator):
 
     def _for_features(self, varying: Vector, n: int) -> dict[str, Any]:
         """Return the chosen kernel and scale as those of all n features, if only some of these vary."""
-        kernel, scale = self.best_params_.get("kernel", self.kernel), self.scale_
+        chosen: dict[str, Any] = self.best_params_
+        kernel, scale = chosen.get("kernel", self.kernel), chosen.get("scale")
         if isinstance(kernel, Kernel):
             kernel = kernel @ np.eye(n)[varying]
         elif isinstance(scale, tuple):
@@ -258,7 +259,7 @@ class CrossValidated(BaseKernelEstimator):
             scales[varying] = scale
             scale = tuple(scales.tolist())
         changed = {"kernel": kernel, "scale": scale}
-        self.scale_ = scale
+        self.scale_: Any = scale
         self.best_params_ |= {name: value for name, value in changed.items() if name in self.best_params_}
         return changed
 

@@ -104,7 +104,7 @@ class Sample:
         differs = np.abs(self.y - self.y[first[point]]) > EQUAL * np.ptp(self.y, axis=0)
         differing = len(np.unique(point[differs.reshape(self.size, -1).any(axis=1)]))
         several = np.count_nonzero(total > (1 + EQUAL) * self.weight.min())
-        return differing > DIFFERING * several
+        return bool(differing > DIFFERING * several)
 
     def followed_by(self, other: Sample) -> Sample:
         """Return the rows of two samples, one after the other; slopes that the second lacks are missing."""
