@@ -346,7 +346,7 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
         """Let f be a function of the columns of X, if the points of the problem are others."""
         phi = self._input_map()
         if phi is not None:
-            self.function_: Any = Pullback(self.function_, phi)
+            self.function_ = cast(Function, Pullback(self.function_, phi))
             self.solution_ = replace(self.solution_, function=self.function_)
 
     def _validated_input(self, X: Any, method: str) -> Array:
