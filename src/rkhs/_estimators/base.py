@@ -346,8 +346,8 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
         """Let f be a function of the columns of X, if the points of the problem are others."""
         phi = self._input_map()
         if phi is not None:
-            self.function_ = cast(Function, Pullback(self.function_, phi))
-            self.solution_ = replace(self.solution_, function=self.function_)
+            self.solution_ = replace(self.solution_, function=Pullback(self.function_, phi))
+            self.function_ = self.solution_.function
 
     def _validated_input(self, X: Any, method: str) -> Array:
         """Validate the X of a predicting method: its columns, array library and device must be those of `fit`."""
