@@ -820,11 +820,12 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         return posterior if factor is None else replace(posterior, amplitude=factor * posterior.amplitude)
 
     def _searched_again(self, sample: Sample) -> tuple[Posterior, float]:
-        """Repeat the search for other rows; return the posterior and the weight of a target."""
+        """Repeat the search for other rows; return the posterior at points of a sample, and the weight of a target."""
         again: Any = object.__new__(type(self))
         vars(again).update(vars(self), verbose=False, coordinates_=None)  # the points of the sample are positions
         again._choose_and_learn(sample)
-        return again._posterior(), again._weight
+        posterior = again._held_out.solution.posterior  # of the points, where that of the model is of the columns of X
+        return replace(posterior, amplitude=again._posterior().amplitude), again._weight
 
     def _widened(self, count: int) -> float:
         # l targets that have chosen q settings leave l - q degrees of freedom

@@ -6,9 +6,10 @@ and deviations are multiplied by
 
     max(1, z / 1.96),        z the 95 % quantile of |y_i - f(x_i)| / s(x_i) at the targets that were left out
 
-with f and s of the model that has not seen target i.  Equal points are left out together.  The factor is not below
-one, since models of four fifths of the rows say little about deviations that are too large.  It is the quantile of the
-residuals, and not the one of a new residual, as in conformal prediction: with few rows that one covers too much.
+with f and s of the model that has not seen target i.  Copies are left out together (`Sample.groups`).  The factor is
+not below one, since models of four fifths of the rows say little about deviations that are too large.  It is the
+quantile of the residuals, and not the one of a new residual, as in conformal prediction: with few rows that one covers
+too much.
 """
 
 from __future__ import annotations
