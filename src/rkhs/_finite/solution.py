@@ -232,6 +232,7 @@ __all__ = ["ABSOLUTE", "CONVERGED", "INTERRUPTED", "LOCAL", "TIME_LIMIT", "Recor
 ABSOLUTE = "absolute tolerance"
 INTERRUPTED = "interrupted"
 LOCAL = "exact in each neighborhood"
+SOLVED = (CONVERGED, LOCAL)  # the statuses of solutions with which models are compared
 TIME_LIMIT = "time limit"
 
 
