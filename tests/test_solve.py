@@ -168,3 +168,7 @@ def test_violated_inequalities_are_reported_with_a_weight_that_suffices(loss, ap
     enough = replace(problem, terms=[values, concave.changed(weight=10.0 * factor)]).solve()
     assert enough.violations.get(1, (0.0, 1.0))[0] <= 0.0101 * largest
     assert not replace(problem, terms=[values]).solve().violations
+    twice = values.changed(target=np.stack([values.target, values.target], axis=1))
+    assert replace(problem, terms=[twice, concave]).solve().violations[1] == pytest.approx(
+        (largest, 2 * factor), rel=0.1
+    )

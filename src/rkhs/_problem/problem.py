@@ -297,7 +297,7 @@ class Problem:
             if not isinstance(term.loss, OneSided | SquaredOneSided) or solution.status == LOCAL:
                 continue
             block = block_in_double(term, term.outputs)
-            values = to_numpy(term.functional(solution.function)).reshape(block.target.shape)
+            values = to_numpy(term.functional(solution.function)).reshape(term.size, -1)  # and outputs
             largest = float(np.max(np.where(block.weight > 0, block.target - values, 0.0), initial=0.0))
             if not largest > ROUNDED * float(np.abs(values).max()):
                 continue
