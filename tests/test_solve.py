@@ -1,6 +1,7 @@
 """`Problem.solve` around the solvers: limits, interruptions, warm starts, outputs, arrays and errors."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -150,3 +151,24 @@ test_problem_checks_its_parts = refused(
     (lambda: rkhs.Problem(GAUSSIAN, [rkhs.Evaluation(X)]), r"rkhs\.Term", TypeError),
     (lambda: rkhs.Problem(GAUSSIAN, [TERM], basis=1), "basis must be", TypeError),
 )
+
+
+@pytest.mark.parametrize("loss", [rkhs.losses.OneSided(), rkhs.losses.SquaredOneSided()], ids=repr)
+@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(15)], ids=repr)
+def test_violated_inequalities_are_reported_with_a_weight_that_suffices(loss, approximation):
+    """A second derivative with the weight 1000 was violated by half of the peak, without a word."""
+    x = np.linspace(0, 3, 40)[:, None]
+    values = rkhs.Term(rkhs.Evaluation(x), rkhs.Squared(), np.exp(-4 * (x[:, 0] - 1) ** 2), 1e4)
+    concave = rkhs.Term(-1.0 * rkhs.functionals.Hessian(x[::2]), loss, weight=10.0)
+    problem = rkhs.Problem(rkhs.Gaussian(0.5), [values, concave], approximation=approximation)
+    solution = problem.solve()
+    largest, factor = solution.violations[1]
+    assert largest == pytest.approx(-concave.functional(solution.function).min())
+    assert f"term 1 violated by up to {largest:.2g}" in repr(solution)
+    enough = replace(problem, terms=[values, concave.changed(weight=10.0 * factor)]).solve()
+    assert enough.violations.get(1, (0.0, 1.0))[0] <= 0.0101 * largest
+    assert not replace(problem, terms=[values]).solve().violations
+    twice = values.changed(target=np.stack([values.target, values.target], axis=1))
+    assert replace(problem, terms=[twice, concave]).solve().violations[1] == pytest.approx(
+        (largest, 2 * factor), rel=0.1
+    )

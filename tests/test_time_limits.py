@@ -1,5 +1,6 @@
 """Time limits, Ctrl-C and progress inside work that has no iterations; clocks are not looked at but made."""
 
+import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partialmethod
@@ -12,6 +13,7 @@ import scipy.linalg
 import sklearn.cluster
 
 import campaign
+import clocks
 import rkhs
 from rkhs._finite import monitor as monitors, sums
 from rkhs._finite.certificate import certify
@@ -296,6 +298,29 @@ def test_predictions_keep_the_time_limit_of_an_estimator(approximation, request,
         model.predict(X, return_std=True)
     model.set_params(time_limit=None)
     assert np.all(np.isfinite(model.predict(X, return_std=True)[1])), "and asked for again it is found"
+
+
+@pytest.mark.parametrize("invariance", [None, "auto"])
+@pytest.mark.parametrize("search", [rkhs.InvariantRegressorCV, rkhs.InvariantClassifierCV])
+@pytest.mark.parametrize("approximation", [*APPROXIMATIONS, rkhs.FourierFeatures(20), rkhs.Neighbors(8)], ids=repr)
+def test_any_limit_leaves_a_model_and_is_reported(search, approximation, invariance):
+    """Landmarks with 0.01 s raised a RuntimeError, as did neighborhoods compared by folds without any limit."""
+    y = LABELS if search is rkhs.InvariantClassifierCV else Y
+    options = {"approximation": approximation, "invariance": invariance, "loss": "squared", "Cs": [1.0, 10.0]}
+    if search is rkhs.InvariantClassifierCV:
+        options["unlabeled"] = None
+    for limit in (1e-6, 1e-3, 0.01, 0.1, None):
+        with clocks.ticking(1e-3 if limit else 0.0), warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            model = search("gaussian", time_limit=limit, **options).fit(X[:40], y[:40])
+        assert np.all(np.isfinite(model.set_params(time_limit=None).predict(X)))
+        if limit == 1e-6:
+            assert any("time limit" in str(note.message) or "candidates" in str(note.message) for note in told)
+
+
+def test_the_exceptions_of_the_package_have_one_base():
+    for name in rkhs.exceptions.__all__:
+        assert issubclass(getattr(rkhs.exceptions, name), rkhs.exceptions.RkhsError)
 
 
 def test_intervals_of_a_part_of_the_folds_are_not_kept(monkeypatch):

@@ -1,9 +1,59 @@
 """Exceptions; each message names the object, states what is wrong with it and suggests a remedy."""
 
-__all__ = ["BlockError", "ExportError", "ModelFileError", "NotApplicableError", "NotBoundedError", "UnattainedError"]
+__all__ = [
+    "BlockError",
+    "ExportError",
+    "ModelFileError",
+    "NotApplicableError",
+    "NotBoundedError",
+    "NotInTimeError",
+    "NotSolvedError",
+    "RkhsError",
+    "UnattainedError",
+]
 
 
-class NotBoundedError(ValueError):
+class RkhsError(Exception):
+    """The base of the exceptions that this package defines; they also are of a kind that Python has.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> issubclass(rkhs.exceptions.NotSolvedError, rkhs.exceptions.RkhsError)
+    True
+    """
+
+
+class NotSolvedError(RkhsError, RuntimeError):
+    """Raised if none of the problems was solved on which a choice or a prediction is based.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> raise rkhs.exceptions.NotSolvedError("none of the 16 candidates was solved")
+    Traceback (most recent call last):
+    ...
+    rkhs.exceptions.NotSolvedError: none of the 16 candidates was solved
+    """
+
+
+class NotInTimeError(RkhsError, TimeoutError):
+    """Raised if a prediction or a variance, which is meaningless in part, takes longer than the time limit.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> model = rkhs.InvariantRegressorCV("gaussian", invariance=None, Cs=[1.0]).fit(X, X[:, 0])
+    >>> try:
+    ...     model.set_params(time_limit=0.0).predict(X, return_std=True)
+    ... except rkhs.exceptions.NotInTimeError:
+    ...     print("the time is over")
+    the time is over
+    """
+
+
+class NotBoundedError(RkhsError, ValueError):
     """Raised if a functional is not bounded on the RKHS of a kernel, so that it has no representer there.
 
     Examples
@@ -18,7 +68,7 @@ Use Matern(nu=1.5), or a Difference of values.
     """
 
 
-class UnattainedError(ValueError):
+class UnattainedError(RkhsError, ValueError):
     """Raised if a problem has no minimizer: its objective decreases without end along an unpenalized function.
 
     Examples
@@ -33,7 +83,7 @@ class UnattainedError(ValueError):
     """
 
 
-class ModelFileError(ValueError):
+class ModelFileError(RkhsError, ValueError):
     """Raised if a file does not contain a model of this package, or if a model cannot be saved.
 
     Examples
@@ -47,7 +97,7 @@ class ModelFileError(ValueError):
     """
 
 
-class ExportError(ValueError):
+class ExportError(RkhsError, ValueError):
     """Raised if a model, or a part of it such as its kernel, cannot be exported to ONNX or JSON.
 
     Examples
@@ -62,7 +112,7 @@ class ExportError(ValueError):
     """
 
 
-class BlockError(ValueError):
+class BlockError(RkhsError, ValueError):
     """Raised if a block of rows in a stream is invalid.
 
     Parameters
@@ -99,7 +149,7 @@ class BlockError(ValueError):
         return f"Block {self.block} {self.reason}"
 
 
-class NotApplicableError(ValueError):
+class NotApplicableError(RkhsError, ValueError):
     """Raised if a solver is not applicable to a problem; the message gives the reason and suggests another solver.
 
     Examples

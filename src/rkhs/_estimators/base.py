@@ -39,6 +39,7 @@ from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, with_time_limit
 from rkhs._shapes.fitting import shape_of, solve_with_shape
 from rkhs._warnings import warn
+from rkhs.exceptions import NotInTimeError
 from rkhs.functionals import Evaluation, Functional
 from rkhs.kernels import Precomputed
 from rkhs.streams._blocks import Blocks
@@ -131,7 +132,7 @@ def limited(predict: Method) -> Method:
             with displayed(name, verbose), closing(monitor), with_time_limit(limit), monitor.showing(name):
                 return predict(self, *args, **options)
         except Stopped:
-            raise TimeoutError(
+            raise NotInTimeError(
                 f"{name} could not be computed within time_limit={limit}: pass fewer rows, ask for predictions alone, "
                 "or set a larger time_limit by set_params."
             ) from None

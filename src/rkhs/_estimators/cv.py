@@ -28,8 +28,9 @@ from rkhs._estimators.length_scales import SCALED, NormalizedKernels, as_kernel,
 from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
 from rkhs._estimators.search import Candidate, CompactResults, best_of, cv_results, paired_test, row_losses, search
 from rkhs._finite.function import Function
+from rkhs._finite.neighborhoods import LocalFunction
 from rkhs._finite.pullback import pushed_forward
-from rkhs._finite.solution import CONVERGED, TIME_LIMIT, Posterior
+from rkhs._finite.solution import CONVERGED, SOLVED, TIME_LIMIT, Posterior
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import EXACT, INDEX, can_search
 from rkhs._learning.leave_one_out import left_out_amplitude
@@ -38,7 +39,7 @@ from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
 from rkhs._spaces import FourierFeatures, Landmarks
 from rkhs._warnings import warn
-from rkhs.exceptions import NotBoundedError
+from rkhs.exceptions import NotBoundedError, NotSolvedError
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Tunable
@@ -86,7 +87,7 @@ class FoldScorer:
         scores, losses = self._scored(problem.terms[0], solutions)
         found = []
         for (C, nu), row, score, loss in zip(pairs, solutions, scores, losses, strict=True):
-            status = min({solution.status for solution in row} - {CONVERGED}, default=CONVERGED)
+            status = min({solution.status for solution in row} - {*SOLVED}, default=CONVERGED)
             ranked = -float(score.mean()) if status == CONVERGED else inf
             found.append(Candidate({"C": C, "nu": nu, **params}, ranked, score, status, float(loss.mean())))
         return found
@@ -99,7 +100,7 @@ class FoldScorer:
             rows = np.flatnonzero(scored)
             weight, y = labeled.weight[rows], labeled.y[rows]
             target, label_weight = to_numpy(labels.target)[rows], to_numpy(labels.weights())[rows, 0]
-            solved = [i for i, s in enumerate(solutions[:, k]) if s.status == CONVERGED]
+            solved = [i for i, s in enumerate(solutions[:, k]) if s.status in SOLVED]
             values = evaluated([s.function for s in solutions[solved, k]], labels.functional.take(rows))
             for i, predictions in zip(solved, values, strict=True):
                 if self.error is None:
@@ -113,6 +114,9 @@ class FoldScorer:
 
 def evaluated(functions: Sequence[Function], points: Functional) -> Iterator[Vector]:
     """Yield the values at points of solutions of one grid, which have the same representers, 32 columns at a time."""
+    if functions and isinstance(functions[0], LocalFunction):  # without representers of their own
+        yield from (to_numpy(points(f)) for f in functions)
+        return
     count = max(1, 32 // (functions[0].outputs or 1)) if functions else 1
     for start in range(0, len(functions), count):
         first, batch, joined = functions[0], functions[start : start + count], {}
@@ -370,7 +374,7 @@ class CrossValidated(BaseKernelEstimator):
         choice = selection.Choice(found, scored, unlabeled, candidates.combination, scorer)
         best = choice.best
         if not np.isfinite(best.loss):
-            raise RuntimeError(
+            raise NotSolvedError(
                 f"{type(self).__name__}: the errors of all {len(found)} candidates overflow float64. Rescale the "
                 "features, or pass other scales."
             )
@@ -482,11 +486,10 @@ class CrossValidated(BaseKernelEstimator):
         settings = product(grids["scale"], grids["loss"])
         found, status = search(({"scale": scale, "loss": loss} for scale, loss in settings), scorer)
         count, solved = len(found), sum(np.isfinite(candidate.loss) for candidate in found)
-        if solved == 0:
-            remedy = "a longer time_limit" if status == TIME_LIMIT else "a larger tol, smaller Cs, or another scale"
-            raise RuntimeError(
+        if solved == 0 and status != TIME_LIMIT:
+            raise NotSolvedError(
                 f"{type(self).__name__}: none of the {count} candidates was solved to a relative gap of "
-                f"{tol:g} ({status}). Give it {remedy}."
+                f"{tol:g} ({status}). Give it a larger tol, smaller Cs, or another scale."
             )
         if solved < count:
             warn(

@@ -41,12 +41,13 @@ from rkhs._backend.arrays import Matrix, Vector, double, to_numpy
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, fill_missing_targets
 from rkhs._estimators.formulation import ModelConfig
 from rkhs._finite.monitor import Stopped
-from rkhs._finite.solution import CONVERGED, LOCAL, TIME_LIMIT, Solution
+from rkhs._finite.solution import SOLVED, TIME_LIMIT, Solution
 from rkhs._finite.term import Term
 from rkhs._learning.leave_one_out import left_out_in_subspace, left_out_of
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, seconds_left
 from rkhs._warnings import warn
+from rkhs.exceptions import NotSolvedError
 from rkhs.functionals import Evaluation
 
 FOLD_TOL = 1e-2  # relative duality gap of the models of folds; scores hardly change below it
@@ -140,14 +141,13 @@ def fold_values(problem: Problem, left_out: Matrix, what: str) -> tuple[Vector, 
     factors = list(1.0 - left_out.T)
     with interrupts_raised():
         solutions = problem.in_double().grid({}, held_out={0: factors}, tol=FOLD_TOL)
-    done = (CONVERGED, LOCAL)
-    solved = [k for k, s in enumerate(solutions) if s.status in done]
-    reasons = ", ".join(sorted({s.status for s in solutions if s.status not in done}))
+    solved = [k for k, s in enumerate(solutions) if s.status in SOLVED]
+    reasons = ", ".join(sorted({s.status for s in solutions if s.status not in SOLVED}))
     in_time = all(s.status != TIME_LIMIT for s in solutions)
     if not in_time and seconds_left() < inf:  # results are kept for later calls, which may have more time
         raise Stopped(TIME_LIMIT)
     if not solved:
-        raise RuntimeError(
+        raise NotSolvedError(
             f"{what} need models without some of the labels, and none of {len(solutions)} was solved ({reasons}): fit "
             "with a smaller C, or use decision_function."
         )

@@ -232,6 +232,7 @@ __all__ = ["ABSOLUTE", "CONVERGED", "INTERRUPTED", "LOCAL", "TIME_LIMIT", "Recor
 ABSOLUTE = "absolute tolerance"
 INTERRUPTED = "interrupted"
 LOCAL = "exact in each neighborhood"
+SOLVED = (CONVERGED, LOCAL)  # the statuses of solutions with which models are compared
 TIME_LIMIT = "time limit"
 
 
@@ -294,6 +295,10 @@ class Solution:
         and their total number.  None without a basis, and for approximations.
     source : object or None
         The data from which `posterior` is computed.
+    violations : dict
+        The violated inequalities L_i(f) >= b_i of terms with the losses `OneSided` and `SquaredOneSided`, by the index
+        of the term: the largest b_i - L_i(f), and a factor of the term's weight with which it is at most a hundredth of
+        that.  The factor is infinite if f = 0 violates them as well.
 
     Examples
     --------
@@ -315,6 +320,7 @@ class Solution:
     span: str | None = None
     basis_rank: tuple[int, int] | None = None
     source: Any = field(default=None, repr=False)
+    violations: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def posterior(self) -> Posterior:
@@ -364,11 +370,15 @@ class Solution:
         if self.status == LOCAL:
             return f"Solution({self.status}, {self.span}; the gap of the whole is not bounded)"
         rank, size = self.basis_rank or (0, 0)
+        violated = "".join(
+            f"term {k} violated by up to {largest:.2g} (a hundredth with {factor:.1g} times its weight), "
+            for k, (largest, factor) in self.violations.items()
+        )
         return (
             f"Solution({self.status}: J = {self.primal:.6g}, relative gap {self.relative_gap:.1e}"
             f"{f' in the span of {self.span}' if self.span else ''}, "
             f"{f'{rank} of {size} basis functions independent, ' if rank < size else ''}"
-            f"{self.solver}, {self.iterations} iterations, {self.products} products, {self.seconds:.2f} s)"
+            f"{violated}{self.solver}, {self.iterations} iterations, {self.products} products, {self.seconds:.2f} s)"
         )
 
 

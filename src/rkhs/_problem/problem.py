@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from rkhs._backend.arrays import placed
+from rkhs._backend.arrays import placed, to_numpy
 from rkhs._backend.memory import on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision
 from rkhs._calculus.function_spaces import FunctionSpace
@@ -18,8 +18,8 @@ from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import CHOICE, SUMMING, InnerMonitor, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
-from rkhs._finite.representers import RepresenterTerms, VerifiedIterate, certify_quickly, outputs_of
-from rkhs._finite.solution import ABSOLUTE, CONVERGED, INTERRUPTED, Record, Solution, with_hidden_functions
+from rkhs._finite.representers import RepresenterTerms, VerifiedIterate, block_in_double, certify_quickly, outputs_of
+from rkhs._finite.solution import ABSOLUTE, CONVERGED, INTERRUPTED, LOCAL, Record, Solution, with_hidden_functions
 from rkhs._finite.sums import grouped
 from rkhs._finite.term import Term
 from rkhs._learning.evidence import Evidence, evidence_of
@@ -33,10 +33,12 @@ from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal, check_app
 from rkhs._warnings import warn
 from rkhs.exceptions import UnattainedError
 from rkhs.kernels._base import Kernel, check_known
+from rkhs.losses import OneSided, SquaredOneSided
 from rkhs.solvers._base import Solver
 from rkhs.solvers._choose import auto
 from rkhs.solvers._conditioned import PosteriorSource
 
+ROUNDED = 1e-6  # violations of inequalities, relative to the largest value, that are not reported
 NEAR = 5  # multiple of the tolerance up to which a solver whose gap misses it by rounding is run again
 
 
@@ -272,7 +274,7 @@ class Problem:
         monitor = Monitor(tol, time_limit, callback, verbose, atol)
         full: tuple[type[BaseException], ...] = (MemoryError, *out_of_memory())
         try:
-            return self._solved(solver, monitor, start)
+            return self._with_violations(self._solved(solver, monitor, start))
         except full:
             elsewhere = self._on_cpu
             if elsewhere is None:
@@ -282,7 +284,32 @@ class Problem:
         release_memory()
         warn("The device has too little memory for the problem: it is solved on the CPU, from the best iterate so far.")
         monitor.best = None
-        return elsewhere._solved(solver, monitor, start if best is None else best)
+        return elsewhere._with_violations(elsewhere._solved(solver, monitor, start if best is None else best))
+
+    def _with_violations(self, solution: Solution) -> Solution:
+        """Return the solution with the inequalities that it violates, and the weights that suffice for them.
+
+        Let J_0 be J without the term, V its loss with the weight one, and f_w the minimizer of J_0 + w V.  J_0(f_w)
+        increases with w, and if V(0) = 0, w V(f_w) <= J_0(0) - J_0(f_w).  Larger weights thus bound V(f_w).
+        """
+        found: dict[int, tuple[float, float]] = {}
+        for k, term in enumerate(self.terms):
+            if not isinstance(term.loss, OneSided | SquaredOneSided) or solution.status == LOCAL:
+                continue
+            block = block_in_double(term, term.outputs)
+            values = to_numpy(term.functional(solution.function)).reshape(term.size, -1)  # and outputs
+            largest = float(np.max(np.where(block.weight > 0, block.target - values, 0.0), initial=0.0))
+            if not largest > ROUNDED * float(np.abs(values).max()):
+                continue
+            rest = solution.primal - float(np.sum(block.weight * term.loss.value(values, block.target)))
+            aim = float(block.weight[block.weight > 0].min()) * float(
+                term.loss.value(np.full(1, -largest / 100), np.zeros(1))[0]
+            )
+            found[k] = (
+                largest,
+                inf if np.any(block.target > 0) else max((float(self.system.at_zero.sum()) - rest) / aim, 1.0),
+            )
+        return replace(solution, violations=found) if found else solution
 
     @property
     def _on_cpu(self) -> Problem | None:

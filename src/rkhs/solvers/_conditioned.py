@@ -43,6 +43,7 @@ from rkhs._gram.operator import Gram, gram
 from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
 from rkhs._progress import report_progress
+from rkhs.exceptions import NotInTimeError
 from rkhs.functionals._base import Functional, stack
 from rkhs.solvers._base import fits, in_memory
 from rkhs.solvers._preconditioning import preconditioner
@@ -409,7 +410,7 @@ def _in_time(monitor: Monitor, M: Functional) -> Iterator[None]:
         with monitor.showing(FACTOR):
             yield
     except Stopped as stop:
-        raise TimeoutError(f"The variances of {M!r} could not be computed in time: {stop}.") from None
+        raise NotInTimeError(f"The variances of {M!r} could not be computed in time: {stop}.") from None
     finally:
         monitor.close()
 
