@@ -10,7 +10,7 @@ the median distance as its scale.  5 stratified folds of the labels choose the w
 unlabeled, while its labels are held out.  Draws are stratified, as the folds are, and nested: the first 30 of a random
 order in which classes come in proportion, then 60, then 90.
 
-Models with squared invariances are plain SVMs with another kernel (theory, section 4):
+Models with squared invariances are plain SVMs with another kernel:
 
     min 1/2 |f|^2 + C sum_i hinge(f(x_i); y_i) + nu sum_j w_j (L_j f)^2      L_j of constants = 0
 

@@ -58,4 +58,4 @@ plt.show()
 #
 # The model is that of one molecule with its atoms in one order: no periodic cell, no reaction whose bonds the file does
 # not contain. Where a trajectory leaves the geometries of the file, the standard deviations grow: stop there, and label
-# some of these geometries, which `rkhs.acquisition.select_batch` chooses.
+# some of these geometries.

@@ -7,23 +7,10 @@ the smallest value so far, b, the *expected improvement* of an evaluation at x (
 
 It is zero to rounding where an improvement is unlikely, so that its logarithm is maximized (Ament et al. 2023).  Slopes
 follow from the joint posterior of values and slopes, since the slope of the variance is  ds^2/dx = 2 cov(f(x), df/dx).
-
-Active learning looks for observations that determine f everywhere (`select_batch`).  The posterior covariance does not
-depend on the values that will be observed, so that a whole batch is chosen before the first of them is known.  With the
-covariance S of all candidates given the data and those chosen before, an observation of the functionals c with noise of
-variance d reduces the sum of the variances of the functionals T by
-
-    trace  S_Tc (S_cc + d)^-1 S_cT
-
-and the candidate with the largest reduction is next (active learning of Cohn 1996; integrated variance in the design of
-experiments).  The largest variance alone would choose the candidates that are least like the others, and from which
-the least is learned about them.  S_cT and S_cc are updated as in the Cholesky factorization of S with pivots, which are
-blocks of functionals (Harbrecht, Peters and Schneider 2012).
 """
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -32,16 +19,12 @@ from scipy.special import erfcx, ndtr
 from scipy.stats import qmc
 
 from rkhs._backend.arrays import Matrix, Vector, as_points, to_numpy
-from rkhs._backend.memory import free_main_memory
 from rkhs._finite.solution import Posterior, Solution
 from rkhs.functionals import Evaluation, Gradient, stack
-from rkhs.functionals._base import Functional
 
-__all__ = ["log_expected_improvement", "select_batch", "suggest"]
+__all__ = ["log_expected_improvement", "suggest"]
 DRAWN, STARTS = 512, 5  # points that are compared, and the best of them, from which L-BFGS starts
 TOGETHER = 16  # points whose joint covariances are computed at once
-RESOLVED = 1e-8  # eigenvalues of a covariance, relative to the largest, that are not taken for rounding errors
-ASKED = 1000  # functionals whose variances a batch reduces, those of a random part of the candidates
 
 
 def log_expected_improvement(model: Any, X: Any, best: float, return_gradient: bool = False) -> Any:
@@ -135,92 +118,6 @@ def suggest(model: Any, bounds: Any, incumbent: Any, *, random_state: Any = 0) -
     found = minimize(cost, starts.reshape(-1), jac=True, method="L-BFGS-B", bounds=[(0, 1)] * starts.size)
     ends = low + (high - low) * np.concatenate([starts, found.x.reshape(starts.shape)])
     return ends[np.argmax(log_expected_improvement(posterior, ends, best))]
-
-
-def select_batch(model: Any, L: Functional, count: int, *, weight: float | None = None) -> Vector:
-    """Return the candidates to observe next, as a batch in which each adds to the others.
-
-    Each one reduces the sum of the posterior variances of all candidates the most, given that those before it are
-    observed as well, so that no two of the batch are nearly the same.  If the candidates have more than 1,000
-    functionals, the sum is that of a random part of them: candidates should be as frequent as what f is wanted for.
-
-    Parameters
-    ----------
-    model : ForceFieldRegressor, FunctionalRegressor, InvariantRegressor, Solution or Posterior
-        A fitted model with squared losses, or the posterior of f.
-    L : Functional
-        What an observation of each candidate yields; the first axis of its shape is that of the candidates.  It is
-        ``Evaluation(X)`` for values at points, and ``Gradient(R.reshape(len(R), -1))`` for the forces of geometries.
-    count : int
-        The number of candidates to choose.
-    weight : float, optional
-        The weight of the new observations, whose noise has the variance tau^2 / (2 weight); exact by default.
-
-    Returns
-    -------
-    ndarray of shape (count,)
-        The indices of the chosen candidates, in the order in which they were chosen.
-
-    Examples
-    --------
-    One of the two that are far from the data is the first; the other one then adds little, and the largest gap is next:
-
-    >>> import rkhs
-    >>> data = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Squared(), target=[0.0, 1.0], weight=1e4)
-    >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.5), [data]).solve()
-    >>> candidates = rkhs.Evaluation([[0.0], [0.5], [1.0], [1.9], [2.0]])
-    >>> rkhs.acquisition.select_batch(solution, candidates, 2)
-    array([3, 1])
-    """
-    candidates, posterior = L.shape[0], _posterior(model)
-    if not isinstance(count, Integral) or not 1 <= count <= candidates:
-        raise ValueError(f"count must be an integer from 1 to the number of candidates, {candidates}; got {count!r}.")
-    if weight is not None and not weight > 0:
-        raise ValueError(f"weight must be positive, got {weight!r}.")
-    noise = 0.0 if weight is None else 1 / (2 * float(weight))
-    size = L.size // candidates  # of the block of functionals of a candidate
-    part = np.random.default_rng(0).permutation(candidates)[: max(ASKED // size, 1)]
-    needed = 8 * L.size * size * (count + 2 * len(part))  # with the products that are subtracted
-    if needed > free_main_memory():
-        raise MemoryError(
-            f"The covariances of {candidates:,} candidates with a batch of {count} take {needed / 1e9:,.0f} GB of "
-            "memory, more than is free: choose from a random part of the candidates, or a smaller batch."
-        )
-    table, blocks = posterior.spread.table(posterior.at_points(L)), np.arange(L.size).reshape(candidates, size)
-    asked = blocks[np.sort(part)].ravel()
-    across = to_numpy(table.entries(None, asked)).reshape(candidates, size, -1)  # S_cT of each candidate c
-    own = np.empty((candidates, size, size))  # S_cc
-    for start in range(0, candidates, TOGETHER):
-        few = np.arange(start, min(start + TOGETHER, candidates))
-        rows = blocks[few].ravel()
-        joint = to_numpy(table.entries(rows, rows)).reshape(len(few), size, len(few), size)
-        own[few] = joint[few - start, :, few - start]
-    ridge = noise + RESOLVED * np.trace(own, axis1=1, axis2=2) + np.finfo(float).tiny
-    factor, rank = np.empty((size * count, L.size)), 0  # the rows of the transposed Cholesky factor, and their number
-    chosen: list[int] = []
-    while len(chosen) < count:
-        gains = _reductions(own, across, ridge)
-        gains[chosen] = -np.inf
-        best = int(np.argmax(gains))
-        known = factor[:rank]
-        unexplained = to_numpy(table.entries(None, blocks[best])).T - known[:, blocks[best]].T @ known
-        values, vectors = np.linalg.eigh(unexplained[:, blocks[best]])
-        kept = values > RESOLVED * max(values[-1], 0.0)  # the forces on all atoms, for example, have no sum
-        rows = (vectors[:, kept] / np.sqrt(values[kept] + noise)).T @ unexplained
-        factor[rank : rank + len(rows)] = rows
-        rank += len(rows)
-        by_candidate = rows.reshape(-1, candidates, size).transpose(1, 2, 0)
-        across -= by_candidate @ rows[:, asked]
-        own -= by_candidate @ by_candidate.transpose(0, 2, 1)
-        chosen.append(best)
-    return np.array(chosen)
-
-
-def _reductions(own: Matrix, across: Matrix, ridge: Vector) -> Vector:
-    """Return trace (S_cc + ridge)^-1 S_cT S_Tc for all candidates c, where own is S_cc, and across is S_cT."""
-    squares = np.matmul(across, across.transpose(0, 2, 1))
-    regular = own + ridge[:, None, None] * np.eye(own.shape[1])
-    return np.trace(np.linalg.solve(regular, squares), axis1=1, axis2=2)
 
 
 def _posterior(model: Any) -> Posterior:

@@ -157,7 +157,7 @@ def test_values_and_gradients_at_the_same_points(span, uneven):
 
 
 def test_derivatives_as_landmarks_earn_their_place():
-    """Few labels, gradients at all points: p functions with derivatives beat p values (theory, section 4)."""
+    """Few labels, gradients at all points: p functions with derivatives beat p values."""
     points = np.random.default_rng(1).normal(size=(150, 6))
     target = np.sign(points[:30, 0] * points[:30, 1])
     both = [

@@ -142,7 +142,7 @@ def not_finite(self, q, orders):
 
 
 def widths_add(self, covariance):
-    """As the papers print it (theory, section 8); it still tends to k."""
+    """As the papers print it; it still tends to k."""
     s, th = self.scale, float(covariance[0]) ** 0.5
     return (s**2 / (s + th) ** 2) ** (len(covariance) / 2) * rkhs.Gaussian(s + th)
 

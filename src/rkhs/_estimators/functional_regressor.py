@@ -158,6 +158,16 @@ class Measurement:
 
         Functionals of one kind have one size: all of a shape (t,), and those at one place of further axes, such as the
         slopes in one feature.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            The covariance of the process.
+
+        Returns
+        -------
+        ndarray
+            The sizes.
         """
         L = self.functional
         variances = to_numpy(gram(kernel, L).diagonal()).reshape(L.shape)

@@ -295,7 +295,7 @@ class LeaveOneOutScorer:
 class ScaleLearner:
     """Learns a length scale for each feature by evidence, and accepts it if it predicts unseen labels better.
 
-    The prior shrinks the logarithms of the scales towards their mean (theory, section 9).  Since the scales depend on
+    The prior shrinks the logarithms of the scales towards their mean.  Since the scales depend on
     all labels, leave-one-out errors would be optimistic.  Scales are therefore scored in three folds: the labels of
     each fold are predicted with scales learned from the other two, and the errors are compared label by label with
     those of the best candidate without learned scales, whose leave-one-out error times their ratio is the score.  Of

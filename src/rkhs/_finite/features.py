@@ -43,7 +43,6 @@ from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import UNDETERMINED, check_determined, largest_entries, on_basis, orthonormal
 from rkhs._finite.certificate import FEASIBLE
 from rkhs._finite.problem import FiniteProblem, Geometry, Iterate, LossBlock, Point, consecutive
-from rkhs._finite.solution import CovarianceTable
 from rkhs._finite.sums import FeatureSums, KeptRows, Moments, Rows
 from rkhs._gram.operator import gram
 from rkhs._linalg.saddle import Curvature, with_ridge, with_ridge_on
@@ -421,10 +420,6 @@ class FeatureCovariance:
             prior = double(gram(self.space.kernel, L, M).dense())
             covariance += prior - left @ A_M.T - A @ psi_M.T - (left @ self.R) @ (left_M @ self.R).T
         return like((covariance + covariance.T) / 2 if M is None else covariance, L.prototype)
-
-    def table(self, L: Functional) -> CovarianceTable:
-        """Return the covariance matrix of L, for computing some of its columns."""
-        return CovarianceTable(self, L)
 
     def _rows(self, M: Functional) -> tuple[Matrix, Matrix, Matrix, Matrix, Matrix]:
         """Return psi (m, p) on M, the coefficients a (m, p), psi on M - sum_b a_b L_b, E, and undetermined rows."""

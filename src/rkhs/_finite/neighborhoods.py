@@ -27,7 +27,7 @@ from rkhs._backend.arrays import Array, Matrix, Vector, like, to_numpy
 from rkhs._backend.memory import map_in_threads
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
-from rkhs._finite.solution import CovarianceTable, Posterior, Solution
+from rkhs._finite.solution import Posterior, Solution
 from rkhs._gram.operator import gram
 from rkhs._gram.pairs import FunctionalTable, entries
 from rkhs._progress import report_progress
@@ -153,10 +153,6 @@ class LocalFunction:
         A = scipy.sparse.csr_array((np.concatenate(data), (np.concatenate(rows), place)), (M.size, len(used)))
         errors = scipy.sparse.hstack([scipy.sparse.eye_array(M.size), -A], format="csr")
         return stack([M, self.functionals.take(used)]), errors, used
-
-    def table(self, L: Functional) -> CovarianceTable:
-        """Return the covariance matrix of L, for computing some of its columns."""
-        return CovarianceTable(self, L)
 
     def output(self, which: int) -> LocalFunction:
         """Return one output of a function with several outputs."""

@@ -42,7 +42,6 @@ from rkhs._finite.problem import (
     prior_rows,
 )
 from rkhs._finite.representers import block_in_double
-from rkhs._finite.solution import CovarianceTable
 from rkhs._finite.term import Term
 from rkhs._gram.operator import gram
 from rkhs._progress import subtask
@@ -342,10 +341,6 @@ class OperatorCovariance:
         blocks = self._in_blocks(right, on_basis(right, self.basis), columns)
         result = np.concatenate([np.zeros((L.size, 0)), *blocks], axis=1)
         return (result + result.T) / 2 if M is None else result
-
-    def table(self, L: Functional) -> CovarianceTable:
-        """Return the covariance matrix of L, for computing some of its columns."""
-        return CovarianceTable(self, L)
 
     def _in_blocks(self, M: Functional, P: Matrix, compute: Callable[[Matrix, Matrix], Array]) -> list[Array]:
         """Return what is computed for the functionals of M as right-hand sides, a few of them at a time."""

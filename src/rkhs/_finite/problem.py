@@ -1,4 +1,4 @@
-"""The finite-dimensional problem in which all coefficients of f are numbers, in any space (theory, section 18).
+"""The finite-dimensional problem in which all coefficients of f are numbers, in any space.
 
 With f = sum_a tau_a psi_a + sum_j c_j p_j in a space of functions psi with Gram matrix K, the rows E_ia = L_i(psi_a) of
 all functionals of all terms, and the values P_ij = L_i(p_j) of the unpenalized functions, the problem is

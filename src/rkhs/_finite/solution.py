@@ -40,25 +40,6 @@ class Covariance(Protocol):
     def covariance(self, L: Functional, M: Functional | None = None) -> Array:
         """Return the covariances (l, m); those of L (l, l) without M."""
 
-    def table(self, L: Functional) -> CovarianceTable:
-        """Return the covariance matrix of L, for computing some of its entries."""
-
-
-@dataclass(frozen=True, eq=False)
-class CovarianceTable:
-    """The covariance matrix of functionals, which computes its diagonal and its entries when they are asked for."""
-
-    given: Covariance
-    L: Functional
-
-    def diagonal(self) -> Array:
-        """Return the variances (l,)."""
-        return self.given.variance(self.L)
-
-    def entries(self, rows: Any, columns: Any) -> Array:
-        """Return the covariances (r, m) of the functionals with the given indices; all rows if they are None."""
-        return self.given.covariance(self.L if rows is None else self.L.take(rows), self.L.take(columns))
-
 
 @dataclass(frozen=True, eq=False)
 class Posterior:

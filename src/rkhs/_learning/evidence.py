@@ -1,4 +1,4 @@
-"""The evidence, or log marginal likelihood, of the targets of squared losses (theory, section 9).
+"""The evidence, or log marginal likelihood, of the targets of squared losses.
 
 J is the negative log posterior of a Gaussian process with covariance tau^2 k whose functionals are observed with noise
 of variance tau^2 / (2 w).  With S = G + diag(1/(2w)) and Z an orthonormal basis of the complement of the values Q of

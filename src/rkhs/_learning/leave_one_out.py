@@ -1,4 +1,4 @@
-"""Leave-one-out and leave-group-out predictions without solving again (theory, section 9).
+"""Leave-one-out and leave-group-out predictions without solving again.
 
 For squared losses, with a = P b (`observations`), the leave-out residuals of a group g are
 

@@ -32,13 +32,13 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, take_rows, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
 from rkhs._backend.memory import budget_bytes, map_in_threads
 from rkhs._finite.basis import UNDETERMINED, check_determined, largest_entries, on_basis
 from rkhs._finite.monitor import FACTOR, Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, LossBlock, degrees_of_freedom, prior_rows
 from rkhs._finite.representers import RepresenterTerms, as_representer_terms
-from rkhs._finite.solution import Covariance, CovarianceTable, Posterior, Solution
+from rkhs._finite.solution import Covariance, Posterior, Solution
 from rkhs._gram.operator import Gram, gram
 from rkhs._linalg.cg import IterativeSaddle
 from rkhs._linalg.saddle import Saddle
@@ -189,7 +189,7 @@ class ConditionedGram:
         """Return the conditioned Gram matrix G~_LM, (l, m); that of L, (l, l), without M."""
         if M is not None:
             return self._between(L, M)
-        table = ConditionedTable(self, L).entries(None, np.arange(L.size))
+        table = ConditionedTable(self, L).matrix()
         return (table + table.T) / 2
 
     def _between(self, L: Functional, M: Functional) -> Array:
@@ -205,13 +205,6 @@ class ConditionedGram:
                 prior = self._like_equations(gram(kernel, L, M.take(piece)).dense())
                 columns.append(prior - self._like_equations(gram(kernel, L, q) @ like(a, q.prototype)) - B_L @ c)
         return like(namespace(B_L).concat(columns, axis=1), prototype)
-
-    def table(self, L: Functional) -> CovarianceTable:
-        """Return G~_LL, for computing some of its entries; with G_qL in memory if it fits."""
-        needed = L.prototype.dtype.itemsize * L.size * self._squared.functionals.size
-        if self._by_nearest or needed > budget_bytes(None, L.prototype):
-            return CovarianceTable(self, L)
-        return ConditionedTable(self, L)
 
     def _solved(self, cross: Array, B: Array) -> tuple[Array, Array]:
         """Return a and c with S [a; c] = [cross; B]."""
@@ -309,10 +302,11 @@ class ConditionedGram:
 
 
 @dataclass(frozen=True, eq=False)
-class ConditionedTable(CovarianceTable):
+class ConditionedTable:
     """The conditioned Gram matrix of functionals that are pushed forward once, with G_qL in memory."""
 
     given: ConditionedGram
+    L: Functional
 
     @cached_property
     def _prior(self) -> Gram:
@@ -354,15 +348,14 @@ class ConditionedTable(CovarianceTable):
         variances = np.maximum(prior - explained, least)
         return like(np.where(self._undetermined, inf, variances), self.L.prototype)
 
-    def entries(self, rows: Any, columns: Any) -> Array:
+    def matrix(self) -> Array:
+        """Return the whole matrix (l, l)."""
         given, cross, B = self.given, self._cross, self._on_basis
         check_determined(self._undetermined, self.L)
         with _in_time(given.monitor, self.L):
             given.monitor.check()
-            a, c = given._solved(take_rows(cross, columns).T, take_rows(B, columns).T)
-            prior = given._like_equations(self._prior.part(slice(None) if rows is None else rows, columns).dense())
-        if rows is not None:
-            cross, B = take_rows(cross, rows), take_rows(B, rows)
+            a, c = given._solved(cross.T, B.T)
+            prior = given._like_equations(self._prior.part(slice(None), slice(0, self.L.size)).dense())
         return like(prior - cross @ a - B @ c, self.L.prototype)
 
 
