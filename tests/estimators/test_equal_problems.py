@@ -33,7 +33,7 @@ MODELS = {
     "three classes": (rkhs.InvariantClassifier(loss="logistic"), THREE),
     "values": (rkhs.InvariantRegressor(C=10.0), VALUES),
     "evidence": (rkhs.InvariantRegressor(scale="evidence"), VALUES),
-    "loo": (rkhs.InvariantRegressor(scale="loo"), VALUES),
+    "loo": (rkhs.InvariantRegressor(scale="loo", C=10.0), VALUES),
     "cv": (rkhs.InvariantRegressor(scale="cv", C=10.0), VALUES),
     "agop": (rkhs.InvariantRegressor(scale="agop", C=10.0), VALUES),
     "landmarks": (rkhs.InvariantRegressor(C=10.0, approximation=rkhs.Landmarks(20)), VALUES),
@@ -69,7 +69,7 @@ CHANGES = {
     "unit of all columns": (lambda A: 1e-3 * A, lambda y: y, None, 1.0),
     "units of columns": (lambda A: A * [1e-3, 1.0, 1e4], lambda y: y, None, 1.0),
     "unit of the target": (lambda A: A, lambda y: 1e4 * y, None, 1.0),
-    "shift of columns": (lambda A: A + [5.0, -3.0, 100.0], lambda y: y, None, 1.0),
+    "shift of columns": (lambda A: A + np.array([5.0, -3.0, 100.0]), lambda y: y, None, 1.0),
     "shift of the target": (lambda A: A, lambda y: y + 50.0, None, 1.0),
     "a constant column": (lambda A: np.column_stack([A, np.full(len(A), 3.0)]), lambda y: y, None, 1.0),
     "float32": (lambda A: A.astype(np.float32), lambda y: y, None, 1.0),
@@ -121,7 +121,8 @@ def test_equal_problems_have_equal_predictions(name, change, originals):
             found = found / 1e4
         if change == "shift of the target" and name not in ORDERS:
             found = found - 50.0
-        np.testing.assert_allclose(found, expected, atol=2e-3 * np.ptp(expected), rtol=0)
+        tolerance = 2e-2 if name == "quantiles" else 2e-3  # whose losses have kinks, and are solved to tol=1e-4
+        np.testing.assert_allclose(found, expected, atol=tolerance * np.ptp(expected), rtol=0)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

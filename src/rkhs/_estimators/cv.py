@@ -189,7 +189,8 @@ class CrossValidated(BaseKernelEstimator):
         """Choose the settings, and learn f with them."""
         if in_blocks(X):
             X, y, sample_weight = collected(X, y, sample_weight)
-        sample = self._sample(X, y, sample_weight, *gradients)
+        given = self._rows(X, y, sample_weight, *gradients)
+        sample = self._merged(given)
         points, count = sample.X, sample.size
         if self._input_map() is not None:  # those of the sample are positions
             points = self._validated_input(X, "fit")[as_weights(sample_weight, X) > 0]
@@ -204,6 +205,12 @@ class CrossValidated(BaseKernelEstimator):
         repeated = self._is_automatic and sample.slopes is None and deviations.is_repeated(sample)
         self._searched = sample if repeated and not is_classifier(self) else None
         self._choose_and_learn(sample, X, y, sample_weight)
+        labels, labeled = int(np.sum(given.labeled & (given.weight > 0))), sample.take(sample.labeled)
+        repeats = labels - len(np.unique(labeled.groups))
+        if hasattr(self, "selection_report_") and repeats:
+            self.selection_report_["sentence"] += (
+                f" {repeats} of {labels} rows repeat the features of others, and are left out together with these."
+            )
 
     def _choose_and_learn(self, sample: Sample, *rows: Any) -> None:
         """Choose the settings by a sample, and learn f with them; from the rows themselves if they are a stream."""

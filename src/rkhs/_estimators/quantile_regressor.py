@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, to_numpy
+from rkhs._backend.arrays import Array, Matrix, double, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, documented_by, transactional
-from rkhs._estimators.data import Sample, drawn_rows
+from rkhs._estimators.data import Sample
 from rkhs._estimators.formulation import WeightNormalization, check_number
 from rkhs._estimators.length_scales import EvidenceScorer, as_kernel, deviations
 from rkhs._estimators.regressor import InvariantRegressor
@@ -142,20 +142,21 @@ class QuantileRegressor(BaseKernelEstimator):
                 f"quantiles must be at least two increasing levels between 0 and 1, got {self.quantiles!r}."
             )
         points, _, y, _ = self._validated(X, y, own=False)  # astype makes the copy
-        X, y = double(points), np.asarray(y, dtype=np.float64)
+        sample = Sample.of(double(points), None, np.asarray(y, dtype=np.float64), np.ones(len(y), dtype=bool))
+        X, y, times = to_numpy(sample.X), sample.y, sample.weight
         n, m = X.shape[1], len(levels)
-        kernel, self.C_ = self._settings(X, y, levels)
+        kernel, self.C_ = self._settings(sample, levels)
         box = np.stack([X.min(axis=0), X.max(axis=0)])
         claims = [Claim(f"quantile {above:g} is at least quantile {below:g}", ()) for below, above in pairwise(levels)]
         for claim in claims:
             check_provable(claim, Function(kernel, Evaluation(X[:1]), [1.0]))
         joint = components(kernel, n, np.eye(m))
-        norms = WeightNormalization.at(kernel, X, np.ones(len(X)))
+        norms = WeightNormalization.at(kernel, X, times)
         median = float(np.median(y))  # subtracted, since offsets are free and y - median rounds less
-        room, weight = MARGIN * float(np.ptp(y)), 2 * max(self.C_) * len(y)
+        room, weight = MARGIN * float(np.ptp(y)), 2 * max(self.C_) * float(times.sum())
 
         def observed(L: Functional, k: int, targets: Matrix) -> Term:
-            return norms.observed(Term(L, Quantile(levels[k]), targets, self.C_[k]))
+            return norms.observed(Term(L, Quantile(levels[k]), targets, self.C_[k] * times))
 
         def data(targets: Matrix) -> list[Term]:
             return [observed(at(X, e), k, targets) for k, e in enumerate(np.eye(m))]
@@ -206,8 +207,9 @@ class QuantileRegressor(BaseKernelEstimator):
             )
         return self
 
-    def _settings(self, X: Matrix, y: Vector, levels: Sequence[float]) -> tuple[Kernel, list[float]]:
+    def _settings(self, sample: Sample, levels: Sequence[float]) -> tuple[Kernel, list[float]]:
         """Return the kernel, and C for each quantile."""
+        X = to_numpy(sample.X)
         automatic = isinstance(self.kernel, str) and self.kernel == "auto"
         name = "gaussian" if automatic else self.kernel
         if self.C is not None:
@@ -218,15 +220,13 @@ class QuantileRegressor(BaseKernelEstimator):
         if automatic:
             trend = Gaussian(tuple((LONG * deviations(X)).tolist()))
             kernels.append(Sum((Multiple(Tunable(), trend), kernels[0])))
-        every = np.ones(len(y))
-        config = self._config(C=1.0, kernel=name)
-        scorer = EvidenceScorer(config, Sample.of(X, None, y, every > 0), {"verbose": self.verbose})
+        scorer = EvidenceScorer(self._config(C=1.0, kernel=name), sample, {"verbose": self.verbose})
         best = best_of(search(lambda _: iter([kernels]), scorer)[0])
-        kernel, drawn = best.params["kernel"], drawn_rows(len(X), MOST)
-        labeled = ScoringTargets.of(drawn, y[drawn, None], every[drawn])
-        variance = WeightNormalization.at(kernel, X, every).variance
-        K = kernel(X[drawn]) / variance
-        return kernel, [C_for_loss(Quantile(level), best.params["C"], K, labeled) for level in levels]
+        kernel, some = best.params["kernel"], sample.drawn(MOST)
+        labeled = ScoringTargets.of(np.arange(some.size), some.y[:, None], some.weight, groups=some.groups)
+        K = kernel(to_numpy(some.X)[labeled.rows]) / WeightNormalization.at(kernel, X, sample.weight).variance
+        mean = float(some.weight.sum()) / len(labeled.rows)
+        return kernel, [C_for_loss(Quantile(level), mean * best.params["C"], K, labeled) / mean for level in levels]
 
     def predict(self, X: Any) -> Array:
         """Predict the quantiles at the rows of X.
