@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=8000)
     parser.add_argument("--slopes", type=int, default=0)
     parser.add_argument("--C", type=float, default=5e5)
-    parser.add_argument("--scale", default="agop", choices=["median", "agop", "agop-diagonal"])
+    parser.add_argument("--scale", default="agop", choices=["median", "agop"])
     parser.add_argument("--landmarks", type=int, default=0)
     parser.add_argument("--model", default="rkhs", choices=["rkhs", "genn"])
     given = parser.parse_args()

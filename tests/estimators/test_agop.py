@@ -33,15 +33,6 @@ def test_the_direction_is_found_and_predictions_are_better(learned):
     assert values[-1] > 20 * values[-2]
 
 
-def test_single_features_by_the_diagonal():
-    values = np.sin(2 * X[:, 3])
-    found = model("agop-diagonal").fit(X[:200], values[:200])
-    weights = np.diag(found.metric_)
-    assert np.count_nonzero(found.metric_ - np.diag(weights)) == 0
-    assert weights[3] > 5 * np.sort(weights)[-2]
-    assert found.score(X[200:], values[200:]) > model("median").fit(X[:200], values[:200]).score(X[200:], values[200:])
-
-
 @pytest.mark.parametrize("unit", [1e-6, 1e6])
 def test_units_do_not_matter(learned, unit):
     units = np.where(np.arange(8) % 2, unit, 1.0)
@@ -98,7 +89,7 @@ def test_in_blocks_it_is_learned_from_a_sample():
         more.partial_fit(X[start : start + 150], RIDGE[start : start + 150])
     assert abs(np.linalg.eigh(more.metric_)[1][:, -1] @ ALONG) > 0.95
     assert more.score(X[300:], RIDGE[300:]) > 0.8
-    classes = rkhs.InvariantClassifier(scale="agop-diagonal", loss="squared", C=10.0, nu=0, **near)
+    classes = rkhs.InvariantClassifier(scale="agop", loss="squared", C=10.0, nu=0, **near)
     classes.fit(rkhs.streams.blocks(X[:200], (X[:200, 3] > 0).astype(int), rows=70))
     assert np.argmax(np.diag(classes.metric_)) == 3
 

@@ -237,9 +237,8 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         training points; "auto", the median distance in units of each feature (the geometric mean of its standard
         deviation and its range), or "median" if an invariance of images or signals is stated; "evidence" or "loo", one
         per feature, learned from the labels as by `Problem.tune`; "cv", the best of some multiples of the median, of
-        raw or standardized features, by the loss of held-out labels; "agop" or "agop-diagonal", directions or features
-        weighted by how much f changes along them (the average gradient outer product), learned in a few rounds of fits;
-        see `metric_`.  With an approximation, and with blocks, scales are learned from a sample of the rows.
+        raw or standardized features, by the loss of held-out labels; "agop", directions weighted by how much f changes
+        along them (the average gradient outer product), learned in a few rounds of fits; see `metric_`.  With an approximation, and with blocks, scales are learned from a sample of the rows.
     loss : str or Loss, default="hinge"
         "hinge", "squared_hinge", "logistic", "squared", or a loss object.
     C : float, default=10.0
@@ -286,7 +285,7 @@ class InvariantClassifier(Classifier, InvariantEstimator):
     labeled_ : ndarray of bool
         A mask of the training rows that have a label.
     metric_ : ndarray of shape (n, n)
-        The matrix M of the learned distance (x - y)'M(x - y); only with `scale="agop"` or "agop-diagonal".
+        The matrix M of the learned distance (x - y)'M(x - y); only with `scale="agop"`.
     shape_certificate_ : ShapeCertificate
         What is proved about the `shape`.
     n_features_in_, feature_names_in_ : int, ndarray

@@ -45,7 +45,7 @@ from rkhs._estimators.formulation import (
     weight_of,
 )
 from rkhs._estimators.graph_candidates import graphs_in, warn_of_unreached
-from rkhs._estimators.length_scales import AGOP, OF_INNER_PRODUCTS, as_kernel, formulate, is_learned
+from rkhs._estimators.length_scales import OF_INNER_PRODUCTS, as_kernel, formulate, is_learned
 from rkhs._estimators.probabilities import Calibration
 from rkhs._finite.features import FeatureTerms
 from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
@@ -304,7 +304,7 @@ def is_streamed(model: Any, config: ModelConfig, X: Any, y: Any) -> bool:
     check_approximation(config.approximation)
     if not config.approximation.is_span:
         return False
-    learns_metric = isinstance(config.scale, str) and config.scale in AGOP
+    learns_metric = isinstance(config.scale, str) and config.scale == "agop"
     return in_blocks(X) or (config.approximation.stored and not learns_metric)
 
 

@@ -7,7 +7,7 @@ These names select a rule that learns it from the labels:
 "evidence", "loo"         one scale for each feature by `Problem.tune`, with all losses replaced by squared ones
 "cv"                      the best of `WIDTHS` times the median distance, of raw and of standardized features, by the
                           loss of held-out labels in five folds
-"agop", "agop-diagonal"   a metric of directions, or of features, from the gradients of f (`learn_metric`)
+"agop"                    a metric of directions, from the gradients of f (`learn_metric`)
 
 The automatic search (`selection`) compares `WIDTHS` times the median distance of each of the `feature_maps`
 
@@ -64,8 +64,7 @@ FOREIGN_KERNELS = {  # those of scikit-learn by name
 }
 SCALED = ("gaussian", "laplace", "matern", "rational_quadratic")
 OF_INNER_PRODUCTS = tuple(name for name in KERNELS if name != "laplace")  # those that accept sparse points
-AGOP = ("agop", "agop-diagonal")
-LEARNED = (*CRITERIA, "cv", *AGOP)  # names of rules that learn scales from labels
+LEARNED = (*CRITERIA, "cv", "agop")  # names of rules that learn scales from labels
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the median distance
 COMPONENTS = (3, 10, 30)  # numbers of principal components to try
 FEWEST_COMPARED, MOST_COMPARED = 12, 3000  # labels by which learned scales are compared with the median scale
@@ -164,7 +163,7 @@ def formulate(config: ModelConfig, sample: Sample) -> Formulation:
         config = with_learned_noise(config, sample)
     if not is_learned(config):
         return Formulation.at(config, sample, as_kernel(config.kernel, config.length_scale, sample.X))
-    if config.scale in AGOP:
+    if config.scale == "agop":
         T = learn_metric(config, sample)
         return Formulation.at(config, sample, _kernel_in_metric(config, sample, T), T.T @ T)
     if config.kernel not in SCALED:
@@ -431,11 +430,8 @@ def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:
             along = np.moveaxis(slopes.reshape(*slopes.shape[:2], -1), 2, 0).reshape(-1, len(spread)) * spread
             G = along.T @ along / len(slopes)  # mean of (grad f)(grad f)', in units of `spread`
             size = np.mean(np.diag(G))  # normalizes the diagonal of T'T, in units of `spread`, to the mean one
-            if config.scale == "agop-diagonal":  # each feature keeps a tenth of its weight, whatever its slopes are
-                T = np.diag(np.sqrt(0.9 * (np.diag(G) / size) + 0.1)) / spread
-            else:
-                values, axes = np.linalg.eigh(G)
-                T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread  # G^(1/2)
+            values, axes = np.linalg.eigh(G)
+            T = (axes * np.sqrt(np.clip(values, 0, None))) @ axes.T / np.sqrt(size) / spread  # G^(1/2)
             if not np.all(np.isfinite(T)):
                 return
             yield [T]

@@ -433,7 +433,7 @@ class MetricDisplay:
         Parameters
         ----------
         estimator : estimator
-            A fitted model with a learned metric (`scale="agop"` or "agop-diagonal") or a length scale for each feature.
+            A fitted model with a learned metric (`scale="agop"`) or a length scale for each feature.
         X : array-like of shape (t, n)
             Points whose standard deviations are the units of the features, such as the training points.
         names : sequence of str, optional
