@@ -42,11 +42,9 @@ SEMI_SUPERVISED = {
 }
 SEARCHES = {
     "landmarks CV": rkhs.InvariantClassifierCV(
-        Cs=[1, 10], nus=[0, 0.1], cv=2, unlabeled=None, approximation=rkhs.Landmarks(20)
+        Cs=[1, 10], nus=[0, 0.1], unlabeled=None, approximation=rkhs.Landmarks(20)
     ),
-    "Fourier features CV": rkhs.InvariantRegressorCV(
-        Cs=[1, 10], nus=[0, 0.1], cv=2, approximation=rkhs.FourierFeatures(20)
-    ),
+    "Fourier features CV": rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0, 0.1], approximation=rkhs.FourierFeatures(20)),
 }
 CONTAINERS = ("check_estimator_sparse_array", "check_estimator_sparse_matrix", "check_array_api_input")
 WEIGHTS = "landmarks are chosen from a sample of rows, where a row given twice is two rows"

@@ -200,5 +200,5 @@ test_wrong_settings_are_refused = refused(
     (lambda: ImageTangents((4, 4), smoothing=-1), "smoothing"),
     (lambda: ImageTangents((4, 4), step=0), "step"),
     (lambda: ImageTangents((28, 28))(np.zeros((2, 64))), "64 features, but images of shape"),
-    (lambda: ImageTangents((8, 8))(np.zeros((2, 8, 8))), r"use X.reshape\(len\(X\), -1\)"),
+    (lambda: ImageTangents((8, 8))(np.zeros((2, 8, 8))), r"X.reshape\(len\(X\), -1\) for images"),
 )

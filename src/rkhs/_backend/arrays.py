@@ -134,7 +134,7 @@ def as_points(points: Any, name: str = "X", *, sparse: bool = False) -> Array:
     array = as_array(points, name)
     if array.ndim != 2:
         hint = f"{name}.reshape(-1, 1) for one feature, {name}.reshape(1, -1) for one point"
-        hint = f"{name}.reshape(len({name}), -1)" if array.ndim > 2 else hint
+        hint += f", {name}.reshape(len({name}), -1) for images" if array.ndim > 2 else ""
         raise ValueError(f"{name} must have shape (points, features), got {tuple(array.shape)}: use {hint}.")
     if array.shape[1] == 0:
         raise ValueError(f"{name} has {array.shape[0]} points but no features.")

@@ -41,7 +41,7 @@ from rkhs._shapes.fitting import shape_of, solve_with_shape
 from rkhs._warnings import warn
 from rkhs.exceptions import NotInTimeError
 from rkhs.functionals import Evaluation, Functional
-from rkhs.kernels import Precomputed
+from rkhs.kernels import Kernel, Precomputed
 from rkhs.streams._blocks import Blocks
 
 SHAPES = ("increasing", "decreasing", "monotonic_cst")  # parameters of the command and of scikit-learn
@@ -96,6 +96,28 @@ def _translate_parameters(given: Mapping[str, Any], known: Collection[str], owne
             )
 
 
+def _refuse_ignored(model: Any, gradients: Any) -> None:
+    """Raise a ValueError for a parameter that was given and has no effect beside the others."""
+    kernel, invariance = getattr(model, "kernel", None), getattr(model, "invariance", "none")
+    scaled = not isinstance(kernel, Kernel) and kernel not in ("linear", "polynomial", "precomputed")
+    reasons = {
+        "scale": "" if scaled else f"kernel={kernel!r} has no open length scale",
+        "nu": "invariance=None has no weight" if invariance is None else "",
+        "cv": "settings are chosen by leave-one-out errors or by evidence; invariance=None chooses by folds",
+        "gradient_weight": "fit was given no gradients" if gradients is None else "",
+    }
+    reasons |= {"scales": reasons["scale"], "nus": reasons["nu"]}
+    if invariance != "auto":
+        del reasons["cv"]
+    for name, why in reasons.items():
+        value: Any = getattr(model, name, None)
+        default = getattr(type(model), name, None)
+        zero = np.array_equal(value, 0) or np.array_equal(value, [0])
+        stated = not (zero or value is None or isinstance(value, str) or (isinstance(value, Real) and value == default))
+        if why and stated:
+            raise ValueError(f"{name}={value!r} of {type(model).__name__} has no effect: {why}. Leave it out.")
+
+
 def transactional(fit: Method) -> Method:
     """Make a fitting method transactional: it works on a copy, whose state the estimator takes over at the end.
 
@@ -107,6 +129,8 @@ def transactional(fit: Method) -> Method:
     def wrapper(self: Any, *args: Any, **options: Any) -> Any:
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
+        if fit.__name__ == "fit":
+            _refuse_ignored(self, options.get("gradients"))
         limit, name = getattr(self, "time_limit", None), f"{type(self).__name__}.{fit.__name__}"
         limited_time = with_time_limit(None if limit is None else check_number(limit, "time_limit"))
         with interrupts_raised(), limited_time, displayed(name, bool(getattr(self, "verbose", False))):

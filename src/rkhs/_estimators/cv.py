@@ -605,7 +605,8 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         As in `InvariantClassifier`, for rows in memory.
     cv : int, splitter or iterable, default=5
         The number of folds (at most the number of points of the smallest class), a splitter of scikit-learn for the
-        labeled points, or pairs of indices (train, test) of rows of X.
+        labeled points, or pairs of indices (train, test) of rows of X.  Not with invariance="auto", which leaves points
+        out one by one.
     solver : "auto", Solver or SolverOptions, default="auto"
         As in `InvariantClassifier`; with a device, invariance="auto" computes graphs there too.
     tol : float, default=1e-4

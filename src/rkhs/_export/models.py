@@ -245,14 +245,15 @@ def _deviation(model: Any, x: Symbol) -> Array:
     name, regressor = f"The standard deviation of {type(model).__name__}", isinstance(model, Regressor)
     if model.solution_.source is None:
         refuse(name, "it needs squared losses")
-    posterior = model._calibrated_posterior() if regressor else model.solution_.posterior
+    posterior = model._calibrated_posterior() if regressor else model._posterior()
     noise = 1 / (2 * model._weight) if regressor else 0.0
     graph = x.graph
     deviation = graph.sqrt(graph.clip(_variance(posterior.spread, x), 0.0) + noise) * np.asarray(posterior.amplitude)
     points = _checked_points(posterior.function)
     points = np.concatenate([points, (points[1:] + points[:-1]) / 2])
     found = graph.outputs({x.name: points[:, None, :]}, {"std": deviation})["std"]
-    expected = to_numpy(model._deviations(Evaluation(points), True) if regressor else posterior.std(Evaluation(points)))
+    L = Evaluation(points)
+    expected = to_numpy(model._deviations(L, True) if regressor else model.apply(L, return_std=True)[1])
     if not np.all(np.abs(found - expected) <= STD_TOL * expected):
         refuse(
             name,
