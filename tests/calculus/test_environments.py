@@ -5,7 +5,7 @@ import pytest
 
 import rkhs
 from rkhs._calculus.environments import CUTOFF, AtomicEnvironments
-from rkhs.kernels._environments import AtomicSum
+from rkhs.kernels._symmetrized import AtomicSum
 
 KINDS = np.array([0, 0, 1, 1, 1])
 REST = np.array([[0.0, 0.0, 0.0], [1.4, 0.1, 0.0], [-0.5, 0.9, 0.1], [-0.5, -0.5, 0.9], [2.0, 0.8, -0.5]])

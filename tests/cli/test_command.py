@@ -290,8 +290,3 @@ def test_demo_shows_that_priors_help(tmp_path):
     errors = [row["error"] for row in facts["few labels"]]
     assert all(error < errors[0] for error in errors[1:])
     assert Path(facts["picture"]).read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_old_option_names_the_new_ones():
-    message = refused("fit a.csv --target b --monotone c:+")
-    assert "use --increasing COLUMN or --decreasing COLUMN" in message

@@ -6,21 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
-from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
-from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import SVC
 
 import rkhs
 from rkhs._cli.comparison import BETTER, PLAIN_CS, PLAIN_SCALES, UNCLEAR, WORSE, OutOfFold, PairedDifference, plain_svm
 from rkhs._cli.demo import customers
 from rkhs._cli.effects import slopes
-from rkhs._cli.learning import PRIORS, Examples
+from rkhs._cli.learning import Examples
 from rkhs._cli.predict import new_texts
 from rkhs._cli.report import reliability
 from rkhs._cli.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, classify, describe, features_of
 from rkhs._cli.terminal import finite, suggest
-from rkhs._estimators import selection
 
 
 def table(**columns):
@@ -56,16 +53,6 @@ def test_sentences_are_read_by_their_words():
     assert (kept[1]["kind"], kept[1]["cells"]) == ("target", "0 to 4.143")
     assert kept[0]["kind"] == "sentences, read by their words"
     assert new_texts(kinds.encoder().fit(features), features, kinds) is None
-
-
-def test_every_kind_of_prior_of_the_search_has_a_name():
-    assert set(PRIORS) == set(selection.KINDS)
-
-
-def test_texts_of_model_files_of_early_versions():
-    early = ColumnTransformer([("categories", OneHotEncoder(handle_unknown="ignore"), ["b"])])
-    early.fit(pd.DataFrame({"b": ["u", "v"]}))
-    assert new_texts(early, pd.DataFrame({"b": ["v", "w"]}), Kinds([], ["b"])) == {"b": "1 row (w)"}
 
 
 def test_rare_texts_are_one_kind_and_new_ones_belong_to_it():

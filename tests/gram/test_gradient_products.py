@@ -7,7 +7,7 @@ import rkhs
 from rkhs._calculus.environments import AtomicEnvironments
 from rkhs._gram import operator
 from rkhs._gram.expansion import Expansion
-from rkhs.kernels._environments import AtomicSum
+from rkhs.kernels._symmetrized import AtomicSum
 
 REST = np.array([[0.0, 0.0, 0.0], [1.4, 0.1, 0.0], [-0.5, 0.9, 0.1], [-0.5, -0.5, 0.9]])
 X = np.random.default_rng(0).normal(REST, 0.1, (6, 4, 3)).reshape(6, 12)

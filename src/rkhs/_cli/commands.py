@@ -56,7 +56,6 @@ def fit(
     nu: Annotated[float | None, typer.Option(help="Weight of a named invariance, instead of a chosen one.")] = None,
     increasing: Annotated[Several, typer.Option(help="A column with which the prediction can only rise.")] = None,
     decreasing: Annotated[Several, typer.Option(help="A column with which the prediction can only fall.")] = None,
-    monotone: Annotated[Several, typer.Option(hidden=True)] = None,
     regression: Annotated[bool, typer.Option("--regression", help="Predict a number, not a class.")] = False,
     ignore: Annotated[Several, typer.Option(help="A column to leave out (may be repeated).")] = None,
     text: Annotated[Several, typer.Option(help="A column to read as text (may be repeated).")] = None,
@@ -76,8 +75,6 @@ def fit(
     columns = {name: tuple(options[name] or ()) for name in ("increasing", "decreasing", "ignore", "text", "ids")}
 
     def work() -> Facts:
-        if monotone:
-            raise CommandError("--monotone is gone since rkhs 0.3.0: use --increasing COLUMN or --decreasing COLUMN.")
         request = Request(**options | columns, form=Format.from_options(missing, separator, decimal))
         problems = request.problems()
         if not data.is_file():

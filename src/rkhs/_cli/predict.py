@@ -93,12 +93,8 @@ def _check_new_marks(marks: Sequence[str], columns: Any, kinds: Kinds, notes: Ma
 
 
 def learned_texts(columns: Any, kinds: Kinds) -> dict[str, Vector]:
-    """Return the texts of each column with which a TableEncoder, or the encoder of an early version, was fitted."""
-    if not kinds.categorical:
-        return {}
-    early = getattr(columns, "named_transformers_", None)
-    encoder = columns.category_encoder_ if early is None else early["categories"]
-    return dict(zip(kinds.categorical, encoder.categories_, strict=True))
+    """Return the texts of each column with which a TableEncoder was fitted."""
+    return dict(zip(kinds.categorical, columns.category_encoder_.categories_, strict=True)) if kinds.categorical else {}
 
 
 def new_texts(columns: Any, features: pd.DataFrame, kinds: Kinds) -> dict[str, str] | None:

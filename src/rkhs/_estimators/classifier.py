@@ -238,7 +238,8 @@ class InvariantClassifier(Classifier, InvariantEstimator):
         deviation and its range), or "median" if an invariance of images or signals is stated; "evidence" or "loo", one
         per feature, learned from the labels as by `Problem.tune`; "cv", the best of some multiples of the median, of
         raw or standardized features, by the loss of held-out labels; "agop", directions weighted by how much f changes
-        along them (the average gradient outer product), learned in a few rounds of fits; see `metric_`.  With an approximation, and with blocks, scales are learned from a sample of the rows.
+        along them (the average gradient outer product), learned in a few rounds of fits; see `metric_`.  With an
+        approximation, and with blocks, scales are learned from a sample of the rows.
     loss : str or Loss, default="hinge"
         "hinge", "squared_hinge", "logistic", "squared", or a loss object.
     C : float, default=10.0

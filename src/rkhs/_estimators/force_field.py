@@ -29,8 +29,7 @@ from rkhs._problem import Problem
 from rkhs._warnings import warn
 from rkhs.functionals import Difference, Evaluation, Functional, Gradient
 from rkhs.kernels import Gaussian, InverseDistances, Kernel, Matern, Sum, Symmetrized, median_scale
-from rkhs.kernels._environments import AtomicSum
-from rkhs.kernels._symmetrized import generated
+from rkhs.kernels._symmetrized import AtomicSum, generated
 from rkhs.losses import Squared
 from rkhs.solvers import ConjugateGradients, Direct
 

@@ -508,14 +508,6 @@ class BlockTerms:
     classifies: bool
     formulation: Formulation | None = None  # known after a sample has been drawn
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        if "estimator" in state:  # model files of rkhs 0.3.0
-            config = state["estimator"]._config()
-            sizes, totals = state["sizes"], state["totals"]
-            planned = Formulation(config, state["units"], state["invariances"], sizes, None, totals=totals)
-            state = {"config": config, "classifies": is_classifier(state["estimator"]), "formulation": planned}
-        self.__dict__.update(state)
-
     def labeled(self, block: Block) -> Vector:
         """Return the mask of rows that have a label."""
         if block.y is None:

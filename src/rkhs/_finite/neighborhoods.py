@@ -15,7 +15,7 @@ straight track, are omitted; the variance of functionals that depend on them is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -23,18 +23,21 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, to_numpy
 from rkhs._backend.memory import map_in_threads
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
-from rkhs._finite.solution import Posterior, Solution
+from rkhs._finite.certificate import Certificate
+from rkhs._finite.representers import outputs_of
+from rkhs._finite.solution import LOCAL, Posterior, Solution
+from rkhs._gram.blocks import check_bounded
 from rkhs._gram.operator import gram
 from rkhs._gram.pairs import FunctionalTable, entries
 from rkhs._progress import report_progress
 from rkhs._spaces.neighbors import Neighbors, NeighborSearch
 from rkhs.functionals._base import Functional, stack
 from rkhs.functionals._values import Evaluation
-from rkhs.kernels._base import Kernel
+from rkhs.kernels._base import Kernel, check_known
 
 ENTRIES = 2**17  # pairs of atoms whose inner products are computed at once, which fit into the cache
 DEPENDENT = 1e-7  # basis functions whose norm on a neighborhood is below this share of the largest are omitted there
@@ -278,3 +281,44 @@ class LocalPosterior:
     def posterior(self, solution: Solution) -> Posterior:
         """Return the posterior; its amplitude is the one for which left-out targets have the predicted spread."""
         return Posterior(solution.function, self.function, self.function.amplitude)
+
+
+def local_solution(problem: Any, factors: Sequence[Any], seconds: float) -> Solution:
+    """Return the solution of a problem by neighborhoods, for factors on the weights of terms or of their rows.
+
+    Each of its values is that of an exactly solved problem.  They belong to different functions, so that J of the whole
+    and its gap are not known; the certificate has NaN and infinity for them.
+    """
+    approximation, name = problem.approximation, type(problem.approximation).__name__
+    check_known(problem.kernel)
+    for term in problem.terms:
+        check_bounded(problem.kernel, term.functional)
+        if not term.loss.quadratic:
+            raise ValueError(
+                f"{name} needs squared losses, got {term.loss!r}: use rkhs.FourierGrid() or rkhs.Landmarks(p) for "
+                "others, or leave outliers out."
+            )
+        if term.functional.sparse:
+            raise TypeError(f"{name} searches for near points and needs dense ones: pass X.toarray().")
+    if problem.device not in (None, "cpu") or (problem.null_space == "dropped" and problem.kernel.order):
+        raise ValueError(f'{name} works on the CPU, and with null_space="kept": leave `device` and `null_space` out.')
+    outputs, families, targets, weights = outputs_of(problem.terms), [], [], []
+    for term, factor in zip(problem.terms, factors, strict=True):
+        weight = to_numpy(term.weights())[:, 0].astype(float) * np.asarray(factor)
+        used = np.flatnonzero(weight > 0)
+        if len(used):
+            target = to_numpy(term.target)[used].astype(float)
+            shape = (len(used),) if outputs is None else (len(used), outputs)
+            families.append(term.functional.take(used))
+            targets.append(np.broadcast_to(target.reshape(len(used), -1), (len(used), outputs or 1)).reshape(shape))
+            weights.append(weight[used])
+    if not families:
+        raise ValueError("All weights are zero, so that there are no functionals to learn from.")
+    functionals = stack(families)
+    double = functionals.like(np.zeros((0, functionals.dimension)))
+    noise = 1 / (2 * np.concatenate(weights))
+    function = LocalFunction(problem.kernel, double, np.concatenate(targets), noise, problem.full_basis, approximation)
+    unknown, nothing = np.full(outputs or 1, np.nan), np.zeros(outputs or 1)
+    certificate = Certificate(unknown, np.full(outputs or 1, np.inf), nothing, nothing, nothing, EPS)
+    span = f"{name}: each value from {function.size} functionals near it"
+    return Solution(function, certificate, LOCAL, name, 0, 0, seconds, (), span, source=LocalPosterior(function))

@@ -17,6 +17,7 @@ from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.certificate import Certificate, certify
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import CHOICE, SUMMING, InnerMonitor, Monitor, Stopped
+from rkhs._finite.neighborhoods import local_solution
 from rkhs._finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
 from rkhs._finite.representers import RepresenterTerms, VerifiedIterate, block_in_double, certify_quickly, outputs_of
 from rkhs._finite.solution import ABSOLUTE, CONVERGED, INTERRUPTED, LOCAL, Record, Solution, with_hidden_functions
@@ -27,7 +28,6 @@ from rkhs._learning.leave_one_out import LeaveOneOut, left_out_of
 from rkhs._learning.tuning import Tuning, tuned
 from rkhs._problem import spaces
 from rkhs._problem.grid import GridSolver, WeightGrid
-from rkhs._problem.neighborhoods import local_solution
 from rkhs._progress import interrupted
 from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal, check_approximation, check_sums
 from rkhs._warnings import warn
