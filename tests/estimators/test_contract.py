@@ -75,6 +75,8 @@ def _all_checks():
             marks = [pytest.mark.slow] if _slow(label, name, options) else []
             if label in APPROXIMATED and name in EXPECTED:
                 marks.append(pytest.mark.xfail(reason=EXPECTED[name]))
+            elif name in EXPECTED and "cv" in estimator.get_params():
+                marks.append(pytest.mark.xfail(reason="sets cv, which is refused where points are left out one by one"))
             told = ", ".join(map(str, options.values()))
             yield pytest.param(estimator, check, id=f"{label}: {name}({told})", marks=marks)
 

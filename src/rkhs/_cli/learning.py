@@ -190,15 +190,15 @@ class Tried:
 
 def _search(request: Request, folds: Folds, X: Vector) -> Search:
     """Return the estimator that chooses settings, without monotone features."""
-    options: dict[str, Any] = {"cv": folds, "invariance": None if request.invariance == NONE else request.invariance}
+    options: dict[str, Any] = {"invariance": None if request.invariance == NONE else request.invariance}
     Cs, nus = (None if value is None else [value] for value in (request.C, request.nu))
-    if request.invariance == AUTO:
+    if request.invariance == AUTO:  # leaves out one by one, not by folds
         options |= {"Cs": Cs, "nus": nus}
     elif request.cv:
-        options |= {"Cs": Cs or 5, "nus": nus or 5}
+        options |= {"cv": folds, "Cs": Cs or 5, "nus": nus or 5}
         options["scales"] = [share * rkhs.kernels.median_scale(X) for share in (0.5, 1.0, 2.0)]
     else:
-        options |= {"Cs": Cs or [10.0], "nus": nus or [NU.get(request.invariance, 0.0)]}
+        options |= {"cv": folds, "Cs": Cs or [10.0], "nus": nus or [NU.get(request.invariance, 0.0)]}
     if request.invariance == NONE:
         options["nus"] = [0.0]
     if request.signs:

@@ -112,8 +112,9 @@ def _refuse_ignored(model: Any, gradients: Any) -> None:
     for name, why in reasons.items():
         value: Any = getattr(model, name, None)
         default = getattr(type(model), name, None)
-        zero = np.array_equal(value, 0) or np.array_equal(value, [0])
-        stated = not (zero or value is None or isinstance(value, str) or (isinstance(value, Real) and value == default))
+        neutral = 1 if name.startswith("scale") else 0  # as `best_params_` has them
+        same = np.array_equal(value, neutral) or np.array_equal(value, [neutral])
+        stated = not (same or value is None or isinstance(value, str) or (isinstance(value, Real) and value == default))
         if why and stated:
             raise ValueError(f"{name}={value!r} of {type(model).__name__} has no effect: {why}. Leave it out.")
 
