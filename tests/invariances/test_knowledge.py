@@ -120,6 +120,6 @@ test_what_is_refused = refused(
     (lambda: InputNoise([1.0, 2.0])(np.zeros((4, 3))), "2 widths but X has 3 features"),
     (lambda: SignalTangents(kinds=["wobble"]), "kinds must be among shift"),
     (lambda: SignalTangents()(np.zeros((3, 1))), "at least two samples"),
-    (lambda: RandomSubset("gradient", most=0), "positive number of points"),
+    (lambda: RandomSubset("gradient", most=0), "most must be a positive integer"),
     (lambda: RandomSubset("steepness", most=10), "An invariance must be a callable"),
 )

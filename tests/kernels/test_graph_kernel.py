@@ -140,8 +140,8 @@ WRONG = {"power": (0, 1.5, True), "cutoff": (0.0, -1.0, np.nan, "small"), "accur
 @pytest.mark.every
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name in WRONG for value in WRONG[name]])
 def test_parameters_are_checked(name, value):
-    kind = "integer" if name == "power" else "number"
-    with pytest.raises(ValueError, match=f"{name} of a GraphKernel must be a positive {kind}, got {value!r}"):
+    kind = "positive integer" if name == "power" else "finite number > 0"
+    with pytest.raises(ValueError, match=f"{name} of a GraphKernel must be a {kind}, got {value!r}"):
         GraphKernel(NeighborGraph.of(X), **{name: value})
 
 

@@ -151,7 +151,7 @@ def test_open_weights_are_seen_and_refused(weight):
 
 VALUES = rkhs.Evaluation(X)
 test_bad_bounds_and_weights = refused(
-    (lambda: rkhs.Tunable(start=-1.0), "positive, finite start"),
+    (lambda: rkhs.Tunable(start=-1.0), "start of Tunable must be"),
     (lambda: rkhs.Tunable(low=2.0, high=1.0), "low <= start <= high"),
     (lambda: rkhs.Term(VALUES, rkhs.Squared(), weight=rkhs.Tunable(each=True)), "each=True"),
     (lambda: rkhs.Term(VALUES, rkhs.Squared(), weight=rkhs.Tunable() * np.ones(3)), "needs 5 weights"),

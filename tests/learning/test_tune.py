@@ -268,8 +268,8 @@ HINGE = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))
 test_what_is_refused = refused(
     (problem(rkhs.Gaussian(1.0), weight=1.0).tune, r"Nothing is left open.*rkhs\.Tunable\(\)"),
     (lambda: problem().tune("cv"), 'must be "evidence" or "loo"'),
-    (lambda: problem().tune(starts=0), "starts must be an integer"),
-    (lambda: problem().tune(prior=0.0), "positive standard deviation"),
+    (lambda: problem().tune(starts=0), "starts must be a positive integer"),
+    (lambda: problem().tune(prior=0.0), "prior .* must be a finite number > 0"),
     (rkhs.Problem(ARD, [HINGE]).tune, "Tuning needs all losses to be Squared.*Hinge"),
     (problem(rkhs.kernels.RationalQuadratic(rkhs.Tunable(each=True), 1.0)).tune, "a single alpha: drop each=True"),
 )

@@ -204,7 +204,7 @@ test_what_a_solver_cannot_do_is_refused = refused(
 )
 test_settings_are_checked = refused(
     *(
-        (lambda kind=kind, wrong=wrong: kind(landmarks=wrong), f"nonnegative integer or None, got {wrong!r}")
+        (lambda kind=kind, wrong=wrong: kind(landmarks=wrong), f"must be a nonnegative integer, got {wrong!r}")
         for kind in (rkhs.solvers.ConjugateGradients, rkhs.solvers.NonlinearCG)
         for wrong in (-1, 2.5, "many", True)
     ),

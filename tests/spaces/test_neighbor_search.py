@@ -50,7 +50,7 @@ def test_far_locations_are_spread_evenly_and_counted_once(dimension):
 
 @pytest.mark.parametrize("options", [{"count": 0}, {"count": 2.5}, {"far": -1}])
 def test_wrong_numbers_are_refused(options):
-    with pytest.raises(ValueError, match="Neighbors needs a"):
+    with pytest.raises(ValueError, match="of Neighbors must be a"):
         rkhs.Neighbors(**options)
 
 

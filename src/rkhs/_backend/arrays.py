@@ -11,6 +11,7 @@ import warnings
 from contextlib import suppress
 from hashlib import blake2b
 from importlib import import_module
+from numbers import Integral, Real
 from typing import Any
 
 import array_api_compat.numpy
@@ -122,6 +123,28 @@ def check_unmasked(values: Any, name: str) -> None:
     rows = values if isinstance(values, list | tuple) else (values,)
     if any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
         raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
+
+
+def check_number(value: Any, name: str, *, or_zero: bool = False) -> float:
+    """Return the value as a float; raise ValueError unless it is finite and positive, or zero with `or_zero`."""
+    valid = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
+    if not valid or (float(value) == 0 and not or_zero):
+        raise ValueError(f"{name} must be a finite number {'>=' if or_zero else '>'} 0, got {value!r}.")
+    return float(value)
+
+
+def check_count(value: Any, name: str, least: int = 1) -> None:
+    """Raise ValueError unless the value is an integer of at least `least`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        kind = {0: "a nonnegative integer", 1: "a positive integer"}.get(least, f"an integer of at least {least}")
+        raise ValueError(f"{name} must be {kind}, got {value!r}.")
+
+
+def check_choice(value: Any, name: str, *among: str) -> None:
+    """Raise ValueError unless the value is one of the given texts."""
+    if not isinstance(value, str) or value not in among:
+        listed = ", ".join(f'"{one}"' for one in among[:-1])
+        raise ValueError(f'{name} must be {listed} or "{among[-1]}", got {value!r}.')
 
 
 def as_points(points: Any, name: str = "X", *, sparse: bool = False) -> Array:

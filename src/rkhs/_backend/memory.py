@@ -23,8 +23,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache
-from math import inf
-from numbers import Real
 from pathlib import Path
 from threading import Event, Lock
 from typing import Any
@@ -32,7 +30,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device, is_torch_array
 
-from rkhs._backend.arrays import Array
+from rkhs._backend.arrays import Array, check_number
 
 CACHED_ENTRIES = 2**19  # entries of a tile on a CPU, 4 MiB in float64; half and twice as many were slower
 DEVICE_ENTRIES = 2**26  # entries of a tile on an accelerator, enough to occupy all of it
@@ -69,9 +67,7 @@ def budget_bytes(memory: float | None, array: Array) -> int:
     """Return the memory budget in bytes: `memory` if given, otherwise a quarter of the free memory."""
     if memory is None:
         return free_memory(array) // 4
-    if not (isinstance(memory, Real) and 0 < memory < inf):
-        raise ValueError(f"memory must be a positive number of bytes, got {memory!r}.")
-    return int(memory)
+    return int(check_number(memory, "memory, in bytes,"))
 
 
 def check_tables(rows: int, tables: int, array: Array, name: str, remedy: str) -> None:

@@ -22,14 +22,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._backend import arrays
-from rkhs._backend.arrays import Array, Vector, like, to_numpy
+from rkhs._backend.arrays import Array, Vector, check_number, like, to_numpy
 from rkhs._backend.converters import HasOnnxConverter
 from rkhs._backend.frames import check_numeric, frame_columns
 from rkhs._backend.memory import free_memory
 from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.maps import Map
 from rkhs._estimators.data import Sample, as_numpy, check_columns_of, fill_missing
-from rkhs._estimators.formulation import ModelConfig, SolverOptions, check_number, depends_on_row_order
+from rkhs._estimators.formulation import ModelConfig, SolverOptions, depends_on_row_order
 from rkhs._estimators.length_scales import FOREIGN_KERNELS
 from rkhs._finite.function import Function
 from rkhs._finite.monitor import Monitor, Stopped, displayed

@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from rkhs import losses
-from rkhs._backend.arrays import Array, Matrix, Vector, double, take_rows, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, check_number, double, take_rows, to_numpy
 from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._estimators.data import ClassPrior, Sample, class_weights, one_vs_rest
@@ -125,14 +125,6 @@ def as_loss(loss: Any, names: tuple[str, ...], parameter: str) -> Loss:
     if not isinstance(loss, str) or loss not in names:
         raise ValueError(f"{parameter} must be an rkhs loss or one of {quoted(names)}, got {loss!r}.")
     return LOSSES[loss]
-
-
-def check_number(value: Any, parameter: str, *, or_zero: bool = False) -> float:
-    """Return the value as a float; raise an error unless it is finite and positive, or zero with `or_zero`."""
-    valid = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
-    if not valid or (float(value) == 0 and not or_zero):
-        raise ValueError(f"{parameter} must be a finite number {'>=' if or_zero else '>'} 0, got {value!r}.")
-    return float(value)
 
 
 def quoted(names: Iterable[str]) -> str:

@@ -29,7 +29,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._backend.arrays import Vector, as_column, immutable_copy, to_numpy
+from rkhs._backend.arrays import Vector, as_column, check_number, immutable_copy, to_numpy
 from rkhs._estimators import data
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, transactional
 from rkhs._estimators.data import Sample, as_numpy
@@ -39,7 +39,6 @@ from rkhs._estimators.formulation import (
     ModelConfig,
     SolverOptions,
     check_in_span,
-    check_number,
     depends_on_row_order,
     quoted,
     weight_of,

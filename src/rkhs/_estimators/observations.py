@@ -29,14 +29,14 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_column, double, to_numpy, unique_rows
+from rkhs._backend.arrays import Array, Matrix, Vector, as_column, check_number, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._estimators import base
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, transactional
 from rkhs._estimators.cv import searched
 from rkhs._estimators.data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes, of_one_kind
 from rkhs._estimators.folds import left_out_by_folds
-from rkhs._estimators.formulation import WeightNormalization, as_loss, check_number, quoted
+from rkhs._estimators.formulation import WeightNormalization, as_loss, quoted
 from rkhs._estimators.length_scales import SCALED, as_kernel, deviations, scaled_kernels
 from rkhs._estimators.quantile_regressor import Offsets
 from rkhs._estimators.regressor import InvariantRegressor

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._backend.arrays import Array, Matrix, double, to_numpy
+from rkhs._backend.arrays import Array, Matrix, check_number, double, to_numpy
 from rkhs._calculus.atoms import Atoms
 from rkhs._calculus.function_spaces import Constant, FunctionSpace, Polynomials
 from rkhs._estimators.base import BaseKernelEstimator, as_input_type, check_finite, dense, documented_by, transactional
 from rkhs._estimators.data import Sample
-from rkhs._estimators.formulation import WeightNormalization, check_number
+from rkhs._estimators.formulation import WeightNormalization
 from rkhs._estimators.length_scales import EvidenceScorer, as_kernel, deviations
 from rkhs._estimators.regressor import InvariantRegressor
 from rkhs._estimators.search import best_of, search

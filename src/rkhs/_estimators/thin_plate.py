@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from rkhs._backend.arrays import Matrix, Vector, double, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, check_choice, double, to_numpy
 from rkhs._calculus.function_spaces import Constant
 from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
@@ -35,8 +35,7 @@ def thin_plate_problem(
     X = double(labels.functional.parts[0].atoms.points)
     varying = np.flatnonzero(np.ptp(X, axis=0) > 0)
     n, dimension = X.shape[1], max(len(varying), 1)
-    if null_space not in ("kept", "dropped", "auto"):
-        raise ValueError(f'null_space must be "kept", "dropped" or "auto", got {null_space!r}.')
+    check_choice(null_space, "null_space", "kept", "dropped", "auto")
     kernel: Kernel = ThinPlate(order=2) if dimension < 4 else Polyharmonic(power=2)
     exponent = float(power or max(4 - dimension, 2 if dimension > 3 else 1))
     if power is not None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, double, indices, like, namespace
+from rkhs._backend.arrays import Array, Matrix, check_count, double, indices, like, namespace
 from rkhs._backend.memory import check_tables
 from rkhs._finite.certificate import CONVERGED, Certificate
 from rkhs._finite.pullback import Pullback, pushed_forward
@@ -164,8 +164,7 @@ class Posterior:
         ndarray
             The samples, of shape (n,) + L.shape, with a last axis for several outputs, which are independent.
         """
-        if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise ValueError(f"n must be a positive integer, got {n!r}.")
+        check_count(n, "n")
         self.check_memory(L.size, L.prototype, SAMPLE_TABLES)
         table = double(self.spread.covariance(self.at_points(L)))
         values, vectors = np.linalg.eigh((table + table.T) / 2)

@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 from scipy.sparse import csr_array
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, import_optional, row_keys, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, check_count, import_optional, row_keys, to_numpy
 from rkhs._graphs.filters import ChebyshevFilters, SpectralFilters
 from rkhs._progress import report_progress
 
@@ -235,8 +234,7 @@ class NeighborGraph:
         for name, value in (("n_neighbors", n_neighbors), ("components", components)):
             if value is None and name == "components":
                 continue
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} of a NeighborGraph must be a positive integer, got {value!r}.")
+            check_count(value, f"{name} of a NeighborGraph")
         rows = as_rows(as_points(X))
         if not len(rows):
             raise ValueError("A NeighborGraph needs at least one point.")

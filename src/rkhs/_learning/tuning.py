@@ -15,13 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, nan
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy  # imports scipy.optimize on first use
 
-from rkhs._backend.arrays import Matrix, unique_rows
+from rkhs._backend.arrays import Matrix, check_choice, check_count, check_number, unique_rows
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._finite.representers import RepresenterTerms
@@ -130,15 +129,12 @@ def tuned(
 
     `choose` returns the space of the approximation for a kernel and terms.
     """
-    if criterion not in CRITERIA:
-        raise ValueError(f'criterion must be "evidence" or "loo", got {criterion!r}.')
+    check_choice(criterion, "criterion", *CRITERIA)
     for name, count, least in (("starts", starts, 1), ("functionals", functionals, 2), ("iterations", iterations, 1)):
-        if not isinstance(count, int) or isinstance(count, bool) or count < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {count!r}.")
-    if prior is not None and not (isinstance(prior, Real) and 0 < float(prior) < np.inf):
-        raise ValueError(f"prior must be a positive standard deviation, or None, got {prior!r}.")
-    if amplitude is not None and not (isinstance(amplitude, Real) and 0 < float(amplitude) < np.inf):
-        raise ValueError(f"amplitude must be a positive number, or None to profile it out, got {amplitude!r}.")
+        check_count(count, name, least)
+    for name, value in (("prior", prior), ("amplitude", amplitude)):
+        if value is not None:
+            check_number(value, f"{name} (unless it is None)")
     check_squared(problem, "Tuning")
     numbers = [*problem.kernel.parameters().values(), *(term.weight for term in problem.terms)]
     if not any(isinstance(number, Tunable) for number in numbers):

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from rkhs._backend.arrays import placed, to_numpy
+from rkhs._backend.arrays import check_choice, placed, to_numpy
 from rkhs._backend.memory import on_cpu, out_of_memory, release_memory
 from rkhs._backend.precision import check_precision
 from rkhs._calculus.function_spaces import FunctionSpace
@@ -178,8 +178,7 @@ class Problem:
             raise TypeError(
                 f"basis must be None, rkhs.Constant(), rkhs.Polynomials(degree) or rkhs.Functions, got {self.basis!r}."
             )
-        if self.null_space not in ("kept", "dropped"):
-            raise ValueError(f'null_space must be "kept" or "dropped", got {self.null_space!r}.')
+        check_choice(self.null_space, "null_space", "kept", "dropped")
         check_precision(self.precision)
         if self.approximation is not None:
             check_approximation(self.approximation)

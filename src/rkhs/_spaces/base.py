@@ -524,11 +524,6 @@ def check_sums(precision: str | None) -> None:
         )
 
 
-def check_count(approximation: Approximation, count: Any) -> None:
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"{type(approximation).__name__} needs a positive number of functions, got {count!r}.")
-
-
 def generator(random_state: Any) -> np.random.Generator:
     """Return a NumPy generator for any `random_state` that scikit-learn accepts."""
     if isinstance(random_state, np.random.RandomState):

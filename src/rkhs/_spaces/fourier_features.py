@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy
+from rkhs._backend.arrays import Array, Matrix, Vector, check_count, like, namespace, to_numpy
 from rkhs._calculus.atoms import Atoms, push_covariance
 from rkhs._gram.blocks import check_bounded
 from rkhs._spaces.base import (
@@ -27,7 +27,6 @@ from rkhs._spaces.base import (
     FiniteSpace,
     Pilot,
     Tile,
-    check_count,
     corners,
     generator,
     in_double,
@@ -69,7 +68,7 @@ class FourierFeatures(Approximation):
     random_state: Any = 0
 
     def __post_init__(self) -> None:
-        check_count(self, self.count)
+        check_count(self.count, "The number of FourierFeatures")
 
     def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot) -> FourierSpace:
         """Draw the waves for a problem.

@@ -44,7 +44,7 @@ import numpy as np
 import scipy  # imports scipy.optimize lazily
 import scipy.special
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, check_count, to_numpy
 from rkhs._backend.memory import free_memory
 from rkhs._backend.nufft import package
 from rkhs._calculus.atoms import Atoms
@@ -205,8 +205,8 @@ class FourierGrid(Approximation):
     def __post_init__(self) -> None:
         if self.accuracy is not None and not 0 < self.accuracy < 1:
             raise ValueError(f"accuracy of a FourierGrid must be between 0 and 1, got {self.accuracy!r}.")
-        if self.modes is not None and not (isinstance(self.modes, int) and self.modes > 0):
-            raise ValueError(f"modes of a FourierGrid must be a positive integer, got {self.modes!r}.")
+        if self.modes is not None:
+            check_count(self.modes, "modes of a FourierGrid")
 
     def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot | None = None) -> FourierGridSpace:
         """Choose the grid for a problem.

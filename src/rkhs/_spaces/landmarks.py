@@ -30,6 +30,8 @@ from rkhs._backend.arrays import (
     Array,
     Matrix,
     Vector,
+    check_choice,
+    check_count,
     double,
     indices,
     like,
@@ -49,7 +51,6 @@ from rkhs._spaces.base import (
     Orthonormal,
     Pilot,
     Tile,
-    check_count,
     eigenvalue_error,
     generator,
     in_double,
@@ -240,9 +241,8 @@ class Landmarks(Approximation):
 
     def __post_init__(self) -> None:
         if not isinstance(self.functionals, Functional):
-            check_count(self, self.functionals)
-        if self.selection not in ("k-means++", "random"):
-            raise ValueError(f'selection must be "k-means++" or "random", got {self.selection!r}.')
+            check_count(self.functionals, "The number of Landmarks")
+        check_choice(self.selection, "selection", "k-means++", "random")
         if not 0 <= self.derivatives <= 1:
             raise ValueError(f"derivatives must be between 0 and 1, got {self.derivatives!r}.")
 

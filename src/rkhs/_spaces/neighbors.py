@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy  # imports scipy.spatial on first use
 
-from rkhs._backend.arrays import Matrix, Vector
-from rkhs._spaces.base import Approximation, FiniteSpace, check_count
+from rkhs._backend.arrays import Matrix, Vector, check_count
+from rkhs._spaces.base import Approximation, FiniteSpace
 from rkhs.functionals._base import Functional
 from rkhs.kernels._base import Kernel
 
@@ -66,9 +66,8 @@ class Neighbors(Approximation):
     local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_count(self, self.count)
-        if not isinstance(self.far, int) or isinstance(self.far, bool) or self.far < 0:
-            raise ValueError(f"Neighbors needs a nonnegative number of far functionals, got far={self.far!r}.")
+        check_count(self.count, "The number of functionals of Neighbors")
+        check_count(self.far, "far of Neighbors", 0)
 
     def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Any) -> FiniteSpace:
         raise NotImplementedError(

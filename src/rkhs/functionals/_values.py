@@ -13,6 +13,7 @@ from rkhs._backend.arrays import (
     Array,
     as_array,
     as_points,
+    check_count,
     check_unmasked,
     immutable_copy,
     like,
@@ -317,8 +318,7 @@ class Components(AtPoints):
     def __post_init__(self) -> None:
         super().__post_init__()
         outputs = int(self.X.shape[1]) if self.outputs is None else self.outputs
-        if not (isinstance(outputs, int) and outputs > 0):
-            raise ValueError(f"outputs must be a positive integer, got {self.outputs!r}.")
+        check_count(outputs, "outputs")
         object.__setattr__(self, "outputs", outputs)
 
     @property

@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, as_array, as_points, take_rows, to_numpy
+from rkhs._backend.arrays import (
+    Array,
+    as_array,
+    as_points,
+    check_choice,
+    check_count,
+    check_number,
+    take_rows,
+    to_numpy,
+)
 from rkhs._backend.frames import NAMELESS
 from rkhs.functionals import Gradient, stack
 from rkhs.functionals._base import Combination, Functional
@@ -73,10 +82,8 @@ class Invariance:
                 f"An invariance must be a callable X -> functionals, such as rkhs.Gradient, or one of {names}, "
                 f"got {self.functional!r}."
             )
-        if self.on not in ("all", "labeled", "unlabeled"):
-            raise ValueError(f'on must be "all", "labeled" or "unlabeled", got {self.on!r}.')
-        if not 0 <= self.weight < float("inf"):
-            raise ValueError(f"The weight of an invariance must be finite and nonnegative, got {self.weight!r}.")
+        check_choice(self.on, "on", "all", "labeled", "unlabeled")
+        check_number(self.weight, "The weight of an invariance", or_zero=True)
 
     @property
     def maker(self) -> FunctionalMaker:
@@ -182,8 +189,7 @@ class RandomSubset:
     random_state: int = 0
 
     def __post_init__(self) -> None:
-        if self.most < 1:
-            raise ValueError(f"most must be a positive number of points, got {self.most!r}.")
+        check_count(self.most, "most")
         Invariance(self.functional)  # validates the functional
 
     def __call__(self, X: Array) -> Functional:

@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import sqrt
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 from scipy.sparse import csr_array
 
-from rkhs._backend.arrays import Array, Matrix, as_points, to_numpy, unique_rows
+from rkhs._backend.arrays import Array, Matrix, as_points, check_choice, check_count, to_numpy, unique_rows
 from rkhs._graphs.neighbor_graph import (
     Projection,
     as_rows,
@@ -89,10 +88,8 @@ class Graph:
             value = getattr(self, name)
             if name == "components" and value is None:
                 continue
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise ValueError(f"{name} of a Graph must be a positive integer, got {value!r}.")
-        if self.weights not in ("heat", "ones"):
-            raise ValueError(f'weights of a Graph must be "heat" or "ones", got {self.weights!r}.')
+            check_count(value, f"{name} of a Graph")
+        check_choice(self.weights, "weights of a Graph", "heat", "ones")
 
     def __repr__(self) -> str:
         source = f"n_neighbors={self.n_neighbors}" if self.graph is None else "graph=.."

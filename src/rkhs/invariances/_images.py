@@ -22,7 +22,7 @@ import scipy.linalg
 from scipy import ndimage
 from scipy.interpolate import CubicSpline
 
-from rkhs._backend.arrays import Array, Images, as_points, double, like
+from rkhs._backend.arrays import Array, Images, as_points, check_choice, check_number, double, like
 from rkhs._backend.memory import map_in_threads
 from rkhs.invariances._tangents import TangentFamily, checked_kinds, smoothed_slope
 
@@ -186,12 +186,9 @@ class ImageTangents(TangentFamily):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", checked_kinds(self.kinds, FLOWS))
-        if self.method not in ("analytic", "difference"):
-            raise ValueError(f'method must be "analytic" or "difference", got {self.method!r}.')
-        if not self.smoothing >= 0:
-            raise ValueError(f"smoothing must be a nonnegative width in pixels, got {self.smoothing!r}.")
-        if not self.step > 0:
-            raise ValueError(f"step must be a positive number of pixels, got {self.step!r}.")
+        check_choice(self.method, "method", "analytic", "difference")
+        check_number(self.smoothing, "smoothing", or_zero=True)
+        check_number(self.step, "step")
         object.__setattr__(self, "shape", as_shape(self.shape))
 
     @property
@@ -298,10 +295,8 @@ class RandomImageTransform:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", as_shape(self.shape))
         for name in ("rotation", "scaling", "shear", "translation", "bending"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise ValueError(f"{name} must be finite and nonnegative, got {getattr(self, name)!r}.")
-        if not 0 < self.width < np.inf:
-            raise ValueError(f"width must be a positive number of pixels, got {self.width!r}.")
+            check_number(getattr(self, name), name, or_zero=True)
+        check_number(self.width, "width")
 
     def __call__(self, X: Array) -> Array:
         """Return the transformed images.

@@ -14,7 +14,19 @@ import numpy as np
 from scipy import ndimage
 from scipy.sparse import csc_array, csr_array
 
-from rkhs._backend.arrays import Array, Matrix, as_array, as_points, double, like, take_rows, to_numpy, unique_rows
+from rkhs._backend.arrays import (
+    Array,
+    Matrix,
+    as_array,
+    as_points,
+    check_count,
+    check_number,
+    double,
+    like,
+    take_rows,
+    to_numpy,
+    unique_rows,
+)
 from rkhs._backend.sparse import SparseVectors
 from rkhs.functionals import DirectionalDerivative
 
@@ -107,8 +119,7 @@ class Tangents(TangentFamily):
     def __post_init__(self) -> None:
         if not callable(self.transform):
             raise TypeError(f"transform must be a function of (X, amount), got {self.transform!r}.")
-        if not self.step > 0:
-            raise ValueError(f"step must be positive, got {self.step!r}.")
+        check_number(self.step, "step")
 
     @property
     def names(self) -> list[str]:
@@ -201,8 +212,7 @@ class SignalTangents(TangentFamily):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kinds", checked_kinds(self.kinds, TANGENTS))
-        if not self.smoothing >= 0:
-            raise ValueError(f"smoothing must be a nonnegative width in samples, got {self.smoothing!r}.")
+        check_number(self.smoothing, "smoothing", or_zero=True)
 
     @property
     def names(self) -> list[str]:
@@ -393,8 +403,7 @@ class WordSubstitution:
             if weights.ndim != 1 or not np.all(weights > 0):
                 raise ValueError(f"weights must be positive, one for each word, got shape {weights.shape}.")
             object.__setattr__(self, "weights", tuple(weights.tolist()))
-        if self.most < 1:
-            raise ValueError(f"most must be a positive number of functionals, got {self.most!r}.")
+        check_count(self.most, "most")
 
     def resolve_columns(self, names: Sequence[str] | None) -> WordSubstitution:
         """Return the same prior with words replaced by columns; `names` are the columns of X or None.

@@ -6,13 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import inf
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, as_array, as_points, to_numpy
+from rkhs._backend.arrays import Array, Matrix, as_array, as_points, check_number, to_numpy
 from rkhs._calculus.atoms import Atoms, Pairing, compose_maps, mapped, push_covariance
 from rkhs._calculus.forms import Form
 from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
@@ -176,9 +174,7 @@ class Multiple(_Transformed):
     def __post_init__(self) -> None:
         if isinstance(self.factor, Tunable):
             return
-        if not (isinstance(self.factor, Real) and 0 < float(self.factor) < inf):
-            raise ValueError(f"A multiple of a kernel needs a positive, finite factor, got {self.factor!r}.")
-        object.__setattr__(self, "factor", float(self.factor))
+        object.__setattr__(self, "factor", check_number(self.factor, "The factor of a kernel"))
 
     def __repr__(self) -> str:
         inner = f"({self.kernel!r})" if isinstance(self.kernel, Sum) else repr(self.kernel)

@@ -10,13 +10,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from math import inf
 from numbers import Real
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, namespace, same_kind
+from rkhs._backend.arrays import Array, Matrix, Vector, as_points, check_number, namespace, same_kind
 from rkhs._backend.sparse import SparseVectors
 from rkhs._calculus.atoms import AllPairs, Atoms, Pairing
 from rkhs._calculus.forms import Form
@@ -67,10 +66,7 @@ class Tunable:
             Tunable(start, self.low, self.high)
         given = [n for n in ("low", "start", "high") if getattr(self, n) is not None and not (several and n == "start")]
         for name in given:
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and not isinstance(value, bool) and 0 < float(value) < inf):
-                raise ValueError(f"Tunable needs a positive, finite {name}, got {value!r}.")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, check_number(getattr(self, name), f"{name} of Tunable"))
         values = [getattr(self, name) for name in given]
         if values != sorted(values):
             listed = ", ".join(f"{name}={value:g}" for name, value in zip(given, values, strict=True))

@@ -17,7 +17,7 @@ import numpy as np
 import scipy  # imports scipy.optimize lazily
 from scipy.special import betaincinv, digamma, gammaincc, gammainccinv, gammaincinv, gammaln, kve, softmax
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, as_real, namespace, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, as_real, check_number, namespace, to_numpy
 from rkhs._calculus.atoms import check_map
 from rkhs._calculus.forms import Form
 from rkhs._calculus.maps import Circles
@@ -321,10 +321,8 @@ class RationalQuadratic(GaussianMixture):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.alpha, Tunable):
-            return
-        if not (isinstance(self.alpha, Real) and 0 < float(self.alpha) < inf):
-            raise ValueError(f"RationalQuadratic needs a positive alpha, got {self.alpha!r}.")
+        if not isinstance(self.alpha, Tunable):
+            check_number(self.alpha, "alpha of RationalQuadratic")
 
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
         """Return phi^(k)(q) for the orders k.

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from rkhs._backend.arrays import Array, Matrix, like, sparse_like, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, check_count, check_number, like, sparse_like, to_numpy, zeros
 from rkhs._calculus.atoms import AllPairs, Pairing
 from rkhs._graphs.filters import ACCURACY, Filter
 from rkhs._graphs.neighbor_graph import NeighborGraph
@@ -65,12 +63,9 @@ class GraphKernel(Kernel):
     def __post_init__(self) -> None:
         if not isinstance(self.graph, NeighborGraph):
             raise TypeError(f"GraphKernel needs a graph, such as NeighborGraph.of(X), got {self.graph!r}.")
-        if not isinstance(self.power, Integral) or isinstance(self.power, bool) or self.power < 1:
-            raise ValueError(f"power of a GraphKernel must be a positive integer, got {self.power!r}.")
+        check_count(self.power, "power of a GraphKernel")
         for name in ("cutoff", "accuracy"):
-            value = getattr(self, name)
-            if not (isinstance(value, Real) and 0 < float(value) < inf):
-                raise ValueError(f"{name} of a GraphKernel must be a positive number, got {value!r}.")
+            check_number(getattr(self, name), f"{name} of a GraphKernel")
 
     def __repr__(self) -> str:
         return f"GraphKernel({self.graph!r}, power={self.power}, cutoff={self.cutoff:g})"

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, like, namespace
+from rkhs._backend.arrays import Array, Matrix, check_number, like, namespace
 from rkhs._calculus.atoms import Pairing
 from rkhs._calculus.forms import Form, derivative
 from rkhs.kernels._base import FormKernel, Kernel
@@ -50,8 +50,7 @@ class Polynomial(FormKernel):
         if not (isinstance(self.degree, Real) and self.degree >= 1 and self.degree % 1 == 0):
             raise ValueError(f"Polynomial needs a positive integer degree, got {self.degree!r}.")
         object.__setattr__(self, "degree", int(self.degree))
-        if not (isinstance(self.offset, Real) and 0 <= self.offset < inf):
-            raise ValueError(f"Polynomial needs an offset >= 0 to be positive definite, got {self.offset!r}.")
+        check_number(self.offset, "offset of Polynomial", or_zero=True)  # negative ones are not positive definite
 
     def smoothness(self, dimension: int) -> float:
         return inf
@@ -260,8 +259,7 @@ class Polyharmonic(FormKernel):
     power: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.power, Real) and 0 < self.power < inf):
-            raise ValueError(f"Polyharmonic needs a positive power, got {self.power!r}.")
+        check_number(self.power, "power of Polyharmonic")
 
     @property
     def order(self) -> int:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._backend.arrays import Images, Vector
+from rkhs._backend.arrays import Images, Vector, check_count, check_number
 from rkhs._backend.memory import map_in_threads
 from rkhs.invariances._images import affine_coordinates, as_images, as_shape, resampled, slopes, smooth
 
@@ -99,8 +98,7 @@ class Blur(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
     width: float = 0.7
 
     def _transformed(self, images: Images) -> Images:
-        if not self.width >= 0:
-            raise ValueError(f"width must be a nonnegative number of pixels, got {self.width!r}.")
+        check_number(self.width, "width", or_zero=True)
         return smooth(images, self.width)
 
 
@@ -200,13 +198,9 @@ class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # typ
 
     def _transformed(self, images: Images) -> Images:
         for name, least in (("directions", 3), ("step", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < least:
-                raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}.")
-        if not self.width > 0:
-            raise ValueError(f"width must be a positive number of pixels, got {self.width!r}.")
-        if not self.smoothing >= 0:
-            raise ValueError(f"smoothing must be a nonnegative number of pixels, got {self.smoothing!r}.")
+            check_count(getattr(self, name), name, least)
+        check_number(self.width, "width")
+        check_number(self.smoothing, "smoothing", or_zero=True)
         down, right = slopes(images, self.smoothing)
         strength = np.hypot(down, right)
         angle = np.arctan2(down, right) * (self.directions / (2 * np.pi))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
+from rkhs._backend.arrays import Array, Matrix, check_choice, check_count, double, like, namespace, to_numpy, zeros
 from rkhs._finite.monitor import Monitor, Stopped
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.representers import joined_iterates
@@ -139,14 +139,10 @@ class GreedyCoordinate(Solver):
     random_state: int | None = 0
 
     def __post_init__(self) -> None:
-        if self.selection not in ("steepest", "random"):
-            raise ValueError(f'selection of GreedyCoordinate must be "steepest" or "random", got {self.selection!r}.')
-        if self.representers is not None and self.representers < 1:
-            raise ValueError(
-                f"GreedyCoordinate needs representers >= 1, or None for no limit, got {self.representers!r}."
-            )
-        if self.together < 1:
-            raise ValueError(f"GreedyCoordinate needs together >= 1, got {self.together!r}.")
+        check_choice(self.selection, "selection of GreedyCoordinate", "steepest", "random")
+        if self.representers is not None:
+            check_count(self.representers, "representers of GreedyCoordinate (unless it is None, no limit)")
+        check_count(self.together, "together of GreedyCoordinate")
 
     def check(self, system: FiniteProblem) -> None:
         """Accept every problem."""

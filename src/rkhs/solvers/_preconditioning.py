@@ -16,13 +16,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, sqrt
-from numbers import Integral
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, identity, namespace, take_rows, to_numpy, zeros
+from rkhs._backend.arrays import Array, check_count, identity, namespace, take_rows, to_numpy, zeros
 from rkhs._finite.representers import GramGeometry
 from rkhs._gram.matrix import GramOperator
 from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
@@ -108,8 +107,8 @@ def spanned(geometry: GramGeometry) -> Array:
 
 def check_landmarks(name: str, count: int | None) -> None:
     """Validate the number of landmarks."""
-    if count is not None and (not isinstance(count, Integral) or isinstance(count, bool) or count < 0):
-        raise ValueError(f"landmarks of {name} must be a nonnegative integer or None, got {count!r}.")
+    if count is not None:
+        check_count(count, f"landmarks of {name} (unless it is None)", 0)
 
 
 def landmark_count(geometry: GramGeometry, landmarks: int | None, products: float = 4.0) -> int:
