@@ -469,7 +469,10 @@ class VirtualSampleSVC(Classifier):
         features = self._input_map()
         if features is not None:
             augmented = replace(augmented, X=features.values(augmented.X))
-        kernel = as_kernel(self.kernel, self.scale, augmented.X[: sample.size])
+        common = [getattr(getattr(one, "tangents", one), "common_unit", False) for one in self.transforms]
+        of_one_unit = self.features is not None or any(common)  # as in `ModelConfig.length_scale`
+        scale = "median" if of_one_unit and isinstance(self.scale, str) and self.scale == "auto" else self.scale
+        kernel = as_kernel(self.kernel, scale, augmented.X[: sample.size])
         formulated = Formulation.at(self._config(), augmented, kernel)
         self._learn(formulated.problem(augmented)[0], augmented, formulated.norms.variance, copies=len(copies))
         return self

@@ -194,9 +194,11 @@ def canonical_order(X: Array, y: Matrix) -> Vector:
         z_i + sum_j h(r_ij + s_j),        z_i = sum_k h(q_ik + k),        s_j = h(sum_i h(r_ij + z_i))
 
     modulo 2^64.  The sums are exact in any order, and s_j is the same for equal columns only, which count once.
-    Constant columns are left out.
+    Constant columns are left out.  Sparse points are sorted by a hash of their values.
     """
-    if isinstance(X, SparseVectors) or X.shape[0] * X.shape[1] > MOST_SORTED:
+    if isinstance(X, SparseVectors):
+        return np.argsort(arrays.row_keys(X), kind="stable")
+    if X.shape[0] * X.shape[1] > MOST_SORTED:
         return np.random.default_rng(0).permutation(int(X.shape[0]))
 
     def ranks(column: Vector) -> Vector:
