@@ -57,6 +57,7 @@ from rkhs.solvers._preconditioning import Nystroem, check_landmarks, landmark_co
 FACTORIZATIONS = 15  # the typical number, including those of the crossover
 PATIENCE = 50  # iterations without a smaller gap before it stops; duplicate rows take up to 30
 PATIENCE_AT_ROUNDING = 3  # the same once the gap is within rounding, where improvements are random
+FIXED = 0.5  # share of the rows at a bound or a kink from which a start is taken for the solution of a similar problem
 ROUNDS = 30  # maximal number of rounds of the crossover
 EXCHANGES, EXCHANGED = 1000, 16  # maximal number of steps from an active set, and of rows that become free in one
 # The result of the crossover is accepted if its relative gap is at most FINE, or its gap at most WORSE times that of
@@ -97,8 +98,12 @@ class BoxDual(OutputSolver):
         return estimate.matrix + FACTORIZATIONS * system.columns * factorization(system.size)
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+        return self.run_from(system, start, monitor, FIXED)
+
+    def run_from(self, system: FiniteProblem, start: Iterate, monitor: Monitor, share: float = 0.0) -> Iterate:
+        """Run from the active set of a start, if at least a share of its rows is at a bound or a kink."""
         output = _Output(system)
-        found = output.from_active_set(start)
+        found = output.from_active_set(start, share)
         if found is not None:
             certificate = certify(system, found, quick=True)
             monitor.report(found, float(certificate.primal[0]), certificate.relative)
@@ -333,15 +338,15 @@ class _Output:
         good = certificate.gap <= WORSE * at_interior.gap or certificate.relative <= FINE
         return Iterate(self._whole(alpha if good else first), (c if good else best.c)[:, None])
 
-    def from_active_set(self, start: Iterate) -> Iterate | None:
+    def from_active_set(self, start: Iterate, share: float) -> Iterate | None:
         """Return the result of a crossover from a start whose active set was identified; None for other starts.
 
-        Such a start, the solution of a similar problem, has most of its rows exactly at a bound or a kink.
+        Such a start, the solution of a similar problem, has at least a share of its rows exactly at a bound or a kink.
         """
         qp, alpha = self.interior.program, start.a[self.rows, 0].astype(np.float64)
         near = 1e-9 * np.minimum(qp.high - qp.low, np.abs(alpha).max(initial=0.0))
         fixed = (alpha <= qp.low + near) | (alpha >= qp.high - near) | ((qp.p < qp.q) & (np.abs(alpha) <= near))
-        if not np.any(alpha) or 2 * np.sum(fixed) < len(fixed):
+        if share > 0 and (not np.any(alpha) or np.sum(fixed) < share * len(fixed)):
             return None
         alpha, c = exchanged_one_by_one(qp, fixed, np.clip(alpha, qp.low, qp.high), start.basis[:, 0])
         alpha = self._whole(alpha)

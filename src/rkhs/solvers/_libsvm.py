@@ -4,24 +4,21 @@ With hinge losses and a constant basis the problem is LIBSVM's, with w_i as C fo
 example (z_i, b_i) is duplicated as (-z_i, -b_i), each at half the weight: J is then even in LIBSVM's intercept, whose
 optimum is zero, and the coefficients of both copies add up.
 
-LIBSVM computes with kernels in single precision.  It identifies the examples at a bound reliably; the others then solve
-the linear equations u_i = b_i.  If the result is not accurate enough, `BoxDual` continues.
+LIBSVM computes with kernels in single precision.  It identifies the examples at a bound reliably; `BoxDual` continues
+from them, which takes one solution of the linear equations of the others if none of them is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import EPS, Matrix, to_numpy
-from rkhs._finite.certificate import Certificate, certify
+from rkhs._backend.arrays import Matrix, to_numpy
 from rkhs._finite.monitor import Monitor
 from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Hinge
 from rkhs.solvers._base import Estimate, OutputSolver
@@ -67,15 +64,8 @@ class LibSVM(OutputSolver):
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         labels, weights = system.target[:, 0], system.weight[:, 0]
-        for tol in (1e-3, 1e-6):  # LIBSVM's tolerance, tightened until the gap is small enough
-            a, c, converged = _svm(system.gram.dense(), labels, weights, system.Q, tol)
-            iterate, certificate = _best(system, (_polished(system, a, c), _iterate(a, c)), monitor.tol)
-            monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
-            if certificate.within(monitor.tol):
-                return iterate
-            if not converged:  # a smaller tolerance would not help
-                break
-        return BoxDual().run_output(system, iterate, monitor)
+        a, c = _svm(system.gram.dense(), labels, weights, system.Q)
+        return BoxDual().run_from(system, Iterate(a[:, None], c[:, None], a[:, None]), monitor)
 
 
 def _constant(Q: Matrix) -> bool:
@@ -83,65 +73,33 @@ def _constant(Q: Matrix) -> bool:
     return Q.shape[1] == 1 and bool(np.all(np.abs(Q - Q[:1]) <= 1e-9 * np.abs(Q[:1])))
 
 
-def _svm(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix, tol: float) -> tuple[Matrix, Matrix, bool]:
-    """Return the coefficients (N,), those of the basis (r,), and whether LIBSVM has converged."""
+def _svm(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the coefficients (N,) and those of the basis (r,)."""
     positive = np.flatnonzero(weights > 0)
     if len(positive) < len(weights):
         a = np.zeros(len(weights))
         block = G[np.ix_(positive, positive)]
-        a[positive], c, converged = _svm(block, labels[positive], weights[positive], Q[positive], tol)
-        return a, c, converged
+        a[positive], c = _svm(block, labels[positive], weights[positive], Q[positive])
+        return a, c
     if len(labels) == 0:
-        return np.zeros(0), np.zeros(Q.shape[1]), True
+        return np.zeros(0), np.zeros(Q.shape[1])
     if Q.shape[1]:
         if np.all(labels == labels[0]):  # the constant alone has no loss
-            return np.zeros(len(labels)), labels[:1] / Q[0], True
-        a, intercept, converged = _svc(G, labels, weights, tol)
-        return a, intercept / Q[0], converged
+            return np.zeros(len(labels)), labels[:1] / Q[0]
+        a, intercept = _svc(G, labels, weights)
+        return a, intercept / Q[0]
     mirrored = np.block([[G, -G], [-G, G]])
-    a, _, converged = _svc(mirrored, np.concatenate([labels, -labels]), np.tile(weights / 2, 2), tol)
-    return a[: len(labels)] - a[len(labels) :], np.zeros(0), converged
+    a, _ = _svc(mirrored, np.concatenate([labels, -labels]), np.tile(weights / 2, 2))
+    return a[: len(labels)] - a[len(labels) :], np.zeros(0)
 
 
-def _iterate(a: Matrix, c: Matrix) -> Iterate:
-    """Return the coefficients as an iterate; they are dual feasible, too."""
-    return Iterate(a[:, None], c[:, None], a[:, None])
-
-
-def _polished(system: FiniteProblem, a: Matrix, c: Matrix) -> Iterate:
-    """Return the iterate after solving u_i = b_i for all a_i strictly inside their bounds."""
-    low, high = (end[:, 0] for end in system.box)
-    margin = 1e-7 * (high - low)
-    free = np.flatnonzero((a > low + margin) & (a < high - margin))
-    if len(free) == 0:
-        return _iterate(a, c)
-    G, Q = system.gram.dense(), system.Q
-    target = np.concatenate([t.target[:, 0] for t in system.terms])[free]
-    block = G[np.ix_(free, free)]
-    saddle = Saddle(block, np.full(len(free), EPS * np.abs(block).max()), Q[free])
-    step, shift = saddle.solve((target - G[free] @ a - Q[free] @ c)[:, None], -(Q.T @ a)[:, None])
-    b = a.copy()
-    b[free] += step[:, 0]
-    return _iterate(np.clip(b, low, high), c + shift[:, 0])
-
-
-def _best(system: FiniteProblem, iterates: Iterable[Iterate], tol: float) -> tuple[Iterate, Certificate]:
-    """Return the first iterate within the tolerance, else the one of the smallest gap, with its certificate."""
-    certified = []
-    for iterate in iterates:
-        certified.append((iterate, certify(system, iterate, tol)))
-        if certified[-1][1].within(tol):
-            return certified[-1]
-    return min(certified, key=lambda pair: pair[1].relative)
-
-
-def _svc(G: Matrix, labels: Matrix, weights: Matrix, tol: float) -> tuple[Matrix, float, bool]:
-    """Return LIBSVM's coefficients (N,) and intercept, and whether it has converged."""
-    svc = _silent_svc()(C=1.0, kernel="precomputed", tol=tol, max_iter=ITERATIONS)
+def _svc(G: Matrix, labels: Matrix, weights: Matrix) -> tuple[Matrix, float]:
+    """Return LIBSVM's coefficients (N,) and intercept."""
+    svc = _silent_svc()(C=1.0, kernel="precomputed", max_iter=ITERATIONS)
     svc.fit(G, labels, sample_weight=weights)
     a = np.zeros(len(labels))
     a[svc.support_] = svc.dual_coef_[0]
-    return a, float(svc.intercept_[0]), svc.fit_status_ == 0 and int(svc.n_iter_[0]) < ITERATIONS
+    return a, float(svc.intercept_[0])
 
 
 @cache
