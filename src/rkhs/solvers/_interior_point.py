@@ -98,28 +98,31 @@ class BoxDual(OutputSolver):
         return estimate.matrix + FACTORIZATIONS * system.columns * factorization(system.size)
 
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        return self.run_from(system, start, monitor, FIXED)
+        return run_from(system, start, monitor, FIXED, self.max_iterations)
 
-    def run_from(self, system: FiniteProblem, start: Iterate, monitor: Monitor, share: float = 0.0) -> Iterate:
-        """Run from the active set of a start, if at least a share of its rows is at a bound or a kink."""
-        output = _Output(system)
-        found = output.from_active_set(start, share)
-        if found is not None:
-            certificate = certify(system, found, quick=True)
-            monitor.report(found, float(certificate.primal[0]), certificate.relative)
-            if certificate.relative <= monitor.tol:
-                return found
-        for iteration in range(self.max_iterations):
-            iterate = output.iterate()
-            certificate = certify(system, iterate, quick=True)
-            monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
-            if iteration >= 2 and output.done(certificate, monitor.tol):
-                break
-            monitor.afford(factorization(len(output.rows)))
-            with monitor.showing(FACTOR):
-                output.interior.step()
+
+def run_from(
+    system: FiniteProblem, start: Iterate, monitor: Monitor, share: float = 0.0, max_iterations: int = 100
+) -> Iterate:
+    """Solve the dual of one output from the active set of a start, if at least a share of its rows is fixed by it."""
+    output = _Output(system)
+    found = output.from_active_set(start, share)
+    if found is not None:
+        certificate = certify(system, found, quick=True)
+        monitor.report(found, float(certificate.primal[0]), certificate.relative)
+        if certificate.relative <= monitor.tol:
+            return found
+    for iteration in range(max_iterations):
+        iterate = output.iterate()
+        certificate = certify(system, iterate, quick=True)
+        monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
+        if iteration >= 2 and output.done(certificate, monitor.tol):
+            break
+        monitor.afford(factorization(len(output.rows)))
         with monitor.showing(FACTOR):
-            return output.crossed_over()
+            output.interior.step()
+    with monitor.showing(FACTOR):
+        return output.crossed_over()
 
 
 PREDICTOR, CORRECTOR = 0.3, 0.1  # relative accuracies of the equations of a step, in the norm of their matrix

@@ -22,7 +22,7 @@ from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Hinge
 from rkhs.solvers._base import Estimate, OutputSolver
-from rkhs.solvers._interior_point import BoxDual
+from rkhs.solvers._interior_point import BoxDual, run_from
 
 ITERATIONS = 50_000  # maximal number of LIBSVM's iterations, each of which updates a pair of examples
 
@@ -65,7 +65,7 @@ class LibSVM(OutputSolver):
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         labels, weights = system.target[:, 0], system.weight[:, 0]
         a, c = _svm(system.gram.dense(), labels, weights, system.Q)
-        return BoxDual().run_from(system, Iterate(a[:, None], c[:, None], a[:, None]), monitor)
+        return run_from(system, Iterate(a[:, None], c[:, None], a[:, None]), monitor)
 
 
 def _constant(Q: Matrix) -> bool:
