@@ -194,10 +194,8 @@ def canonical_order(X: Array, y: Matrix) -> Vector:
         z_i + sum_j h(r_ij + s_j),        z_i = sum_k h(q_ik + k),        s_j = h(sum_i h(r_ij + z_i))
 
     modulo 2^64.  The sums are exact in any order, and s_j is the same for equal columns only, which count once.
-    Constant columns are left out.  Sparse points are sorted by a hash of their values.
+    Constant columns are left out.
     """
-    if isinstance(X, SparseVectors):
-        return np.argsort(arrays.row_keys(X), kind="stable")
     if X.shape[0] * X.shape[1] > MOST_SORTED:
         return np.random.default_rng(0).permutation(int(X.shape[0]))
 
@@ -209,7 +207,7 @@ def canonical_order(X: Array, y: Matrix) -> Vector:
         z += _hashed(ranks(column) + _hashed(np.array([k])))
     key: Vector = z.copy()
     seen: set[int] = set()
-    for column in double(X).T:
+    for column in (X.matrix.toarray() if isinstance(X, SparseVectors) else double(X)).T:
         r = ranks(column)
         s = _hashed(_hashed(r + z).sum(dtype=np.uint64, keepdims=True))
         if r.any() and int(s[0]) not in seen:
