@@ -286,8 +286,8 @@ class Nothing(rkhs.extend.Approximation):
 
 FEW = rkhs.Landmarks(5)
 test_errors_name_the_remedy = refused(
-    (lambda: rkhs.Landmarks(0), "positive number"),
-    (lambda: rkhs.FourierFeatures(2.5), "positive number"),
+    (lambda: rkhs.Landmarks(0), "positive integer"),
+    (lambda: rkhs.FourierFeatures(2.5), "positive integer"),
     (lambda: rkhs.Landmarks(5, selection="best"), "k-means"),
     (lambda: rkhs.Landmarks(5, derivatives=2.0), "between 0 and 1"),
     (lambda: _problem(approximation=7), "rkhs.Landmarks", TypeError),
