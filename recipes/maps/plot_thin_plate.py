@@ -24,7 +24,7 @@ def height(x):
 
 
 y = height(X) + 0.05 * rng.standard_normal(200)
-search = GridSearchCV(rkhs.geometry.ThinPlateRegressor(), {"C": [0.01, 0.1, 1, 10]}, cv=5).fit(X, y)
+search = GridSearchCV(rkhs.geometry.ThinPlateRegressor(), {"C": [0.1, 1, 10, 100]}, cv=5).fit(X, y)
 
 side = np.linspace(-2, 2, 60)
 grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)

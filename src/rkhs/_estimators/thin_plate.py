@@ -203,7 +203,7 @@ class ThinPlateRegressor(Regressor, ThinPlateEstimator):
     --------
     >>> import numpy as np, rkhs
     >>> X = np.linspace(0, 6, 20)[:, None]
-    >>> model = rkhs.geometry.ThinPlateRegressor(C=1000.0).fit(X, np.sin(X[:, 0]) + X[:, 0])
+    >>> model = rkhs.geometry.ThinPlateRegressor(C=10000.0).fit(X, np.sin(X[:, 0]) + X[:, 0])
     >>> model.predict([[3.1], [10.0]]).round(1)  # f is linear outside the data
     array([ 3.1, 13.5])
     """

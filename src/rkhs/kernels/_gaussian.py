@@ -134,7 +134,7 @@ def Periodic(period: Any, scale: Any = 1.0) -> Composition:
     >>> rkhs.kernels.Periodic(period=24.0, scale=3.0)([[1.0]], [[1.0], [25.0], [13.0]]).round(4)
     array([[1.    , 1.    , 0.0391]])
     """
-    periods = to_numpy(as_real(period, "period"))
+    periods = to_numpy(as_real(np.nan if isinstance(period, Tunable) else period, "period"))
     if periods.ndim > 1 or periods.size == 0 or not bool(((periods > 0) & (periods < float("inf"))).all()):
         raise ValueError(f"period must be positive and finite, a number or one per feature, got {period!r}.")
     return Composition(Gaussian(scale), Circles(tuple(map(float, periods.reshape(-1).tolist()))))
