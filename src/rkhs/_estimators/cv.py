@@ -561,7 +561,8 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     """`InvariantClassifier` that chooses its settings, and the use of unlabeled points, from the data.
 
     By default (`invariance="auto"`) the kernel, its length scales and C are chosen by exact leave-one-out errors of the
-    squared loss: each label is predicted from all others, while its point stays in, unlabeled.  The candidates are the
+    squared loss: each label is predicted from all others, while its point stays in, unlabeled; copies of a row are left
+    out with it, as sample weights are importances, not numbers of rows.  The candidates are the
     Gaussian and the Laplace kernel of features divided by their ranges and by their deviations, so that units do not
     matter; of their first principal components and of decorrelated features, both computed from all points; sums of
     functions of one feature each; a length scale for each feature, learned by evidence; and kernels of graphs that join
@@ -592,7 +593,7 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The length scales to try for a kernel given by name.  For invariance="auto", both words try 1/4, 1/2, 1, 2 and 4
         times the median distance.  "auto" supposes that each feature has a unit of its own, and also learns a scale for
         each; "median" is for features that all have one unit, such as the channels of a spectrum.  For other
-        invariances both mean the median.
+        invariances they are those of `InvariantClassifier`.
     loss : str, Loss, or list of these, default="squared"
         As in `InvariantClassifier`; a list is part of the grid.  invariance="auto" chooses by the squared loss and
         learns with this one.
