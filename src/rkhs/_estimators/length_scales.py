@@ -188,8 +188,7 @@ def _learned_or_median(config: ModelConfig, sample: Sample) -> ModelConfig:
         return learned
     plain: dict[str, Any] = {"loss": "squared", "invariance": None, "nu": 0.0, "approximation": None}
     median, errors = replace(config, scale="median", learns_noise=False), np.zeros(2)
-    classes = None if config.classes is None else labeled.y
-    for fold in left_out_by_folds(3, labeled.groups, classes, least=2).T:
+    for fold in left_out_by_folds(3, labeled.groups, None if config.classes is None else labeled.y, least=2).T:
         rest, left_out = labeled.take(~fold), labeled.take(fold)
         term = replace(config, C=1.0, **plain).label_term(left_out)
         for k, one in enumerate((median, _with_learned_scales(config, rest))):

@@ -37,14 +37,14 @@ def thin_plate_problem(
     n, dimension = X.shape[1], max(len(varying), 1)
     check_choice(null_space, "null_space", "kept", "dropped", "auto")
     kernel: Kernel = ThinPlate(order=2) if dimension < 4 else Polyharmonic(power=2)
-    exponent = float(power or max(4 - dimension, 2 if dimension > 3 else 1))
     if power is not None:
         if not (isinstance(power, Real) and 2 <= power < 4):
             raise ValueError(f"power must be None or a number from 2 up to, but not including, 4, got {power!r}.")
         kernel = Polyharmonic(power)
     if 0 < len(varying) < n:
         kernel = kernel @ np.eye(n)[varying]
-    unit = median_scale(X) ** exponent if len(varying) else 1.0
+    plate = 4 - dimension if dimension < 4 else 2  # the power of the distance without a given one
+    unit = median_scale(X) ** float(plate if power is None else power) if len(varying) else 1.0
     labels = labels.changed(weight=to_numpy(labels.weights())[:, 0] / unit)
     dropped = null_space == "dropped" or (null_space == "auto" and explained)
     settings: dict[str, Any] = {"null_space": "dropped", "basis": Constant()} if dropped else {}

@@ -68,7 +68,8 @@ def refuse(
     what: Any, reason: str, remedy: str = "save the model with rkhs.save, and predict with rkhs.load"
 ) -> NoReturn:
     """Raise an ExportError that names an object."""
-    raise ExportError(f"{what if isinstance(what, str) else repr(what)} cannot be exported: {reason}; {remedy}.")
+    name = (what if isinstance(what, str) else repr(what))[:300]  # sums of kernels of graphs are longer
+    raise ExportError(f"{name} cannot be exported: {reason}; {remedy}.")
 
 
 def takes_columns(step: Any) -> bool:
