@@ -289,7 +289,7 @@ def test_a_sum_has_to_be_clearly_better_than_one_kernel(few_are_many, monkeypatc
         for name, value in (("sum", 1.0), ("single", loss))
     ]
     monkeypatch.setattr(many_labels, "search", lambda *args: (found, CONVERGED))
-    targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240))
+    targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240), np.arange(240))
     monkeypatch.setattr(many_labels, "FIRST", 50)
     compared, _, _ = many_labels.chosen(X, targets, None, found, None, SelectionMonitor(0.0))
     assert min(compared, key=lambda one: one.loss).params["kernel"] == kernels[kept]
@@ -300,7 +300,7 @@ def test_a_search_without_time_for_its_finals_keeps_the_first_errors(few_are_man
     answers = iter([([one, other], CONVERGED), ([], "time limit")])
     monkeypatch.setattr(many_labels, "search", lambda *args: next(answers))
     monkeypatch.setattr(many_labels, "FIRST", 50)
-    targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240))
+    targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240), np.arange(240))
     compared, held_out, status = many_labels.chosen(X, targets, None, [one], None, SelectionMonitor(0.0))
     assert compared == [one, other]
     assert status == "time limit"

@@ -23,7 +23,7 @@ def some(count=60, features=3, seed=0):
 
 
 def metrics(X, weight, target, classes=None):
-    targets = ScoringTargets.of(np.arange(len(X)), target, weight / weight.mean(), classes)
+    targets = ScoringTargets.of(np.arange(len(X)), target, weight / weight.mean(), np.arange(len(X)), classes)
     return ScaleLearner(LeaveOneOutScorer(X, targets, lambda kernel, scale: rkhs.Gaussian(scale), [1.0, 100.0]), X)
 
 
@@ -187,7 +187,7 @@ def test_C_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
     density = np.exp(-loss.value(grid, np.zeros_like(grid)) / 0.5)
     order = (np.arange(1000)[:, None] + 0.5) / 1000
     noise = np.interp(order, np.cumsum(density) / density.sum(), grid)
-    labeled = ScoringTargets.of(np.arange(1000), -noise, np.ones(1000))
+    labeled = ScoringTargets.of(np.arange(1000), -noise, np.ones(1000), np.arange(1000))
     expected = 1e-6 * 2 * np.var(noise) / 0.5
     assert C_for_loss(loss, 1e-6, np.eye(1000), labeled) == pytest.approx(expected, rel=0.02)
     assert C_for_loss(loss, 1e20, np.eye(1000), labeled) <= C_for_loss(loss, 2e4, np.eye(1000), labeled)
@@ -212,7 +212,7 @@ def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_eviden
     smooth, rough = (start(2.0, 1.0, kernel) for kernel in kernels)
 
     def learner(classes):
-        targets = ScoringTargets.of(np.arange(90), target, np.ones(90), classes)
+        targets = ScoringTargets.of(np.arange(90), target, np.ones(90), np.arange(90), classes)
         scorer = LeaveOneOutScorer(X, targets, lambda kernel, scale: kernels[kernel](scale), [0.1, 1.0, 10.0])
         return ScaleLearner(scorer, X)
 

@@ -40,7 +40,8 @@ def test_classes_of_a_fold_are_predicted_without_its_labels():
     X, codes = RNG.standard_normal((27, 4)), np.arange(27) % 3
     X[:, 0] += codes
     target, kernel = 2.0 * np.eye(3)[codes] - 1, rkhs.Gaussian(1.5)
-    scorer = LeaveOneOutScorer(X, ScoringTargets.of(np.arange(27), target, np.ones(27), codes), lambda k, _: k, [5.0])
+    labels = ScoringTargets.of(np.arange(27), target, np.ones(27), np.arange(27), codes)
+    scorer = LeaveOneOutScorer(X, labels, lambda k, _: k, [5.0])
 
     def scores(rows, at):
         term = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs.Squared(), target[rows], 5.0)

@@ -220,7 +220,7 @@ def scored(squares, kind="none", C=1.0):
 def choice_of(*found, combination=None, classes=None):
     count = len(found[0].values)
     classes = np.ones(count, int) if classes is None else classes
-    labeled = ScoringTargets.of(np.arange(count), np.ones((count, 1)), np.ones(count), classes)
+    labeled = ScoringTargets.of(np.arange(count), np.ones((count, 1)), np.ones(count), np.arange(count), classes)
     return Choice(found, labeled, True, combination, LeaveOneOutScorer(None, labeled, None, [1.0]))
 
 

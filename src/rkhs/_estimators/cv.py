@@ -524,7 +524,7 @@ class CrossValidated(BaseKernelEstimator):
         weight, target = to_numpy(labels.weights())[:, 0], to_numpy(labels.target).astype(np.float64)
         codes = sample.y[rows] if is_classifier(self) else None
         groups = sample.groups[rows]
-        targets = selection.ScoringTargets.of(rows, target.reshape(len(target), -1), weight, codes, groups)
+        targets = selection.ScoringTargets.of(rows, target.reshape(len(target), -1), weight, groups, codes)
         mean, points = float(weight.sum()) / len(targets.rows), len(targets.rows)
         most = points if most is None else min(most, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
         return targets if points <= most else targets.take(drawn_rows(points, most)).normalized(), mean

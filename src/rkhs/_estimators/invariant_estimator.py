@@ -442,7 +442,9 @@ def _keep(model: Any, plan: Plan, solved: SpaceSolution, seen: Reservoir, monito
     model._held_out = HeldOutByFolds(type(model).__name__, terms.config.loss)
     drawn, block = seen.smallest(1000).of_kind(0), seen.block()
     if solved.terms.quadratic and len(drawn.X):
-        model._held_out = HeldOutInSubspace(terms(drawn)[0], solution)
+        labels = terms(drawn)[0]
+        model._held_out = HeldOutInSubspace(labels, solution)
+        model._weight = float(np.mean(to_numpy(labels.weights())))  # of a new target, as in `Regressor._learn`
     if is_classifier(model):
         labels = terms.rows(block).take(terms.labeled(block))
         model._calibration = Calibration(solution.function, Evaluation(labels.X), labels.y, labels.weight)

@@ -223,7 +223,7 @@ class QuantileRegressor(BaseKernelEstimator):
         scorer = EvidenceScorer(self._config(C=1.0, kernel=name), sample, {"verbose": self.verbose})
         best = best_of(search(lambda _: iter([kernels]), scorer)[0])
         kernel, some = best.params["kernel"], sample.drawn(MOST)
-        labeled = ScoringTargets.of(np.arange(some.size), some.y[:, None], some.weight, groups=some.groups)
+        labeled = ScoringTargets.of(np.arange(some.size), some.y[:, None], some.weight, some.groups)
         K = kernel(to_numpy(some.X)[labeled.rows]) / WeightNormalization.at(kernel, X, sample.weight).variance
         mean = float(some.weight.sum()) / len(labeled.rows)
         return kernel, [C_for_loss(Quantile(level), mean * best.params["C"], K, labeled) / mean for level in levels]

@@ -102,11 +102,8 @@ class ScoringTargets:
     codes: Vector | None  # (l,) class indices; None in regression
 
     @classmethod
-    def of(
-        cls, rows: Vector, labels: Matrix, importance: Vector, codes: Vector | None = None, groups: Vector | None = None
-    ) -> ScoringTargets:
+    def of(cls, rows: Vector, labels: Matrix, importance: Vector, groups: Vector, codes: Any = None) -> ScoringTargets:
         """Return the labels (l, q) at rows (l,); those with equal `groups` (l,) are at one point."""
-        groups = np.arange(len(rows)) if groups is None else groups
         _, first, point = np.unique(groups, return_index=True, return_inverse=True)
         return cls(rows[first], point, labels, importance, codes).normalized()
 
