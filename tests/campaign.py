@@ -282,7 +282,7 @@ def verdict(seed, who, solution, judged, true, line):
     """What is wrong with a solution, whose J is `true`."""
     with np.errstate(all="ignore"):
         lower, upper = judged.bounds
-        upper = max(min(upper, judged.least), 0.0)  # J >= 0, and the judge rounds as well
+        upper = max(min(upper, judged.least), lower, 0.0)  # J >= min J >= 0, and the judge rounds as well
         primal, dual, relative = solution.primal, solution.dual, solution.relative_gap
         rounding = float(np.sum(getattr(solution.certificate, "rounding", 0.0)))
         nothing = ZERO * float(judged.risk(np.zeros(judged.family.size, judge.Real)))

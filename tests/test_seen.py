@@ -42,6 +42,12 @@ def true_or_not_converged(solution, exact, tol=TOL):
         assert solution.primal == pytest.approx(exact, rel=10 * tol)
 
 
+@pytest.mark.parametrize("seed", [5086, 5115])
+def test_campaign(seed):
+    """Weights made columns of Q dependent; a block without rows took the place of the next one."""
+    assert not [str(v) for v in campaign.verdicts(campaign.draw(seed, 40), seed) if v.broken]
+
+
 # Spans.
 
 

@@ -121,7 +121,7 @@ def test_predictions_are_those_of_dense_kriging(place):
 def test_settings_are_chosen_across_the_antimeridian():
     X = around(180.0, -20.0, 12.0, 50)
     assert np.ptp(X[:, 0]) > 300
-    model = rkhs.InvariantRegressorCV(coordinates="lonlat").fit(X[:35], field(X[:35]))
+    model = rkhs.InvariantRegressorCV(coordinates="lonlat").fit(X[:35].tolist(), field(X[:35]))
     assert np.sqrt(np.mean((model.predict(X[35:]) - field(X[35:])) ** 2)) < 0.02 * np.ptp(field(X))
 
 

@@ -193,7 +193,8 @@ class CrossValidated(BaseKernelEstimator):
         sample = self._merged(given)
         points, count = sample.X, sample.size
         if self._input_map() is not None:  # those of the sample are positions
-            points = self._validated_input(X, "fit")[as_weights(sample_weight, X) > 0]
+            points = self._validated_input(X, "fit")
+            points = points[as_weights(sample_weight, points) > 0]
             count = len(points)
         rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
         self._points = Evaluation(take_rows(points, rows))  # for `feature_importances_`

@@ -125,7 +125,7 @@ class BasisFit:
             return cls(d, Q, Q.T)
         root = 1 / d**0.5
         U, R = xp.linalg.qr(root * Q)
-        return cls(d, Q, xp.linalg.solve(R, (root * U).T))
+        return cls(d, Q, xp.linalg.pinv(R) @ (root * U).T)  # weights can make columns of Q dependent
 
     def __call__(self, r: Array) -> tuple[Array, Array]:
         """Return c (r, k) and r - Qc (N, k)."""

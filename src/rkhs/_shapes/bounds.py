@@ -127,7 +127,10 @@ class ActivePart:
 def check_provable(claim: Claim, f: Any) -> None:
     """Raise ValueError for functions whose derivatives are not bounded by their norm."""
     if not isinstance(f, Function) or f.outputs is not None:
-        raise ValueError("Shapes can be proved only for functions with one output that are sums of representers.")
+        raise ValueError(
+            f"Shapes can be proved only for functions with one output that are sums of representers, got "
+            f"a {type(f).__name__}: leave out the approximation, or use rkhs.Landmarks."
+        )
     n, degree = f.functionals.dimension, polynomial_degree(f.basis)
     radial = all(axis_factors(kernel, n) is not None for _, kernel in f.kernel.summands())
     if f.kernel.order or degree is None or degree > 2 or not radial:
@@ -150,11 +153,12 @@ def lower_bounds(claims: Sequence[Claim], f: Function) -> list[LowerBound]:
 
     A derivative depends on the summands of the kernel that have all its features, a Hessian on those with any of them.
     """
+    for claim in claims:
+        check_provable(claim, f)
     f, n = in_double(f), f.functionals.dimension
     parts: dict[Kernel, ActivePart] = {}
     result, smoothness = [], f.kernel.smoothness(n)
     for claim in claims:
-        check_provable(claim, f)
         summands, active = [], set()
         for weight, kernel in f.kernel.summands():
             radial = axis_factors(kernel, n)

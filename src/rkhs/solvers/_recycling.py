@@ -71,7 +71,7 @@ class SearchSubspace:
         self.first, self.rows = 0, np.zeros(0, dtype=int)
         self.transform = zeros((0, 0), system.Q)  # D of the first ones on their rows, transposed
         self.filled, self.asked = True, 0  # whether U of the first ones is stored; columns computed without it
-        self._images: dict[int, Array] = {}  # cached images by their first row
+        self._images: dict[tuple[int, int], Array] = {}  # by the ends of their rows
         r = self.rank = int(system.Q.shape[1])
         # E'WE of each quadratic block, for the basis first and then the directions
         self.moments = {k: np.zeros((r + capacity,) * 2) for k, t in enumerate(system.terms) if t.loss.quadratic}
@@ -79,12 +79,13 @@ class SearchSubspace:
 
     def images(self, rows: slice) -> Array:
         """Return E = [Q, U'] on some rows: the change of u for each variable of the reduced problem."""
-        if rows.start not in self._images:
+        ends = rows.start, rows.stop  # blocks without rows start where the next block does
+        if ends not in self._images:
             if rows.start not in self.rows:
                 self._fill()
             blocks = [self.system.Q[rows], self.U[: self.count, rows].T]
-            self._images[rows.start] = namespace(self.U).concat(blocks, axis=1)
-        return self._images[rows.start]
+            self._images[ends] = namespace(self.U).concat(blocks, axis=1)
+        return self._images[ends]
 
     def at(self, tau: Array) -> tuple[Array, Array]:
         """Return the points a = D'tau (N, b) and their images, for coefficients (m, b)."""
