@@ -40,7 +40,7 @@ from rkhs._estimators.formulation import WeightNormalization, as_loss, quoted
 from rkhs._estimators.length_scales import SCALED, as_kernel, deviations, scaled_kernels
 from rkhs._estimators.quantile_regressor import Offsets
 from rkhs._estimators.regressor import InvariantRegressor
-from rkhs._estimators.search import Candidate, best_of, row_losses, search
+from rkhs._estimators.search import Candidate, best_of, paired_test, row_losses, search
 from rkhs._finite.function import Function
 from rkhs._finite.solution import CONVERGED
 from rkhs._finite.term import Term
@@ -59,6 +59,7 @@ SEARCH_FUNCTIONS = 150  # landmarks of the search
 # rate, compares Gaussian kernels only.  A third search did not change the deviance on any set.  From 1,000 points on
 # the search would compare approximations of maps.
 SEARCHED = (220, 900)
+FACTORS = (1.0, 0.1, 0.01, 1e-3)  # on C, which responses of rates near 0 leave too large; compared by left-out counts
 GRID = tuple(10.0**k for k in range(-3, 4))  # the values of C for C="cv"
 GRID_TOL = 1e-3  # relative duality gap of the models of the folds
 
@@ -117,18 +118,17 @@ class ObservationSet:
         count = int(fold.max()) + 1
         left_out = [np.any(fold == k, axis=1) for k in range(count)]
         solutions = self.problem(kernel, 1.0, approximation)[0].grid({0: Cs}, held_out={0: left_out}, tol=GRID_TOL)
-        losses, weights = np.zeros(len(Cs)), np.zeros(len(Cs))
+        losses = np.full((len(Cs), len(fold)), inf)  # of each observation, by the model without its fold
         for (c, k), solution in np.ndenumerate(solutions):
             scored = np.flatnonzero(np.all(fold == k, axis=1))
             if len(scored) and solution.status == CONVERGED:
                 values = to_numpy(self.functional.take(scored)(solution.function))
-                losses[c] += self.weight[scored] @ row_losses(self.loss, values, self.target[scored])
-                weights[c] += self.weight[scored].sum()
-        complete = weights >= (1 - 1e-9) * weights.max()  # candidates are compared on the same observations
-        with np.errstate(invalid="ignore", divide="ignore"):
-            means = np.nan_to_num(np.where(complete, losses / weights, inf), nan=inf)
-        pairs = zip(Cs, means, strict=True)
-        return [Candidate({"kernel": kernel, "C": C}, float(loss), np.array([-loss])) for C, loss in pairs]
+                losses[c, scored] = row_losses(self.loss, values, self.target[scored])
+        compared = np.any(losses < inf, axis=0)  # observations of points of different folds are not predicted
+        share = self.weight[compared] / (self.weight[compared].sum() or 1.0)
+        means = losses[:, compared] @ share if np.any(compared) else np.full(len(Cs), inf)
+        triples = zip(Cs, means, losses, strict=True)
+        return [Candidate({"kernel": kernel, "C": C}, float(m), np.array([-m]), values=each) for C, m, each in triples]
 
 
 @dataclass(eq=False, repr=False)
@@ -350,7 +350,7 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
         if len(data.X) > SEARCHED[-1]:
             data = observe(np.sort(np.random.default_rng(0).choice(len(data.X), SEARCHED[-1], replace=False)))
         y, exposure = data.target, data.weight
-        log_rate = np.full(len(y), np.log(np.average(y, weights=exposure)))
+        log_rate, tried = np.full(len(y), np.log(np.average(y, weights=exposure))), []
         for first, most in zip((True, False), SEARCHED, strict=True):
             rate, rows = np.exp(log_rate), np.random.default_rng(0).permutation(len(y))[:most]
             responses, weight = log_rate + (y - rate) / rate, exposure * rate / 2
@@ -358,7 +358,15 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
             kernel, C = searched(*targets, "gaussian" if first else self.kernel, self.scale, stated, self.verbose)
             problem, _ = data.problem(kernel, C, data.landmarks(None))
             log_rate = to_numpy(data.functional(problem.solve(tol=GRID_TOL, verbose=self.verbose).function))
-        return kernel, C
+            if first and not _is_open(self.kernel):
+                continue  # the kernel is that of the user
+            tried.append((kernel, [C * factor for factor in (FACTORS if stated is None else (1.0,))]))
+        some = observe(np.sort(np.random.default_rng(0).permutation(len(y))[: SEARCHED[0]]))
+        found = [one for kernel, Cs in reversed(tried) for one in some.scored(kernel, Cs, some.landmarks(None))]
+        best, last = best_of(found), found[0]
+        if last.loss < inf and not paired_test(last.values, best.values, some.weight):
+            best = last
+        return best.params["kernel"], best.params["C"]
 
     def predict(self, X: Any) -> Array:
         """Predict the rates at the rows of X: expected counts per unit of exposure.
