@@ -5,8 +5,8 @@
 `rkhs.datasets.load` reads NAME.npz from the folder of RKHS_DATA, and otherwise downloads the set from OpenML if that
 has it.  A checksum is that of the numbers, and not of a file, so that all sources are comparable: SHA-256 of X in
 float64 and y in int64, little-endian and row by row.  A second one, of sorted rows, finds sets whose rows are the same
-in another order: with these the random draws differ.  `checksums.json` is the committed list, with the public place that
-our file was made from.
+in another order: with these the random draws differ.  `checksums.json` is the committed list, with the public place
+that our file was made from.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from rkhs.datasets import NAMES, Dataset, MissingDataError, load, path_of
 
 COMMITTED = Path(__file__).with_name("checksums.json")
 
+
 def checksum(X: Array, y: Array) -> str:
     """Return the SHA-256 of points and labels.
 
@@ -37,13 +38,27 @@ def checksum(X: Array, y: Array) -> str:
 
 
 def checksums(data: Dataset) -> dict[str, str]:
-    """Return the checksums of a set with its rows in their order, and sorted."""
+    """Return the checksums of a set with its rows in their order, and sorted.
+
+    Examples
+    --------
+    >>> one = Dataset("two points", np.array([[0.0], [1.0]]), np.array([-1, 1]))
+    >>> other = Dataset("the same", one.X[::-1], one.y[::-1])
+    >>> [checksums(one)[name] == checksums(other)[name] for name in ("sha256", "sorted")]
+    [False, True]
+    """
     order = np.lexsort((*data.X.T, data.y))
     return {"sha256": checksum(data.X, data.y), "sorted": checksum(data.X[order], data.y[order])}
 
 
 def state(name: str) -> tuple[bool, str]:
-    """Return whether a set is the one of the committed results, and a sentence that says so."""
+    """Return whether a set is the one of the committed results, and a sentence that says so.
+
+    Examples
+    --------
+    >>> state("sonar")  # doctest: +SKIP
+    (True, 'as in the committed results, from OpenML')
+    """
     expected, path = json.loads(COMMITTED.read_text())[name], path_of(name)
     try:
         found = checksums(load(name))

@@ -109,7 +109,7 @@ def _objective(alpha: Array, beta: Array) -> float:
 
 
 def size_of_the_saddle() -> Result:
-    """Return the columns of the upper blocks of (17), lambda I + Phi over P' as printed and P, which must have 7 rows."""
+    """Return the rows of the upper right block of (17), P' as printed and P, beside the 7 of lambda I + Phi."""
     _, P, _, _ = _saddle_blocks()
     return {"printed": P.T.shape[0], "found": P.shape[0]}
 

@@ -422,7 +422,9 @@ def page(records: list[Record], _: Path) -> str:
     failed = [name for name, share in summary if not share.startswith(share.split(" of ")[1] + " ")]
     return (
         f"{len(records)} checks of {len(summary)} groups of statements, as they are printed. All hold except some in: "
-        f"{', '.join(failed)}. The [slips of the papers](slips.md) are listed with their corrections.\n\n" + table(["statements", "checks that hold"], summary) + "".join(sections)
+        f"{', '.join(failed)}. The [slips of the papers](slips.md) are listed with their corrections.\n\n"
+        + table(["statements", "checks that hold"], summary)
+        + "".join(sections)
     )
 
 

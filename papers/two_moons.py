@@ -169,8 +169,8 @@ def page_2006(records: list[Record], _: Path) -> str:
     sizes, rhos = distinct(records, "size"), distinct(records, "rho_2")
     tables, squares = [], []
     for rho in rhos:
-        groups = select(records, rho_2=rho, size=SIZE), select(records, rho_2=rho, losses=SQUARES)
-        squares.append([f"{rho:g}", *(mean_and_deviation([r.result["error"] for r in own], 1) for own in groups)])
+        both = select(records, rho_2=rho, size=SIZE), select(records, rho_2=rho, losses=SQUARES)
+        squares.append([f"{rho:g}", *(mean_and_deviation([r.result["error"] for r in own], 1) for own in both)])
     for name, what in (("not zero", "Percent of the coefficients that are not zero"), ("error", "Errors in percent")):
         rows = []
         for rho in rhos:
@@ -183,7 +183,9 @@ def page_2006(records: list[Record], _: Path) -> str:
         "there were 200 points), and no errors. Its moons are not published. Ours have a labeled point in the middle "
         f"of each moon, noise of {NOISE:g} radii, and several radii, since the scale of the kernel, "
         f"{SCALE_2006:g}, means nothing without the size of the moons. Mean and standard deviation over "
-        f"{len(distinct(records, 'seed'))} data sets. {_within_deviations(records)}\n\n" + "".join(tables) + (
+        f"{len(distinct(records, 'seed'))} data sets. {_within_deviations(records)}\n\n"
+        + "".join(tables)
+        + (
             "The paper adds that the squared loss for both labels and slopes gave similar results. Errors in percent "
             f"with radius {SIZE:g}:\n\n" + table(["rho_2", "hinge + epsilon-insensitive", SQUARES], squares)
         )
