@@ -13,10 +13,12 @@ from papers.printed_deviations import MODELS, PRINTED_DRAWS, evidence, p_of_prin
 
 DEFAULT = "default"  # InvariantClassifierCV(), nothing set
 FITS = 126  # models of a cell: 25 weights in 5 folds, and the last
-LAPSVM = (
-    "The LapSVM of the paper has a graph with weights 0 and 1, the power 1 of its Laplacian and a hinge loss; it is "
-    "not the Laplacian SVM of the estimators, `InvariantClassifier(invariance=rkhs.invariances.Graph())`, whose graph "
-    "is weighted and normalized, with power 2."
+MODELS_OF_THE_PAPER = (
+    "InvSVM is that of the paper, with a hinge loss of the labels and squared gradients at all points; the last "
+    "column, `InvariantClassifierCV()` with nothing set, is ours ([what differs](differences.md)). The LapSVM of the "
+    "paper has a graph with weights 0 and 1, the power 1 of its Laplacian and a hinge loss (with a squared hinge: "
+    "[lapsvm](lapsvm.md)); it is not the Laplacian SVM of the estimators, "
+    "`InvariantClassifier(invariance=rkhs.invariances.Graph())`, whose graph is weighted and normalized, with power 2."
 )
 
 
@@ -64,8 +66,7 @@ def _errors(records: list[Record]) -> str:
         "test that our InvSVM and the printed one have the same mean, where the printed deviation is taken as one of "
         f"{PRINTED_DRAWS} draws (see the end of the page). At 5 percent {sum(map(len, differs.values()))} of "
         f"{len(rows)} cells differ: {found}. Welch's test, which does not assume equal variances, finds {welch}. "
-        f"{LAPSVM} The last column is `InvariantClassifierCV()` with nothing set.\n\n"
-        + table([*headings, "p", "default"], rows)
+        f"{MODELS_OF_THE_PAPER}\n\n" + table([*headings, "p", "default"], rows)
     )
 
 

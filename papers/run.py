@@ -31,6 +31,7 @@ from papers.choice_rules import CHOICE_RULES
 from papers.digits import DIGITS
 from papers.experiment import Cell, Experiment, Record, Result
 from papers.few_labels import TABLE1, TABLE1_ROWS
+from papers.lapsvm import LAPSVM
 from papers.local_average import LOCAL_AVERAGE
 from papers.theorems import THEOREMS
 from papers.thin_plate import THIN_PLATE
@@ -44,6 +45,7 @@ _ALL = (
     TWO_MOONS_2006,
     TABLE1,
     TABLE1_ROWS,
+    LAPSVM,
     CHOICE_RULES,
     DIGITS,
     THIN_PLATE,

@@ -233,7 +233,7 @@ def play(
 @app.command()
 def reproduce(
     name: Annotated[
-        str, typer.Argument(help="two-moons, two-moons-2006, table1, digits, ..: a wrong name lists them.")
+        str, typer.Argument(help="two-moons, two-moons-2006, table1, digits, ..: without a name they are listed.")
     ] = "",
     quick: Annotated[bool, typer.Option("--quick", help="Compute a small part of it, in seconds.")] = False,
     jobs: Annotated[int, typer.Option(help="Processes.")] = 1,
@@ -256,12 +256,9 @@ def reproduce(
                 f"`python -m papers {name}`."
             )
         sys.path.insert(0, str(clone))
-        from papers.check import check_cells
-        from papers.run import EXPERIMENTS, experiment_of, run
+        from papers.__main__ import reproduce as answer
 
-        if check:
-            return check_cells([experiment_of(name)] if name else [*EXPERIMENTS.values()], jobs)
-        return run(experiment_of(name), out, quick=quick, jobs=jobs, resume=resume, force=force)
+        return answer(name, out, check=check, jobs=jobs, quick=quick, resume=resume, force=force)
 
     _answer(work, as_json)
 
