@@ -37,7 +37,7 @@ from rkhs._finite.pullback import Pullback
 from rkhs._finite.solution import ABSOLUTE, CONVERGED, LOCAL, TIME_LIMIT, Solution
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, with_time_limit
-from rkhs._shapes.fitting import shape_of, solve_with_shape
+from rkhs._shapes.fitting import ShapeCertificate, shape_of, solve_with_shape
 from rkhs._warnings import warn
 from rkhs.exceptions import NotInTimeError
 from rkhs.functionals import Evaluation, Functional
@@ -163,6 +163,23 @@ def limited(predict: Method) -> Method:
             ) from None
 
     return cast(Method, wrapper)
+
+
+def warn_unless_converged(model: Any, solution: Solution, shape: ShapeCertificate | None = None) -> None:
+    """Warn if a solution is not certified to the tolerance: why, what to do, and that a proof of its shape holds."""
+    if solution.status in (CONVERGED, ABSOLUTE, LOCAL):
+        return
+    smaller_C = ", or a smaller C" if hasattr(model, "C") else ""
+    remedy = f"a larger tol{smaller_C}{', or another solver' if hasattr(model, 'solver') else ''}"
+    what = f"stopped before tol={model.tol:g}"
+    if solution.status == TIME_LIMIT:
+        remedy = "more time" + (", or an approximation" if hasattr(model, "approximation") else "")
+    elif solution.relative_gap <= model.tol:
+        enough = solution.relative_gap + solution.certificate.uncertain
+        remedy = f"tol={enough:.1g}{smaller_C}"
+        what = f"reached tol={model.tol:g}, but rounding errors may hide a gap of {enough:.1g}"
+    proved = " The proof of its shape holds for the f that was found." if shape is not None and shape.proved else ""
+    warn(f"{type(model).__name__} {what}: {solution}. Give it {remedy}.{proved}", ConvergenceWarning)
 
 
 @dataclass(eq=False, repr=False)
@@ -349,20 +366,22 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
         constrained, solution, function, certificate = solve_with_shape(
             problem, shape, solve, names=getattr(self, "feature_names_in_", None), verbose=verbose
         )
-        self._keep(constrained, solution, variance)
+        self._keep(constrained, solution, variance, certificate)
         self.function_, self.shape_certificate_ = function, certificate
 
-    def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
+    def _keep(
+        self,
+        problem: Problem | None,
+        solution: Solution,
+        variance: float = 1.0,
+        certificate: ShapeCertificate | None = None,
+    ) -> None:
         """Store a solution as the fitted state, replacing that of an earlier fit; warn if it has not converged."""
         for earlier in ("shape_certificate_", "_held_out", "_tau", "_stretch", "_training"):
             self.__dict__.pop(earlier, None)
         self.problem_: Any = None if problem is None else replace(problem)  # a copy without cached properties
         self.solution_, self.function_ = solution, solution.function
-        if solution.status not in (CONVERGED, ABSOLUTE, LOCAL):
-            late = solution.status == TIME_LIMIT
-            remedy = "more time, or an approximation" if late else "a larger tol, or another solver"
-            message = f"{type(self).__name__} stopped before tol={self.tol:g}: {solution}. Give it {remedy}."
-            warn(message, ConvergenceWarning)
+        warn_unless_converged(self, solution, certificate)
 
     def _input_map(self) -> Map | None:
         """Return the map from rows of X to the points of the problem; None if these are the rows."""

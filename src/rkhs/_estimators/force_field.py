@@ -11,17 +11,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Array, Matrix, Vector, as_array, double, like, placed, to_numpy, unique_rows
 from rkhs._calculus.environments import BOND, AtomicEnvironments
 from rkhs._calculus.function_spaces import Constant
-from rkhs._estimators.base import transactional
+from rkhs._estimators.base import transactional, warn_unless_converged
 from rkhs._estimators.molecules import atomic_numbers, found_symmetries, stated_symmetries
 from rkhs._estimators.search import Candidate, best_of, paired_test, search
-from rkhs._finite.solution import CONVERGED, Posterior
+from rkhs._finite.solution import Posterior
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._gram.expansion import Expansion
@@ -207,11 +206,7 @@ class ForceFieldRegressor(BaseEstimator):
             self.__dict__.pop(name, None)  # of an earlier fit
         self.solution_ = molecule.solution(settings, every, self.tol)
         self.function_ = self.solution_.function
-        if self.solution_.status != CONVERGED:
-            warn(
-                f"ForceFieldRegressor stopped before tol={self.tol:g}: {self.solution_}. Give it a larger tol.",
-                ConvergenceWarning,
-            )
+        warn_unless_converged(self, self.solution_)
         # Standard deviations: of the posterior given few geometries, calibrated by the errors at held-out ones.  These
         # are the errors of f if they were left out, and otherwise those of fewer geometries, which fall on as they did.
         few = rows[: max(SPREAD // X.shape[1], 2)]

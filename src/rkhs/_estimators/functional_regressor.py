@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Array, as_array, as_real, double, immutable_copy, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant
-from rkhs._estimators.base import limited, transactional
+from rkhs._estimators.base import limited, transactional, warn_unless_converged
 from rkhs._estimators.length_scales import as_kernel
 from rkhs._finite.solution import CONVERGED, Posterior
 from rkhs._finite.term import Term
@@ -332,11 +331,7 @@ class FunctionalRegressor(BaseEstimator):
                     break
                 noise |= {m: 10 * noise[m] for m in learned}
             trust = [m.trust(solution.function, units[m]) for m in informative]
-        if solution.status != CONVERGED:
-            warn(
-                f"FunctionalRegressor stopped before tol={self.tol:g}: {solution}. Give it a larger tol.",
-                ConvergenceWarning,
-            )
+        warn_unless_converged(self, solution)
         self.problem_, self.solution_, self.function_ = replace(problem), solution, solution.function
         self.tuning_, self.noise_ = tuned.tuning, [noise[m] for m in measurements]
         self.n_features_in_ = int(points.shape[1])

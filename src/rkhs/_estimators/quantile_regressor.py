@@ -197,12 +197,13 @@ class QuantileRegressor(BaseKernelEstimator):
             constraints = [c.refined(gap, proof) for c, gap, proof in zip(constraints, gaps, proofs, strict=True)]
         F = solution.function
         F = replace(F, basis_coefficients=F.basis_coefficients + median)
-        self._keep(replace(centered, terms=[*data(y), *centered.terms[m:]]), replace(solution, function=F))
-        self.functions_ = outputs_of(F, kernel, n, np.eye(m))
-        self.crossing_certificate_ = ShapeCertificate(tuple(proofs), box, sum(term.size for term in centered.terms[m:]))
-        if not self.crossing_certificate_.proved:
+        certificate = ShapeCertificate(tuple(proofs), box, sum(term.size for term in centered.terms[m:]))
+        problem = replace(centered, terms=[*data(y), *centered.terms[m:]])
+        self._keep(problem, replace(solution, function=F), certificate=certificate)
+        self.functions_, self.crossing_certificate_ = outputs_of(F, kernel, n, np.eye(m)), certificate
+        if not certificate.proved:
             warn(
-                f"It is not proved on the whole box that the quantiles do not cross: {self.crossing_certificate_}.",
+                f"It is not proved on the whole box that the quantiles do not cross: {certificate}.",
                 ConvergenceWarning,
             )
         return self

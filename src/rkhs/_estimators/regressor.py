@@ -71,8 +71,8 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         )
         self._refer_to_columns()
 
-    def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0) -> None:
-        super()._keep(problem, solution, variance)
+    def _keep(self, problem: Problem | None, solution: Solution, variance: float = 1.0, *certificate: Any) -> None:
+        super()._keep(problem, solution, variance, *certificate)
         C = self.C_ if hasattr(self, "C_") else self._config().C  # learned, or given
         self._weight = float(C) / variance  # the weight of a target, which later changes of C must not affect
 

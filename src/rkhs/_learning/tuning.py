@@ -324,14 +324,15 @@ def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
             f"The scale of {kernel!r} cannot be tuned, because all functionals are at one point: pass the scale as a "
             "number, or a start, as in rkhs.Tunable(start=1.0)."
         )
+    distance = getattr(kernel, "distance", "euclidean")
     if not marker.each:
-        return [marker.start if isinstance(marker.start, float) else median_scale(X, distance=kernel.distance)]
+        return [marker.start if isinstance(marker.start, float) else median_scale(X, distance=distance)]
     if isinstance(marker.start, tuple) and len(marker.start) != X.shape[1]:
         raise ValueError(f"{marker!r} has {len(marker.start)} starts, and the points have {X.shape[1]} features.")
     spread = np.std(X, axis=0)
     spread = np.where(spread > 0, spread, np.mean(spread) if np.any(spread) else 1.0)
     return (
-        spread if marker.start is not None else spread * median_scale(X / spread, distance=kernel.distance)
+        spread if marker.start is not None else spread * median_scale(X / spread, distance=distance)
     ).tolist()
 
 

@@ -304,6 +304,12 @@ class Kernel(ABC):
         {'kernels[0].factor': 2.0, 'kernels[0].kernel.scale': 3.0, 'kernels[1].scale': 1.0}
         """
         values = {name: getattr(self, name) for name in self.positive}
+        undeclared = [name for name, value in vars(self).items() if isinstance(value, Tunable) and name not in values]
+        if undeclared:
+            raise TypeError(
+                f"{undeclared[0]} of {type(self).__name__} cannot be Tunable, because the class does not declare it: write "
+                f"positive = {(*self.positive, undeclared[0])}, and its derivative as the method parameter_tangent."
+            )
         for place, child in self.children().items():
             values |= {f"{place}.{name}": value for name, value in child.parameters().items()}
         return values
@@ -431,6 +437,7 @@ class Kernel(ABC):
             check_sparse(self, X.shape[1])
         if X.shape[1] != Y.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features but Y has {Y.shape[1]}; they must have the same number.")
+        check_known(self)
         return namespace(X).asarray(self.pair(AllPairs(Atoms.values(X), Atoms.values(Y))), copy=True)
 
     def __add__(self, other: Kernel) -> Kernel:
