@@ -19,7 +19,6 @@ from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._learning.tuning import initialized
 from rkhs._problem import Problem
-from rkhs._warnings import warn
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.functionals._base import Functional
 from rkhs.kernels import Gaussian, Kernel, Multiple, Tunable, median_scale

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial import KDTree
 
-from rkhs._backend.arrays import Matrix, Vector, double, to_numpy
+from rkhs._backend.arrays import Matrix, Vector, double, to_numpy, unique_rows
 from rkhs._estimators.data import Sample
 from rkhs._estimators.formulation import ModelConfig, WeightNormalization
 from rkhs._estimators.length_scales import EvidenceScorer, formulate
@@ -245,7 +245,7 @@ class MapErrors:
 
 def near_weight(kernel: Kernel, sample: Sample, noise: float) -> float:
     """Return C for noise in units of the variogram at the median distance of a point to its fourth neighbor."""
-    X = double(sample.X)
+    X = unique_rows(double(sample.X))[0]
     rows = np.random.default_rng(0).permutation(len(X))[:1000]
     distance = KDTree(X).query(X[rows], min(5, len(X)))[0][:, -1]
     near = float(np.median(distance[distance > 0])) if np.any(distance > 0) else 1.0

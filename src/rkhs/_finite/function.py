@@ -221,8 +221,9 @@ class Function:
         return self + -other
 
     def _same_space(self, other: Function) -> None:
-        if self.kernel != other.kernel:
-            raise ValueError(f"The functions are in different spaces, of {self.kernel!r} and of {other.kernel!r}.")
+        if not isinstance(other, Function) or self.kernel != other.kernel:
+            space = repr(other.kernel) if isinstance(other, Function) else f"a {type(other).__name__}"
+            raise ValueError(f"The functions are in different spaces, of {self.kernel!r} and of {space}.")
 
 
 def inner(f: Function, g: Function) -> Any:
@@ -260,7 +261,7 @@ class FeatureFunction:
 
         f = sum_a tau_a psi_a + sum_j c_j p_j
 
-    It has the interface of `Function`: `f(X)`, `L(f)`, `f.norm()`.
+    It has the interface of `Function`: `f(X)`, `L(f)`, `f.inner(g)`, `f.norm()`.
 
     Parameters
     ----------
@@ -306,11 +307,16 @@ class FeatureFunction:
             values = values + like(functional.assemble(self.basis.on), values) @ like(self.basis_coefficients, values)
         return moved(namespace(values).reshape(values, (*functional.shape, *values.shape[1:])), given)
 
+    def inner(self, other: FeatureFunction) -> Any:
+        """Return the inner product of each output with that of a function of the same features."""
+        if getattr(other, "features", None) is not self.features:
+            raise ValueError(f"The functions are in different spaces: {type(other).__name__} has other features.")
+        products = np.sum(to_numpy(self.coefficients) * (self.features.gram @ to_numpy(other.coefficients)), axis=0)
+        return float(products) if self.outputs is None else like(products, self.coefficients)
+
     def norm(self) -> Any:
         """Return the norm of each output in the RKHS, which ignores the basis functions."""
-        tau = to_numpy(self.coefficients)
-        norms = np.sqrt(np.sum(tau * (self.features.gram @ tau), axis=0))
-        return float(norms) if self.outputs is None else like(norms, self.coefficients)
+        return self.inner(self) ** 0.5
 
     def output(self, which: int) -> FeatureFunction:
         """Return one output of a function with several outputs."""

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, to_numpy
+from rkhs._backend.arrays import EPS, Array, Matrix, Vector, like, to_numpy, unique_rows
 from rkhs._backend.memory import map_in_threads
 from rkhs._calculus.function_spaces import FunctionSpace
 from rkhs._finite.basis import on_basis
@@ -48,7 +48,7 @@ SAMPLE = 2000  # functionals that are left out to determine the amplitude
 class LocalFunction:
     """A function that is learned at each point from the functionals near it (`rkhs.Neighbors`).
 
-    It has the interface of `rkhs.results.Function` except for the norm: its values are of different functions.
+    It has the interface of `rkhs.results.Function` except for the norm and inner products, which it refuses.
 
     Parameters
     ----------
@@ -78,12 +78,27 @@ class LocalFunction:
         return {name: getattr(self, name) for name in names}  # without trees
 
     @cached_property
+    def _distinct(self) -> tuple[Functional, Matrix, Vector, Vector]:
+        """Distinct functionals, their targets and noise, and the index of the one that each functional equals.
+
+        Values at equal points are one with their weighted mean, which leaves the rest of the neighborhood to others.
+        """
+        L, rows = self.functionals, np.arange(self.functionals.size)
+        points = FunctionalTable(L).points
+        _, first, which = (None, rows, rows) if points is None else unique_rows(points)
+        if len(first) == L.size:
+            return L, self.targets, self.noise, rows
+        sums = scipy.sparse.csr_array((1 / self.noise, (which, rows)))
+        noise = 1 / sums.sum(axis=1)
+        return L.take(first), (noise * (sums @ self.targets).T).T, noise, which
+
+    @cached_property
     def _table(self) -> FunctionalTable:
-        return FunctionalTable(self.functionals)
+        return FunctionalTable(self._distinct[0])
 
     @cached_property
     def _trend(self) -> Matrix:
-        return on_basis(self.functionals, self.basis)
+        return on_basis(self._distinct[0], self.basis)
 
     @cached_property
     def _search(self) -> NeighborSearch:
@@ -125,11 +140,11 @@ class LocalFunction:
         return like(values.reshape(*functional.shape, *self.targets.shape[1:]), given), variance
 
     def left_out(self, rows: Vector) -> tuple[Matrix, Vector]:
-        """Return predictions of functionals with the given indices, each from all others, and their variances.
+        """Return predictions of functionals with the given indices, each from all that differ, and their variances.
 
         The predictions are of shape (m,) or (m, outputs); the variances (m,) are without the noise of the functional.
         """
-        return self._predicted(self.functionals.take(rows), rows, rows)
+        return self._predicted(self.functionals.take(rows), rows, self._distinct[3][rows])
 
     def variance(self, M: Functional) -> Vector:
         """Return the variances (m,) in units of tau^2, infinite where neighbors do not determine the basis."""
@@ -141,7 +156,7 @@ class LocalFunction:
         right, errors_M, used_M = (left, errors, used) if M is None else self._errors(M)
         K = to_numpy(gram(self.kernel, left, right).dense())
         noisy, i, j = np.intersect1d(used, used_M, return_indices=True)
-        K[L.size + i, (L if M is None else M).size + j] += self.noise[noisy]
+        K[L.size + i, (L if M is None else M).size + j] += self._distinct[2][noisy]
         return np.asarray(errors_M @ (errors @ K).T).T
 
     def _errors(self, M: Functional) -> tuple[Functional, scipy.sparse.csr_array, Vector]:
@@ -155,7 +170,18 @@ class LocalFunction:
         used, place = np.unique(np.concatenate(columns), return_inverse=True)
         A = scipy.sparse.csr_array((np.concatenate(data), (np.concatenate(rows), place)), (M.size, len(used)))
         errors = scipy.sparse.hstack([scipy.sparse.eye_array(M.size), -A], format="csr")
-        return stack([M, self.functionals.take(used)]), errors, used
+        return stack([M, self._distinct[0].take(used)]), errors, used
+
+    def inner(self, other: Any) -> Any:
+        """Raise an error: the values belong to different functions, which have no common inner product or norm."""
+        raise ValueError(
+            f"A function that is learned by {self.neighbors!r} has no norm and no inner products in the RKHS of "
+            f"{self.kernel!r}, because each of its values is that of another function: use rkhs.Landmarks(p)."
+        )
+
+    def norm(self) -> Any:
+        """Raise the error of `inner`."""
+        return self.inner(self)
 
     def output(self, which: int) -> LocalFunction:
         """Return one output of a function with several outputs."""
@@ -185,7 +211,7 @@ class LocalFunction:
     def _predicted(self, L: Functional, rows: Vector, omitted: Vector | None) -> tuple[Matrix, Vector]:
         values, variance = np.zeros((len(rows), *self.targets.shape[1:])), np.zeros(len(rows))
         for part, index, a, spread in self._weights(L, omitted):
-            values[part] = np.einsum("tm,tm...->t...", a, self.targets[index])
+            values[part] = np.einsum("tm,tm...->t...", a, self._distinct[1][index])
             variance[part] = spread
         return values, variance
 
@@ -213,7 +239,7 @@ class LocalFunction:
         K = entries(self.kernel, table, index[:, :, None], table, index[:, None, :])
         k = entries(self.kernel, left, np.arange(t)[:, None], table, index)
         norms, diagonal = to_numpy(gram(self.kernel, L).diagonal()), np.arange(m)
-        noise = self.noise[index]
+        noise = self._distinct[2][index]
         if self.neighbors.continuous:  # in units of the mean square of differences to neighbors
             spread = np.abs(norms[:, None] + K[:, diagonal, diagonal] - 2 * k)
             mean = np.sum(share * spread, axis=1) / np.maximum(np.sum(share, axis=1), 1e-300)

@@ -196,10 +196,11 @@ class Problem:
         check_range(represented.rows)
         for output in range(represented.system.columns):
             if is_unbounded_below(represented.system, output):
+                losses = sorted({repr(term.loss) for term in self.terms if not term.loss.attained})
                 raise UnattainedError(
                     f"The basis {represented.basis.space!r} separates the data by itself and is not penalized: the "
-                    'minimum of the logistic loss is at infinity. Leave the basis out (null_space="dropped" for that '
-                    f"of {self.kernel!r}), or use a loss whose minimum is attained, such as SquaredHinge."
+                    f"minimum of {', '.join(losses)} is at infinity. Leave the basis out (null_space=\"dropped\" for "
+                    f"that of {self.kernel!r}), or use a loss whose minimum is attained."
                 )
         return represented
 

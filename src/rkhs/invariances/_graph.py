@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse import csr_array
 
-from rkhs._backend.arrays import Array, Matrix, as_points, check_choice, check_count, to_numpy, unique_rows
+from rkhs._backend.arrays import Array, Matrix, as_points, check_choice, check_count, take_rows, to_numpy, unique_rows
 from rkhs._graphs.neighbor_graph import (
     Projection,
     as_rows,
@@ -110,15 +110,15 @@ class Graph:
             The functionals A @ Evaluation(X).
         """
         points = as_points(X)
-        rows = to_numpy(points)
-        n_neighbors = min(self.n_neighbors, len(rows) - 1)
         if self.graph is not None:
-            W = checked_graph(self.graph, len(rows))
-        elif n_neighbors < 1:
-            W = csr_array((len(rows), len(rows)))
+            W = checked_graph(self.graph, len(points))
         else:
-            points_in = Projection.of(as_rows(points), self.scale, self.components)(as_rows(points))
-            W = neighbor_weights(*nearest(points_in, n_neighbors), self.weights)
+            first = np.sort(unique_rows(as_rows(points))[1])  # copies of a point would be its only neighbors
+            points, n_neighbors = take_rows(points, first), min(self.n_neighbors, len(first) - 1)
+            W = csr_array((len(first), len(first)))
+            if n_neighbors > 0:
+                points_in = Projection.of(as_rows(points), self.scale, self.components)(as_rows(points))
+                W = neighbor_weights(*nearest(points_in, n_neighbors), self.weights)
         A = root_of_laplacian(normalized(W) if self.normalized else W, self.power)
         size = float(np.sum(A.data**2))
         return (A / size**0.5 if size > 0 else A) @ Evaluation(points)

@@ -307,8 +307,8 @@ class Kernel(ABC):
         undeclared = [name for name, value in vars(self).items() if isinstance(value, Tunable) and name not in values]
         if undeclared:
             raise TypeError(
-                f"{undeclared[0]} of {type(self).__name__} cannot be Tunable, because the class does not declare it: write "
-                f"positive = {(*self.positive, undeclared[0])}, and its derivative as the method parameter_tangent."
+                f"{undeclared[0]} of {type(self).__name__} cannot be Tunable, because the class does not declare it: "
+                f"write positive = {(*self.positive, undeclared[0])}, and the derivative as method parameter_tangent."
             )
         for place, child in self.children().items():
             values |= {f"{place}.{name}": value for name, value in child.parameters().items()}
