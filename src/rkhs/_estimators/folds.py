@@ -121,7 +121,13 @@ def left_out_by_folds(most: int, groups: Vector, classes: Vector | None = None, 
     order = np.arange(len(groups)) if classes is None else np.argsort(np.bincount(classes)[classes], kind="stable")
     _, first, group = np.unique(groups[order], return_index=True, return_inverse=True)
     kinds = None if classes is None else classes[order[first]]
-    count = max(least, min(most, len(first) if kinds is None else int(np.unique(kinds, return_counts=True)[1].min())))
+    smallest = len(first) if kinds is None else int(np.unique(kinds, return_counts=True)[1].min())
+    if kinds is not None and smallest < least <= len(first):
+        raise ValueError(
+            f"Folds need {least} distinct labeled points of each class, and a class has {smallest}: label more points, "
+            'choose by evidence (invariance="auto"), or state C and the scale in InvariantClassifier.'
+        )
+    count = max(least, min(most, smallest))
     left_out = np.zeros((len(groups), count), dtype=bool)
     if count == 1 or len(first) < count:
         return left_out
