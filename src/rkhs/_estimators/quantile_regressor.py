@@ -37,8 +37,10 @@ from rkhs.functionals._base import Functional, stack
 from rkhs.kernels import Gaussian, Multiple, Sum, Tunable, components
 from rkhs.kernels._base import Kernel
 from rkhs.losses import OneSided, Quantile
+from rkhs.solvers import BoxDual
 
 MOST = 1000  # targets by whose left-out residuals C is learned
+DENSE = 4000  # functionals up to which rounds continue from the active set of the one before, in a dense matrix
 LONG = (
     10.0  # length scale, in deviations of a feature, at which a Gaussian kernel is nearly a constant plus a linear one
 )
@@ -179,8 +181,9 @@ class QuantileRegressor(BaseKernelEstimator):
         F, work = Function(joint, stack([at(X, e) for e in np.eye(m)]), a, Offsets(n, m), offsets), 0.0
         for k in range(LOOKS + ROUNDS):
             centered = Problem(joint, [*data(y - median), *constrained()], Offsets(n, m))
-            start = with_functionals(F, centered.represented.functionals, m * len(X))
-            solution = centered.solve(tol=self.tol, verbose=self.verbose, start=start)
+            start = with_functionals(F, L := centered.represented.functionals, m * len(X))
+            method = BoxDual() if L.size <= DENSE else "auto"
+            solution = centered.solve(method, tol=self.tol, verbose=self.verbose, start=start)
             F = solution.function
             gaps = outputs_of(F, kernel, n, steps)
             if k < LOOKS:
