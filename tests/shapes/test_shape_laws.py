@@ -290,7 +290,7 @@ def test_ctrl_c_in_a_proof_ends_the_fit_of_quantiles(monkeypatch):
     """Not with another round, although nothing is proved."""
     steps = []
 
-    def step(search):
+    def step(search, most):
         steps.append(search)
         raise KeyboardInterrupt
 

@@ -256,11 +256,11 @@ def test_ctrl_c_returns_what_is_proved(monkeypatch):
     f, box = six_features()
     steps = []
 
-    def step(search, whole=BranchAndBound.step):
+    def step(search, most, whole=BranchAndBound.step):
         steps.append(search)
         if len(steps) > 2:
             raise KeyboardInterrupt
-        whole(search)
+        whole(search, most)
 
     monkeypatch.setattr(BranchAndBound, "step", step)
     (proof,) = prove([Claim("not falling much", (0,), 1.0, -0.5)], f, box)
@@ -273,8 +273,8 @@ def test_ctrl_c_in_a_proof_ends_the_fit(monkeypatch):
     monkeypatch.setattr("rkhs._shapes.fitting.LOOKS", 0)
     proofs = []
 
-    def step(search, whole=BranchAndBound.step):
-        whole(search)
+    def step(search, most, whole=BranchAndBound.step):
+        whole(search, most)
         proofs.append(search)
         raise KeyboardInterrupt
 

@@ -29,11 +29,12 @@ So each derivative takes a few entrywise products, and all share phi and the pow
 from __future__ import annotations
 
 import itertools
+import operator
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from math import ceil, factorial, isfinite, prod
+from math import ceil, comb, factorial, isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,7 @@ from rkhs.kernels._algebra import Multiple, Sum
 from rkhs.kernels._base import Kernel
 
 DEGREES = (1, 4, 4, 2)  # degrees of Taylor polynomials for 0, 1, 2 and more active features; more terms, fewer cells
+MOST_DERIVATIVES = 5000  # of a Taylor polynomial; of a Hessian, 17 features that interact have more
 EASY = 0.1  # remainders, relative to the largest values, with which most cells are proved
 Index = tuple[int, ...]  # a multi-index: the order of the derivative in each feature
 UNITS = 64  # rounding error of a sum in units of eps per entry
@@ -108,20 +110,21 @@ class ActivePart:
         squared, total = self._energy_and_total
         return float(np.sqrt(max(squared, 0.0) + self.rounding * total))
 
-    def squared_norm(self, gamma: Index) -> float:
-        """Return |D^gamma|^2 = sum of weights * prod_k (2 gamma_k - 1)!! a_k^(2 gamma_k) * phi^(|gamma|)(0)."""
-        total, order = 0.0, sum(gamma)
-        pairs = prod(2.0 * j - 1 for times in gamma for j in range(1, times + 1))
+    def squared_norms(self, gammas: Matrix) -> Matrix:
+        """Return |D^gamma|^2 = sum of weights * prod_k (2 gamma_k - 1)!! a_k^(2 gamma_k) * phi^(|gamma|)(0) (m,)."""
+        orders, total = gammas.sum(axis=1), np.zeros(len(gammas))
+        pairs = np.prod(np.cumprod([1.0, *range(1, 2 * gammas.max(initial=0), 2)])[gammas], axis=1)
         for weight, form, factors in self._radial:
-            phi = form.radial_derivatives(np.zeros((1, 1)), range(order, order + 1))[order]
-            total += weight * pairs * float(np.prod(factors ** (2 * np.array(gamma)))) * float(np.reshape(phi, -1)[0])
+            phi = form.radial_derivatives(np.zeros((1, 1)), range(orders.min(), orders.max() + 1))
+            at_zero = np.array([np.reshape(phi[order], -1)[0] for order in sorted(phi)])
+            total += weight * pairs * np.prod(factors ** (2 * gammas), axis=1) * at_zero[orders - orders.min()]
         return total
 
     @cached_property
     def rates(self) -> Matrix:
         """The norms |D_k| (n,) of derivatives along each feature relative to those of values: inverse length scales."""
-        size = self.squared_norm((0,) * self.n)
-        return np.sqrt([self.squared_norm(along([k], self.n)) / size for k in range(self.n)])
+        squares = self.squared_norms(np.eye(self.n + 1, self.n, -1, dtype=int))  # of values, and of each derivative
+        return np.sqrt(squares[1:] / squares[0])
 
 
 def check_provable(claim: Claim, f: Any) -> None:
@@ -174,6 +177,8 @@ def lower_bounds(claims: Sequence[Claim], f: Function) -> list[LowerBound]:
         if active_kernel not in parts:
             parts[active_kernel] = ActivePart(replace(f, kernel=active_kernel))
         degree = min(most, DEGREES[min(len(active), len(DEGREES) - 1)])
+        if comb(len(active) + degree + claim.order, len(active)) > MOST_DERIVATIVES:
+            degree -= 1
         result.append(LowerBound(claim, parts[active_kernel], tuple(sorted(active)), degree))
     return result
 
@@ -230,8 +235,13 @@ class LowerBound:
     @cached_property
     def work(self) -> int:
         """The number of terms that are added up for the bound of one cell."""
-        wanted = {plus(entry, tuple(tau)) for entry in self._entries for tau in self._taus.tolist()}
-        return len(wanted) * self.part.f.functionals.size + self._remainder[0].size
+        wanted = unique_rows((np.array(self._entries)[:, None] + self._taus).reshape(-1, self.n))[0]
+        return len(wanted) * self.part.derivatives.terms + self._remainder[0].size
+
+    @property
+    def work_at(self) -> int:
+        """The number of terms that are added up for the value, or the Hessian, at one point."""
+        return len(self._entries) * self.part.derivatives.terms
 
     def expected_cells(self, box: Matrix) -> float:
         """Return about how many cells a proof on the box (2, n) takes, from the kernel alone.
@@ -286,12 +296,10 @@ class LowerBound:
 
     def _coefficients(self, centers: Matrix, degree: int) -> Matrix:
         """Return sign * D_entry D^tau f (m, s, s, k) for |tau| up to a degree, in units of the length scales."""
-        taus = [tuple(tau) for tau in self._taus[self._orders <= degree].tolist()]
-        wanted = [plus(entry, tau) for entry in self._entries for tau in taus]
-        columns = {index: k for k, index in enumerate(sorted(set(wanted)))}
-        derivatives = self.claim.sign * self.part.derivatives(centers, list(columns))
-        size = len(self.claim.entries)
-        C = derivatives[:, [columns[index] for index in wanted]].reshape(len(centers), size, size, len(taus))
+        taus, size = self._taus[self._orders <= degree], len(self.claim.entries)
+        indices, _, which = unique_rows((np.array(self._entries)[:, None] + taus).reshape(-1, self.n))
+        derivatives = self.claim.sign * self.part.derivatives(centers, [tuple(index) for index in indices.tolist()])
+        C = derivatives[:, which].reshape(len(centers), size, size, len(taus))
         return C * (self.units[:, None] * self.units)[..., None] if self.claim.jointly else C
 
     def _parabolas(self, C: Matrix, h: Matrix) -> tuple[Matrix, Matrix]:
@@ -311,8 +319,7 @@ class LowerBound:
     def _squared_norm(self, tau: Index) -> float:
         """Return |D^tau L|^2, for a Hessian the sum over its entries, in units of the length scales."""
         units = (self.units[:, None] * self.units).ravel() if self.claim.jointly else np.ones(1)
-        norms = [self.part.squared_norm(plus(tau, entry)) for entry in self._entries]
-        return float(units**2 @ norms)
+        return float(units**2 @ self.part.squared_norms(np.add(self._entries, tau)))
 
     @cached_property
     def _norms(self) -> Matrix:
@@ -382,7 +389,7 @@ def along(axes: Sequence[int], n: int) -> Index:
 
 def plus(alpha: Index, beta: Index) -> Index:
     """Return the sum of two multi-indices."""
-    return tuple(a + b for a, b in zip(alpha, beta, strict=True))
+    return tuple(map(operator.add, alpha, beta))
 
 
 def axis_factors(kernel: Kernel, n: int) -> tuple[Form, Matrix] | None:
@@ -443,15 +450,21 @@ class Derivatives:
                 points = np.asarray(to_numpy(part.atoms.points), dtype=np.float64)
                 self.sources.append((*radial, points, _along_axes(part.atoms, coefficients)))
 
+    @property
+    def terms(self) -> int:
+        """The number of derivatives of representers along the axes of which f is a sum."""
+        return sum(len(points) * len(weights) for _, _, points, weights in self.sources)
+
     def __call__(self, X: Matrix, wanted: Sequence[Index]) -> Matrix:
         """Return D^alpha f at the rows of X (m, n) for each alpha, (m, wanted)."""
         out = np.zeros((len(X), len(wanted)))
         for form, factors, points, weights in self.sources:
             by_gamma: dict[Index, dict[int, Matrix]] = {}  # for each gamma the weights of the columns of `out`
+            every = bool(np.all(factors))
             for column, alpha in enumerate(wanted):
                 for beta, weight in weights.items():
                     gamma = plus(alpha, beta)
-                    if all(factors[k] for k, times in enumerate(gamma) if times):
+                    if every or all(factors[k] for k, times in enumerate(gamma) if times):
                         by_gamma.setdefault(gamma, {})[column] = weight
             height = max(1, 2**14 // max(len(points), 1))  # rows of a tile of 128 KiB, which stays in the cache
             for start in range(0, len(X) if by_gamma else 0, height):

@@ -50,6 +50,7 @@ FIRST = 32  # number of initial points in the box; as many again are on its face
 MARGIN = 2e-3  # margin by which constraints at points exceed the claim, relative to the typical size of the derivative
 APART = 0.03  # minimal distance between points that are added together, relative to the sides of the box
 LOOKS = 8  # maximal number of rounds of seeding
+LOOKED = 200  # candidate points of a round of seeding; as many again are on the faces of the box
 TILT = 0.02  # maximal correction of f by linear and quadratic functions, relative to the size of f
 
 
@@ -407,7 +408,7 @@ class Constraint:
 
         The candidates fill the box evenly; if the claim holds at all of them, the lowest ones are moved downhill.
         """
-        X = space_filling_points(200, self.box, self.active, np.random.default_rng(0))
+        X = space_filling_points(LOOKED, self.box, self.active, np.random.default_rng(0))
         (lower,) = lower_bounds([self.claim], f)
         values, directions = lower.at(X)
         if np.all(values >= 0):
@@ -504,9 +505,12 @@ def seeded(
         with closing(Monitor(0.0, verbose=verbose)) as monitor:
             with monitor.showing(FACTOR):
                 solve = ConstrainedLeastSquares(problem)
-            f = solve(seeds)
+            f, work = solve(seeds), 0
             for k in range(LOOKS):
                 monitor.check()
+                work += sum(LOOKED * lower.work_at for lower in lower_bounds([c.claim for c in seeds], f))
+                if work > WORK:
+                    break
                 violations = [c.violations(f) for c in seeds]
                 if not any(len(points) for points, _ in violations):
                     break

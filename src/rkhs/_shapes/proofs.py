@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
+from math import ceil
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def prove(
             while len(search.cells.centers) and len(search.failing) < ENOUGH and search.used < most and not stopped:
                 try:
                     with with_progress_callback(lambda fraction: monitor.check()):
-                        search.step()
+                        search.step(ceil(most - search.used))
                     monitor.report(None, search.proved, 1.0 - search.proved)
                 except Stopped:
                     stopped = True
@@ -172,10 +173,10 @@ class BranchAndBound:
         self.failing: list[tuple[float, Matrix, Matrix]] = []  # values, points and directions
         self.least, self.plain, self.worst = np.inf, np.inf, self.cells.centers[0]
 
-    def step(self) -> None:
-        """Compute bounds on the cells whose parents have the lowest bounds, and halve those that are not proved."""
-        order = np.argsort(self.cells.lower, kind="stable")
-        cells = self.cells.take(order[:AT_ONCE])
+    def step(self, most: int) -> None:
+        """Compute bounds on at most so many cells, whose parents have the lowest bounds; halve those not proved."""
+        order, count = np.argsort(self.cells.lower, kind="stable"), min(most, AT_ONCE)
+        cells = self.cells.take(order[:count])
         bounds = self.lower(cells.centers, cells.halves)
         self.used += len(cells.centers)
         k = int(np.argmin(bounds.values))
@@ -189,7 +190,7 @@ class BranchAndBound:
             self.failing += self._counterexamples(cells.centers[fails], bounds.points[fails])
         halves = replace(cells, lower=bounds.lower, directions=bounds.directions).take(split)
         halves = halves.split(np.argmax(bounds.costs[split], axis=1))
-        self.cells = self.cells.take(order[AT_ONCE:]).joined(halves)
+        self.cells = self.cells.take(order[count:]).joined(halves)
 
     def _counterexamples(self, *candidates: Matrix) -> list[tuple[float, Matrix, Matrix]]:
         """Return the lowest of several candidates (m, n) in each cell: values, points and directions of Hessians there.
