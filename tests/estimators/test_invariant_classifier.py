@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
@@ -165,14 +166,16 @@ def test_they_are_calibrated():
 
 
 def test_not_converged_is_a_warning():
-    from sklearn.exceptions import ConvergenceWarning
-
     X, y = make_moons(60, noise=0.2, random_state=0)
     model = rkhs.InvariantClassifier(
         loss="logistic", C=1000.0, solver=rkhs.solvers.NonlinearCG(max_iterations=1), tol=1e-10
     )
     with pytest.warns(ConvergenceWarning, match="larger tol"):
         model.fit(X, y)
+    x = np.linspace(0, 3, 40)[:, None]
+    shaped = rkhs.InvariantRegressor(scale=1.0, shape={0: "increasing"}, C=1e10)
+    with pytest.warns(ConvergenceWarning, match=r"rounding.* or a smaller C.* The proof of its shape holds"):
+        shaped.fit(x, np.tanh(x[:, 0] - 1.5) + 0.1 * np.random.default_rng(0).standard_normal(40))
 
 
 def test_an_invariance_about_no_point_is_not_asked():

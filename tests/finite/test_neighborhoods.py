@@ -137,7 +137,18 @@ def test_weights_and_folds_leave_functionals_out():
     np.testing.assert_allclose(grid[1, 0].function(Z), rest.function(Z), rtol=1e-12)
 
 
+def test_copies_of_points_leave_the_neighborhood_to_others():
+    """Values at one point are one of their mean and of the sum of their weights."""
+    copies = VALUES.take(np.repeat(np.arange(VALUES.size), 30)).changed(weight=VALUES.weight / 30)
+    once, often = (solved(rkhs.kernels.ThinPlate(), [term]).function for term in (VALUES, copies))
+    np.testing.assert_allclose(often(Z), once(Z), rtol=1e-7, atol=1e-9)
+    rows = np.arange(5)
+    np.testing.assert_allclose(often.left_out(30 * rows)[0], once.left_out(rows)[0], rtol=1e-6, atol=1e-9)
+
+
 def test_what_it_cannot_do_is_refused():
+    with pytest.raises(ValueError, match=r"Neighbors\(count=20.*no norm.*ThinPlate.*Landmarks"):
+        solved(rkhs.kernels.ThinPlate()).function.norm()
     robust = VALUES.changed(loss=rkhs.Huber(0.1))
     with pytest.raises(ValueError, match=r"squared losses, got Huber.*FourierGrid"):
         solved(rkhs.kernels.ThinPlate(), [robust])

@@ -138,6 +138,13 @@ def test_open_settings_are_seen_and_refused(kernel):
             use()
 
 
+def test_kernels_declare_what_is_tunable():
+    kernel = type("Own", (rkhs.Gaussian,), {})()
+    object.__setattr__(kernel, "height", rkhs.Tunable())
+    with pytest.raises(TypeError, match=r"height of Own cannot be Tunable.*write positive = \('scale', 'height'\)"):
+        kernel(X)
+
+
 @pytest.mark.parametrize(
     "weight", [rkhs.Tunable(), rkhs.Tunable() * np.arange(5.0), np.arange(5.0) * rkhs.Tunable(low=1e-3)]
 )

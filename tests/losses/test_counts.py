@@ -96,7 +96,7 @@ def test_linear_kernel_is_the_regressor_of_scikit_learn():
 
 def test_zeros_alone_have_no_minimum_with_a_constant():
     term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), LOSS, target=0.0)
-    with pytest.raises(rkhs.exceptions.UnattainedError):
+    with pytest.raises(rkhs.exceptions.UnattainedError, match=r"minimum of Poisson\(\) is at infinity"):
         rkhs.Problem(rkhs.Gaussian(), [term], rkhs.Constant()).solve()
     assert rkhs.Problem(rkhs.Gaussian(), [term]).solve().status == "converged"
 

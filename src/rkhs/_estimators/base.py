@@ -175,9 +175,9 @@ def warn_unless_converged(model: Any, solution: Solution, shape: ShapeCertificat
     if solution.status == TIME_LIMIT:
         remedy = "more time" + (", or an approximation" if hasattr(model, "approximation") else "")
     elif solution.relative_gap <= model.tol:
-        enough = solution.relative_gap + solution.certificate.uncertain
-        remedy = f"tol={enough:.1g}{smaller_C}"
-        what = f"reached tol={model.tol:g}, but rounding errors may hide a gap of {enough:.1g}"
+        enough = f"{1.05 * (solution.relative_gap + solution.certificate.uncertain):.2g}"
+        remedy = f"tol={enough}{smaller_C}"
+        what = f"reached tol={model.tol:g}, but rounding errors may hide a gap of {enough}"
     proved = " The proof of its shape holds for the f that was found." if shape is not None and shape.proved else ""
     warn(f"{type(model).__name__} {what}: {solution}. Give it {remedy}.{proved}", ConvergenceWarning)
 
@@ -369,13 +369,7 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
         self._keep(constrained, solution, variance, certificate)
         self.function_, self.shape_certificate_ = function, certificate
 
-    def _keep(
-        self,
-        problem: Problem | None,
-        solution: Solution,
-        variance: float = 1.0,
-        certificate: ShapeCertificate | None = None,
-    ) -> None:
+    def _keep(self, problem: Any, solution: Solution, variance: float = 1.0, certificate: Any = None) -> None:
         """Store a solution as the fitted state, replacing that of an earlier fit; warn if it has not converged."""
         for earlier in ("shape_certificate_", "_held_out", "_tau", "_stretch", "_training"):
             self.__dict__.pop(earlier, None)

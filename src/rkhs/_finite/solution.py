@@ -278,7 +278,8 @@ class Solution:
     violations : dict
         The violated inequalities L_i(f) >= b_i of terms with the losses `OneSided` and `SquaredOneSided`, by the index
         of the term: the largest b_i - L_i(f), and a factor of the term's weight with which it is at most a hundredth of
-        that.  The factor is infinite if f = 0 violates them as well.
+        that.  The factor is infinite if f = 0 violates them as well.  It is computed by `Problem.solve`, and empty for
+        solutions of grids, paths and streams: solve the chosen weights alone.
 
     Examples
     --------

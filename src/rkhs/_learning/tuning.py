@@ -331,9 +331,7 @@ def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
         raise ValueError(f"{marker!r} has {len(marker.start)} starts, and the points have {X.shape[1]} features.")
     spread = np.std(X, axis=0)
     spread = np.where(spread > 0, spread, np.mean(spread) if np.any(spread) else 1.0)
-    return (
-        spread if marker.start is not None else spread * median_scale(X / spread, distance=distance)
-    ).tolist()
+    return (spread if marker.start is not None else spread * median_scale(X / spread, distance=distance)).tolist()
 
 
 def _variances(kernel: Kernel, observations: Observations, random: np.random.Generator) -> dict[int, float]:

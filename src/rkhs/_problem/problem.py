@@ -199,7 +199,7 @@ class Problem:
                 losses = sorted({repr(term.loss) for term in self.terms if not term.loss.attained})
                 raise UnattainedError(
                     f"The basis {represented.basis.space!r} separates the data by itself and is not penalized: the "
-                    f"minimum of {', '.join(losses)} is at infinity. Leave the basis out (null_space=\"dropped\" for "
+                    f'minimum of {", ".join(losses)} is at infinity. Leave the basis out (null_space="dropped" for '
                     f"that of {self.kernel!r}), or use a loss whose minimum is attained."
                 )
         return represented
