@@ -316,15 +316,15 @@ class LowerBound:
         mixed = (np.abs(H) * ratio).sum(axis=3) - np.abs(squares)
         return least(slopes, squares - mixed, np.broadcast_to(h, slopes.shape))
 
-    def _squared_norm(self, tau: Index) -> float:
-        """Return |D^tau L|^2, for a Hessian the sum over its entries, in units of the length scales."""
+    def _squared_norms(self, taus: Matrix) -> Matrix:
+        """Return |D^tau L|^2 (k,), for a Hessian the sum over its entries, in units of the length scales."""
         units = (self.units[:, None] * self.units).ravel() if self.claim.jointly else np.ones(1)
-        return float(units**2 @ self.part.squared_norms(np.add(self._entries, tau)))
+        return np.array([units**2 @ self.part.squared_norms(np.add(self._entries, tau)) for tau in taus])
 
     @cached_property
     def _norms(self) -> Matrix:
         """The norms |D^tau L| (k,) of the terms."""
-        return np.sqrt([self._squared_norm(tuple(tau)) for tau in self._taus.tolist()])
+        return np.sqrt(self._squared_norms(self._taus))
 
     @cached_property
     def _remainder(self) -> tuple[Matrix, Matrix]:
@@ -332,8 +332,7 @@ class LowerBound:
         m = self.degree + 1
         halves = [index for index in multi_indices(m, self.active, self.n) if sum(index) == m]
         exponents = np.array(halves, dtype=int).reshape(-1, self.n)
-        norms = np.array([self._squared_norm(s) for s in halves])
-        return exponents, factorial(2 * m) / factorials(2 * exponents).prod(axis=1) * norms
+        return exponents, factorial(2 * m) / factorials(2 * exponents).prod(axis=1) * self._squared_norms(exponents)
 
 
 def _powers(h: Matrix, exponents: Matrix) -> Matrix:
