@@ -1,10 +1,14 @@
 """The race: products and seconds to a certified gap, beside L-BFGS on the coefficients; and grids beside separate fits.
 
-    python -m benchmarks.race [--quick] [--out DIR]
+    python -m benchmarks.race [--quick] [--first-order] [--out DIR]
 
 90 labels (squared hinge or logistic) and squared gradients at all points, Gaussian kernel of median scale, constant
 basis; relative gap 1e-4.  Everything in one run; the seconds of a product are given as a ratio to its bare matrix
 products.
+
+With --first-order: the other algorithms that section 5 of Zhang et al. 2013 names, on heart without a constant, with
+the Gram matrix in memory: a stochastic subgradient method (Pegasos, with the mean of the second half of its iterates)
+and a bundle method (all cutting planes of the sum of losses), for the hinge loss and squared slopes.
 """
 
 from __future__ import annotations
@@ -117,13 +121,101 @@ def grids(sets: list[Setting], console: Console) -> list[list[str]]:
     return rows
 
 
+def first_order(console: Console) -> list[list[str]]:
+    """The objective after as many Gram products as each algorithm may use, relative to the minimum."""
+    rows, setting = [], Setting.of("heart")
+    for lam, nu in ((1.0, 0.1), (10.0, 1.0)):
+        terms = setting.problem(rkhs.Hinge(), lam, nu).terms
+        problem = rkhs.Problem(rkhs.Gaussian(scale=setting.scale), terms)
+        ours = problem.solve(rkhs.solvers.Galerkin(), tol=TOL)
+        least = problem.solve(tol=1e-10).primal
+        row = [f"({lam:g}, {nu:g})", f"{ours.products}", f"{ours.primal / least - 1:.0e}"]
+        reached = [*stochastic(problem, (10, 100, 1000)), *bundle(problem, (10, 30, 100))]
+        row += [f"{J / least - 1:.0e}" for J in reached]
+        rows.append(row)
+        console.print("  ".join(row))
+    return rows
+
+
+def objective(problem: rkhs.Problem, a: Any, u: Any) -> tuple[float, Any]:
+    """J, and the subgradients of the losses with their weights, at f with the coefficients a and L(f) = u."""
+    terms = problem.system.terms
+    losses = [float((t.weight[:, 0] * t.loss.value(u[t.rows, None], t.target)[:, 0]).sum()) for t in terms]
+    slopes = [t.weight[:, 0] * t.loss.gradient(u[t.rows, None], t.target)[:, 0] for t in terms]
+    return float(a @ u) / 2 + sum(losses), np.concatenate(slopes)
+
+
+def stochastic(problem: rkhs.Problem, products: tuple[int, ...]) -> list[float]:
+    """J of the mean of the second half of Pegasos' iterates, after steps that read as many entries as products."""
+    G, rng = problem.system.exact.dense(), np.random.default_rng(0)
+    size, found = len(G), []
+    a, u, mean = np.zeros(size), np.zeros(size), np.zeros(size)
+    by_row = [(t, i) for t in problem.system.terms for i in range(t.rows.stop - t.rows.start)]
+    radius = np.sqrt(2 * objective(problem, a, u)[0])
+    norm2, scale, kept, last = 0.0, 1.0, 0, products[-1] * size
+    halves = {count * size // 2 for count in products}
+    for step, row in enumerate(rng.integers(size, size=last), 1):
+        t, i = by_row[row]
+        value = scale * u[row]
+        slope = float(t.weight[i, 0] * t.loss.gradient(np.full((1, 1), value), t.target[i : i + 1])[0, 0])
+        move = -size * slope / step
+        shrink = 1 - 1 / step
+        norm2 = shrink**2 * norm2 + 2 * shrink * move * value + move**2 * G[row, row]
+        if shrink * scale < 1e-8:
+            a, u, scale = shrink * scale * a, shrink * scale * u, 1.0
+        else:
+            scale *= shrink
+        a[row] += move / scale
+        u += (move / scale) * G[row]
+        if norm2 > radius**2:  # the minimum is inside this ball
+            scale, norm2 = scale * radius / np.sqrt(norm2), radius**2
+        if step in halves:
+            mean, kept = np.zeros(size), 0
+        if step % 10 == 0:
+            mean, kept = mean + scale * a, kept + 1
+        if step % size == 0 and step // size in products:
+            found.append(objective(problem, mean / kept, G @ mean / kept)[0])
+    return found
+
+
+def bundle(problem: rkhs.Problem, products: tuple[int, ...]) -> list[float]:
+    """The least J of a bundle method after so many products."""
+    import cvxpy
+
+    G = problem.system.exact.dense()
+    a, u, best, found = np.zeros(len(G)), np.zeros(len(G)), np.inf, []
+    slopes, images, offsets = np.zeros((0, len(G))), np.zeros((0, len(G))), np.zeros(0)
+    for count in range(1, products[-1] + 1):
+        J, g = objective(problem, a, u)
+        best = min(best, J)
+        if count in products:
+            found.append(best)
+        slopes, images = np.vstack([slopes, g]), np.vstack([images, G @ g])
+        offsets = np.append(offsets, J - a @ u / 2 - g @ u)
+        # max over p in the simplex of p'offsets - 1/2 |p'slopes|^2
+        values, vectors = np.linalg.eigh(slopes @ images.T)
+        root = vectors * np.sqrt(values.clip(min=0))
+        p = cvxpy.Variable(len(offsets), nonneg=True)
+        cvxpy.Problem(cvxpy.Maximize(offsets @ p - cvxpy.sum_squares(root.T @ p) / 2), [cvxpy.sum(p) == 1]).solve()
+        a, u = -p.value @ slopes, -p.value @ images
+    return found
+
+
 def main() -> None:
     """Run the race, print both tables and write them as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="the small sets only")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--first-order", action="store_true", help="stochastic subgradients and a bundle method")
     options = parser.parse_args()
     console = Console(width=150)
+    if options.first_order:
+        names = ["(lambda, nu)", "Galerkin, products", "its excess"]
+        names += [f"stochastic, {count}" for count in (10, 100, 1000)] + [f"bundle, {count}" for count in (10, 30, 100)]
+        table = ("Relative excess of J over the minimum after so many products", names, first_order(console))
+        show(console, *table)
+        write(options.out, "first-order.md", markdown(*table))
+        return
     sets = [Setting.of(name) for name in ("australian", "bci", *([] if options.quick else ["usps_ssl"]))]
     race = ["data", "functionals", "loss", "(lambda, nu)", "products", "seconds", "gap", "product / bare"]
     race += ["L-BFGS products", "its gap", "times fewer"]

@@ -1,11 +1,12 @@
 """The regret of `auto`: how much longer it takes than the best solver in the folder, on a hundred problems.
 
-    python -m benchmarks.regret [--quick] [--out DIR] [--only REGEX] [--auto-only]
+    python -m benchmarks.regret [--quick] [--papers] [--out DIR] [--only REGEX] [--auto-only]
 
 Fifteen families of problems, from 100 to 10,000 functionals; weights, kernels, dimensions and bases go round with the
 family and the size.  Each solve is one of a fresh problem in a process of its own, in seconds of the processor; it may
 take twice as long as the best so far, and is ended when it does not keep to that.  A solver counts when it has
-converged.  Plain support vector machines are timed beside scikit-learn's SVC.
+converged.  Plain support vector machines are timed beside scikit-learn's SVC.  With --papers the problems are those of
+the pages of the papers instead (`papers/`), with weights from their grids.
 
 All timings go to regret.json after each problem, and what is there is not timed again; --auto-only times `auto` again
 beside the stored times of the others.
@@ -18,6 +19,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import exp, inf, log
 from multiprocessing import get_context
 from pathlib import Path
@@ -31,6 +33,7 @@ from sklearn.svm import SVC
 
 import rkhs
 from benchmarks.timing import markdown, seconds, show, write
+from papers import digits, few_labels, thin_plate, two_moons
 from rkhs._finite.certificate import certify
 from rkhs._finite.problem import Iterate
 
@@ -135,6 +138,109 @@ class Case:
         return np.random.default_rng([crc32(self.name.encode()), what])
 
 
+@dataclass(frozen=True)
+class PaperCase:
+    """A problem of a page of the papers: what `make` returns."""
+
+    family: str  # the page, and the model
+    kernel: str  # the data, and what else distinguishes the problem
+    make: Callable[[], rkhs.Problem]
+    weights: tuple[float, ...]
+    tol: float = 1e-6  # the default of `Problem.solve`
+    model = False  # scikit-learn does not have it
+
+    @property
+    def name(self) -> str:
+        return f"{self.family}: {self.kernel}, " + ", ".join(f"{weight:g}" for weight in self.weights)
+
+    @property
+    def size(self) -> int:
+        return sum(term.functional.size for term in self.make().terms)
+
+    @property
+    def points(self) -> np.ndarray[Any, Any]:
+        return np.zeros((self.size, self.dimension))
+
+    @property
+    def dimension(self) -> int:
+        return int(self.make().terms[0].functional.dimension)
+
+    def problem(self) -> rkhs.Problem:
+        """The problem, with the weights of its terms multiplied by those of the case."""
+        problem = self.make()
+        pairs = zip(problem.terms, self.weights, strict=True)
+        terms = [term.changed(weight=weight * term.weight) for term, weight in pairs]
+        return rkhs.Problem(problem.kernel, terms, problem.basis, problem.null_space)
+
+
+def paper_cases() -> list[PaperCase]:
+    """Problems of the pages of the papers, with weights from their grids."""
+    found = [
+        case
+        for nu in (0.01, 0.1, 1.0)
+        for case in (
+            *(PaperCase("two-moons", losses, partial(moons, losses, SCALE), (1.0, nu)) for losses in two_moons.LOSSES),
+            PaperCase("two-moons-2006", "hinge", partial(moons, HINGES, two_moons.SCALE_2006), (0.5, nu / 2)),
+        )
+    ]
+    found += [
+        PaperCase("table1 InvSVM", f"{name}, {labels} labels", partial(invsvm, name, labels), weights)
+        for name in few_labels.SETS
+        for labels, weights in ((30, (1.0, 1.0)), (90, (10.0, 0.1)), (90, (1000.0, 10.0)))
+    ]
+    found += [
+        PaperCase(f"table1 {model}", "sonar", partial(invsvm, "sonar", 90, model), weights)
+        for model in ("LapSVM", "local average")
+        for weights in ((1.0, 1.0), (100.0, 0.1))
+    ]
+    found += [
+        PaperCase(f"digits {variant}", kernel, partial(moved_digits, variant, kernel), weights)
+        for variant in digits.VARIANTS
+        for kernel, _ in digits.INPUTS[1:]
+        for weights in [(1e4, 1e2) if variant.startswith("InvSVM") else (1e4,)]
+        if not (kernel == "linear" and "derivatives" in variant)
+    ]
+    return found + [
+        PaperCase("thin-plate", name, partial(plate, name), (C,))
+        for name in ("thyroid", "heart", "diabetes", "image")
+        for C in (1e-2, 1.0, 100.0)
+    ]
+
+
+SCALE, HINGES = two_moons.SCALE, "hinge + epsilon-insensitive"
+
+
+def moons(losses: str, scale: float) -> rkhs.Problem:
+    """The problem of a panel of both figures 1."""
+    moons, (label, invariance) = two_moons.moons_of(0), two_moons.LOSSES[losses]
+    values = rkhs.Evaluation(moons.X[moons.labeled])
+    labels = rkhs.Term(values, LABELS[label], moons.y[moons.labeled])
+    return rkhs.Problem(rkhs.Gaussian(scale), [labels, rkhs.Term(rkhs.Gradient(moons.X), invariance)])
+
+
+def invsvm(name: str, labels: int, model: str = "InvSVM") -> rkhs.Problem:
+    """The first draw of a set of Table 1 of 2013, hinge and squared invariances."""
+    points = few_labels.load_points(name, "columns")
+    known = few_labels.labeled_rows(points.y, labels, 0)
+    term = rkhs.Term(rkhs.Evaluation(points.X[known]), rkhs.Hinge(), points.y[known])
+    flat = rkhs.Term(rkhs.Gradient(points.X), rkhs.Squared())
+    invariance = flat if model == "InvSVM" else next(few_labels.invariances(model, points))[0]
+    return rkhs.Problem(rkhs.Gaussian(points.scale), [term, invariance], rkhs.Constant())
+
+
+def moved_digits(variant: str, kernel: str) -> rkhs.Problem:
+    """The first draw of 4 and 9 of Figure 2."""
+    X, y = digits.load_pair("4-9")
+    train = np.concatenate([np.flatnonzero(y == 1)[: digits.MANY], np.flatnonzero(y == -1)[: digits.FEW]])
+    shape = {"Gaussian": 1.0, "polynomial": 3.0, "linear": 1.0}[kernel]
+    return digits.Model(variant, kernel, digits.prepared(X[train], 0.0), y[train]).problem(shape, digits.EPSILONS[0])
+
+
+def plate(name: str) -> rkhs.Problem:
+    """The thin plate on all points of a set of Table 1 of 2007."""
+    return thin_plate.thin_plate_problem(*thin_plate.load_points(name))
+
+
 def cases() -> list[Case]:
     """All problems, the small ones first."""
     found = [Case("hinge", size, 10.0, "gaussian", 10, True) for size in (500, 1000, 2000, 5000, 10_000)]
@@ -156,7 +262,7 @@ def cases() -> list[Case]:
     return sorted(found, key=lambda case: case.size)
 
 
-def solved(case: Case, solver: str, limit: float, repeats: int = REPEATS) -> dict[str, Any]:
+def solved(case: Case | PaperCase, solver: str, limit: float, repeats: int = REPEATS) -> dict[str, Any]:
     """One solve, timed; repeated where it is short."""
     best: dict[str, Any] = {"seconds": inf}
     for _ in range(repeats):
@@ -176,7 +282,7 @@ def solved(case: Case, solver: str, limit: float, repeats: int = REPEATS) -> dic
     return best
 
 
-def model(case: Case, repeats: int = REPEATS) -> dict[str, Any]:
+def model(case: Case | PaperCase, repeats: int = REPEATS) -> dict[str, Any]:
     """Scikit-learn's SVC, timed; it ends by a criterion of its own, so the gap that it leaves is told as well."""
     X, problem, best = case.points, case.problem(), inf
     y = problem.terms[0].target
@@ -192,7 +298,7 @@ def model(case: Case, repeats: int = REPEATS) -> dict[str, Any]:
     return {"seconds": best, "wall": best, "status": "converged", "solver": "SVC", "gap": gap}
 
 
-def features(case: Case) -> dict[str, Any]:
+def features(case: Case | PaperCase) -> dict[str, Any]:
     """What a chooser could know, and what products and the whole Gram matrix cost."""
     system = case.problem().system
     G, v = system.gram, np.ones((system.size, 1))
@@ -231,7 +337,7 @@ def apart(work: Callable[..., dict[str, Any]], *arguments: Any, limit: float = A
         process.join()
 
 
-def measured(case: Case, stored: dict[str, Any], auto_only: bool) -> dict[str, Any]:
+def measured(case: Case | PaperCase, stored: dict[str, Any], auto_only: bool) -> dict[str, Any]:
     """The features of a problem and the runs of all solvers; of `auto` alone beside the stored ones if so asked."""
     kept = {name: run for name, run in stored.get("runs", {}).items() if auto_only and name != "auto"}
     entry = {"features": stored.get("features") or apart(features, case), "runs": kept}
@@ -258,7 +364,7 @@ def measured(case: Case, stored: dict[str, Any], auto_only: bool) -> dict[str, A
     return entry
 
 
-def again(case: Case, runs: dict[str, Any]) -> None:
+def again(case: Case | PaperCase, runs: dict[str, Any]) -> None:
     """Time `auto` and what it is compared with in turn, where all are short: what else goes on hits all of them."""
     others = [name for name in runs if _counts(runs[name]) and name not in ("auto", "SVC")]
     best = min(others, key=lambda name: runs[name]["seconds"], default=None)
@@ -268,7 +374,7 @@ def again(case: Case, runs: dict[str, Any]) -> None:
             runs[name] |= run
 
 
-def in_turn(case: Case, names: list[str]) -> dict[str, Any]:
+def in_turn(case: Case | PaperCase, names: list[str]) -> dict[str, Any]:
     """Solvers one after the other, several times: the shortest times of each."""
     best: dict[str, Any] = {}
     for _ in range(REPEATS):
@@ -323,23 +429,25 @@ def main() -> None:
     """Time what has not been timed yet, print the tables and write them as Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="up to 300 functionals only")
+    parser.add_argument("--papers", action="store_true", help="the problems of the pages of the papers")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     parser.add_argument("--only", default="", help="problems whose names match")
     parser.add_argument("--auto-only", action="store_true", help="auto again, beside the stored times of the others")
     options = parser.parse_args()
-    console, path = Console(width=150), options.out / "regret.json"
+    name = "regret-papers" if options.papers else "regret"
+    console, path = Console(width=150), options.out / f"{name}.json"
     entries: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    for case in cases():
+    for case in paper_cases() if options.papers else cases():
         if (options.quick and case.size > QUICK) or not re.search(options.only, case.name):
             continue
         if case.name not in entries or options.auto_only:
             entries[case.name] = measured(case, entries.get(case.name, {}), options.auto_only)
             mine, seconds, best, least = compared(entries[case.name])
             console.print(f"{case.name:60} {mine:20} {seconds:8.3f}   {best:20} {least:8.3f}  {seconds / least:6.2f}")
-            write(options.out, "regret.json", json.dumps(entries, indent=1))
+            write(options.out, path.name, json.dumps(entries, indent=1))
     for table in tables(entries):
         show(console, *table)
-    write(options.out, "regret.md", "".join(markdown(*table) for table in tables(entries)))
+    write(options.out, f"{name}.md", "".join(markdown(*table) for table in tables(entries)))
 
 
 if __name__ == "__main__":

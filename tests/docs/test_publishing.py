@@ -1,10 +1,15 @@
 """What a stranger finds: one version everywhere, links that lead somewhere, papers to cite, words of the style page."""
 
+import ast
+import inspect
 import re
 import tomllib
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
+
+import rkhs
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [
@@ -67,6 +72,38 @@ def test_links_of_files_that_are_read_outside_of_the_site():
     for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "CHANGELOG.md"):
         for link in re.findall(r"\]\(([^)#]+)\)", (ROOT / name).read_text()):
             assert "://" in link or (ROOT / link).exists(), f"{name}: {link}"
+
+
+TABLES = (
+    (ROOT / "docs" / "notation.md")
+    .read_text()
+    .partition("\n## The papers' words")[2]
+    .partition("\n## The derivative")[0]
+)
+
+
+def test_the_papers_words_lead_to_code_tests_and_pages():
+    for call in re.findall(r"`(rkhs\.[^`]+)`", TABLES):
+        name, _, options = call.partition("(")
+        found = attrgetter(name.removeprefix("rkhs."))(rkhs)
+        keywords = [keyword.arg for keyword in ast.parse(f"f({options}" if options else "f()").body[0].value.keywords]
+        inspect.signature(found).bind_partial(**dict.fromkeys(keywords))
+    tested = re.findall(r"`(\w+/[\w/]+\.py)(?:::(\w+))?`", TABLES)
+    for file, test in tested:
+        assert f"def {test}" in (ROOT / file).read_text(), (file, test)
+    for file, anchor in re.findall(r"\]\(([^)#]+)(?:#([^)]+))?\)", TABLES):
+        headings = re.findall(r"^#+ (.*)$", (ROOT / "docs" / file).read_text(), re.MULTILINE)
+        anchors = [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+        assert not anchor or anchor in anchors, (file, anchor)
+    rows = [line for line in TABLES.splitlines() if re.match(r"\| .* \| `tests/|\| .*`tests/", line)]
+    assert len(rows) >= 20
+    assert all("](" in row for row in rows)
+
+
+def test_a_reader_of_the_papers_finds_their_names_on_the_first_pages():
+    for page in ("README.md", "docs/index.md"):
+        for name in ("InvSVM", "LapSVM", "VirSVM"):
+            assert name in (ROOT / page).read_text(), (page, name)
 
 
 def test_python_versions_agree():

@@ -13,6 +13,11 @@ from rkhs.kernels._base import Tunable
 from rkhs.losses._base import Loss
 from rkhs.losses._blocks import BlockLoss
 
+HARD = (
+    "An infinite weight is a constraint, such as a hard margin, which terms cannot have: use a large finite weight. "
+    "With the hinge loss each weight above the largest coefficient gives the hard margin exactly."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Term:
@@ -212,6 +217,8 @@ class Term:
             if shares is not None and (shares.shape != (self.size,) or not np.all((shares >= 0) & (shares < np.inf))):
                 raise ValueError(f"{self.weight!r} needs {self.size} weights for {self.functional!r}, none negative.")
             return self.weight
+        if np.any(to_numpy(as_real(self.weight, "weight")) == np.inf):
+            raise ValueError(HARD)
         weight = immutable_copy(np.asarray(to_numpy(as_array(self.weight, "weight")), dtype=np.float64))
         if weight.shape not in ((), self.functional.shape, (self.size,)):
             raise ValueError(

@@ -3,7 +3,7 @@
 *Gradients.*  There is one Gram product per iteration, and as few iterations as possible: J is minimized exactly over
 the span of all gradients so far (`_recycling` with a single problem).
 
-*Greedy coordinate selection* (Zhang et al. 2013, section 6.1).  On the span of the selected representers J is a reduced
+*Greedy coordinate selection* (Zhang et al. 2013, section 5).  On the span of the selected representers J is a reduced
 problem, solved exactly.  The gradient g = a + w loss'(u) is then orthogonal to the span, so the derivative of J along
 the component of z_i that is orthogonal to it, at unit length, is
 
@@ -107,7 +107,8 @@ class Galerkin(Solver):
 class GreedyCoordinate(Solver):
     """Greedy coordinate selection of a sparse expansion, for any losses.
 
-    All coefficients but those of the S selected representers are exactly zero.  Their images, N x S, are stored.
+    It selects one coordinate after the other and minimizes J over those selected so far (Zhang et al. 2013, section 5).
+    The other coefficients are exactly zero.  The images of the S selected representers, N x S, are stored.
 
     Parameters
     ----------
