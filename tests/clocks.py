@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from rkhs import _progress
+from rkhs._estimators import selection
 from rkhs._finite import monitor
 from rkhs.solvers import _choose
 
@@ -25,8 +26,7 @@ def ticking(each: float = 0.0):
     """Let time limits, deadlines and progress look at this clock, on which this computer is the reference computer."""
     clock = Clock(each)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (monitor, _choose):  # it would be measured, once for all, by this clock
+        for module in (monitor, _choose, selection):  # it would be measured, once for all, by this clock
             patch.setattr(module, "slowness", lambda: 1.0)
-        for module in (_progress, monitor):
-            patch.setattr(module, "perf_counter", clock.look)
+        patch.setattr(_progress, "clock", clock.look)
         yield clock

@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 import scipy.linalg
 import sklearn.cluster
+from sklearn.base import is_classifier
 
 import campaign
 import clocks
 import rkhs
+from estimators.test_parameters import LEARNERS
+from rkhs import _progress
 from rkhs._finite import monitor as monitors, sums
 from rkhs._finite.certificate import certify
 from rkhs._finite.features import FeatureTerms
@@ -56,7 +59,7 @@ def small_pieces(monkeypatch):
 def ticking(monkeypatch):
     """A clock on which a second passes whenever it is looked at."""
     ticks = count(perf_counter())
-    monkeypatch.setattr(monitors, "perf_counter", lambda: next(ticks))
+    monkeypatch.setattr(_progress, "clock", lambda: next(ticks))
 
 
 @pytest.fixture
@@ -300,22 +303,54 @@ def test_predictions_keep_the_time_limit_of_an_estimator(approximation, request,
     assert np.all(np.isfinite(model.predict(X, return_std=True)[1])), "and asked for again it is found"
 
 
-@pytest.mark.parametrize("invariance", [None, "auto"])
-@pytest.mark.parametrize("search", [rkhs.InvariantRegressorCV, rkhs.InvariantClassifierCV])
-@pytest.mark.parametrize("approximation", [*APPROXIMATIONS, rkhs.FourierFeatures(20), rkhs.Neighbors(8)], ids=repr)
-def test_any_limit_leaves_a_model_and_is_reported(search, approximation, invariance):
-    """Landmarks with 0.01 s raised a RuntimeError, as did neighborhoods compared by folds without any limit."""
-    y = LABELS if search is rkhs.InvariantClassifierCV else Y
-    options = {"approximation": approximation, "invariance": invariance, "loss": "squared", "Cs": [1.0, 10.0]}
-    if search is rkhs.InvariantClassifierCV:
-        options["unlabeled"] = None
-    for limit in (1e-6, 1e-3, 0.01, 0.1, None):
-        with clocks.ticking(1e-3 if limit else 0.0), warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            model = search("gaussian", time_limit=limit, **options).fit(X[:40], y[:40])
-        assert np.all(np.isfinite(model.set_params(time_limit=None).predict(X)))
-        if limit == 1e-6:
-            assert any("time limit" in str(note.message) or "candidates" in str(note.message) for note in told)
+SPACES = [*APPROXIMATIONS, rkhs.FourierFeatures(20), rkhs.Neighbors(8)]
+LIMITED = [  # every estimator that takes a limit, itself or with a shape: those are proved for classes and values alike
+    (cls, invariance, shape)
+    for cls in LEARNERS
+    for invariance in (None, "auto")
+    for shape in (None, {0: "increasing"})
+    if ("time_limit" in cls().get_params() or shape) and "shape" in cls().get_params()
+]
+
+
+def fitted_by(cls, options, limit, each=1e-3):
+    """Return a model that has learned with a limit, on a clock that ticks at each look, its notes, and the time."""
+    y = (LABELS if is_classifier(cls()) else Y + 50)[:40]
+    options = options | ({"unlabeled": None} if is_classifier(cls()) else {})
+    if limit is not None and options["shape"] is not None:
+        options["shape"] = rkhs.Shape(options["shape"], time_limit=limit)
+    if limit is not None and "time_limit" in cls().get_params():
+        options["time_limit"] = limit
+    with clocks.ticking(each) as clock, warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = cls("gaussian", loss="squared", **options).fit(X[:40], y)
+    model.set_params(**({"time_limit": None} if "time_limit" in options else {}))
+    return model, y, " ".join(str(note.message) for note in told), clock.now
+
+
+@pytest.mark.every("case")
+@pytest.mark.parametrize("space", SPACES, ids=repr)
+@pytest.mark.parametrize("case", LIMITED, ids=repr)
+def test_any_limit_leaves_a_model_and_is_reported(case, space):
+    """A model is at worst about a constant, and the same as without the limit unless this is said."""
+    cls, invariance, shape = case
+    options = {"approximation": space, "invariance": invariance, "shape": shape}
+    try:
+        whole, y, _, total = fitted_by(cls, options, None)
+    except ValueError as refused:
+        with pytest.raises(type(refused)):
+            fitted_by(cls, options, 1e-6)
+        return
+    for limit in (1e-6, 0.1 * total, 0.5 * total):
+        model, _, said, _ = fitted_by(cls, options, limit)
+        if is_classifier(model):
+            assert model.score(X[:40], y) >= max(np.mean(y > 0), np.mean(y < 0)) - 0.05
+        else:
+            assert np.mean((model.predict(X[:40]) - y) ** 2) <= 1.1 * np.var(y)
+        if limit > 1e-6 and not said:
+            np.testing.assert_allclose(model.predict(X), whole.predict(X))
+        else:
+            assert any(word in said for word in ("time limit", "candidates", "open"))
 
 
 def test_the_exceptions_of_the_package_have_one_base():

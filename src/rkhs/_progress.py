@@ -16,17 +16,23 @@ from math import inf
 from time import perf_counter
 from typing import Any
 
+clock: Callable[[], float] = perf_counter  # by which all limits are kept; tests replace it
 ProgressCallback = Callable[[float], None]  # called with the completed fraction of the work; may raise to cancel
 
 
 @dataclass(frozen=True)
 class _Settings:
     raises: bool = False  # whether Ctrl-C raises KeyboardInterrupt instead of returning the best iterate
-    deadline: float = inf  # in seconds of `perf_counter`
+    deadline: float = inf  # in seconds of `now`
     callback: ProgressCallback | None = None
 
 
 _settings: ContextVar[_Settings] = ContextVar("settings", default=_Settings())  # noqa: B039  (frozen)
+
+
+def now() -> float:
+    """Return the time in seconds of the clock by which limits are kept."""
+    return clock()
 
 
 @contextmanager
@@ -75,18 +81,18 @@ def interrupts_raised() -> AbstractContextManager[None]:
 
 def with_time_limit(seconds: float | None) -> AbstractContextManager[None]:
     """Stop solvers and searches within the block after this many seconds, like their `time_limit`."""
-    deadline = inf if seconds is None else perf_counter() + seconds
+    deadline = inf if seconds is None else now() + seconds
     return _changed(deadline=min(_settings.get().deadline, deadline))
 
 
 def with_extended_deadline(seconds: float) -> AbstractContextManager[None]:
     """Allow work in the block at least this many seconds, even if the limits of enclosing blocks have expired."""
-    return _changed(deadline=max(_settings.get().deadline, perf_counter() + seconds))
+    return _changed(deadline=max(_settings.get().deadline, now() + seconds))
 
 
 def seconds_left() -> float:
     """Return the time in seconds until the earliest deadline of the enclosing blocks."""
-    return _settings.get().deadline - perf_counter()
+    return _settings.get().deadline - now()
 
 
 def interrupted() -> None:

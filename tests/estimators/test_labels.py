@@ -21,7 +21,7 @@ NAMES = np.array(["no", "yes"], dtype=object)[TRUE]
 SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:10]))
 ESTIMATORS = [
     rkhs.InvariantClassifier(loss="squared_hinge", scale=1.0),
-    rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0.1], scales=1.0),
+    rkhs.InvariantClassifierCV(Cs=[1, 10], scales=1.0),
     rkhs.InvariantClassifier(loss="squared_hinge", scale=1.0, invariance="graph", C=100.0, nu=1000.0),
     rkhs.InvariantClassifier(loss="squared", scale=1.0, approximation=SPAN),
 ]

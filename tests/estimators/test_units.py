@@ -342,7 +342,7 @@ CONSTANT = {
     "landmarks": rkhs.InvariantRegressor(approximation=rkhs.Landmarks(8)),
     "increasing": rkhs.InvariantRegressor(shape={0: "increasing"}),
     "convex": rkhs.InvariantRegressor(shape={0: "convex"}),
-    "search": rkhs.InvariantRegressorCV(Cs=[1, 10], nus=[0.1]),
+    "search": rkhs.InvariantRegressorCV(Cs=[1, 10]),
     "thin plate": rkhs.geometry.ThinPlateRegressor(),
     "quantiles": rkhs.QuantileRegressor(),
 }

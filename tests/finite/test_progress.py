@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import rkhs
+from rkhs import _progress
 from rkhs._finite import monitor
 from rkhs._finite.monitor import Monitor
 
@@ -99,7 +100,7 @@ def test_silence_is_the_default_on_a_pseudo_terminal(verbose):
 
 def test_lines_at_most_every_two_seconds_without_rich(monkeypatch, capsys):
     now = 0.0
-    monkeypatch.setattr(monitor, "perf_counter", lambda: now)
+    monkeypatch.setattr(_progress, "clock", lambda: now)
     monkeypatch.setitem(sys.modules, "rich.console", None)
     watched = Monitor(1e-6, verbose=True, started=0.0)
     for k in range(21):

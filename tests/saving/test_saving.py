@@ -73,7 +73,7 @@ TRIED = rkhs.InvariantClassifierCV(scales="median")
 # name -> (model, points, targets)
 MODELS = {
     **{f"prior: {name}": (machine(invariance=prior), X, Y) for name, prior in KNOWLEDGE.items()},
-    **{repr(kernel): (machine(kernel=kernel, nu=0.0, fit_intercept=False), X, Y) for kernel in KERNELS},
+    **{repr(kernel): (machine(kernel=kernel, nu=0.0, fit_intercept=kernel.order > 0), X, Y) for kernel in KERNELS},
     "frame": (make_pipeline(COLUMNS, machine()), FRAME, Y),
     "classifier CV": (rkhs.InvariantClassifierCV(**SEARCH), X, CLASSES),
     "regressor": (rkhs.InvariantRegressor(unlabeled=-1), X, Y),

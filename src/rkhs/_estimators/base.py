@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
 from functools import wraps
 from math import inf, sqrt
 from numbers import Real
@@ -45,9 +45,11 @@ from rkhs.kernels import Kernel, Precomputed
 from rkhs.streams._blocks import Blocks
 
 SHAPES = ("increasing", "decreasing", "monotonic_cst")  # parameters of the command and of scikit-learn
+OF_NO_SCALE = ("linear", "polynomial", "precomputed")  # kernels by name without a length scale
 SPARSE = 0.1  # share of nonzero entries above which sparse X is stored as a dense array, whose products are faster
 
 ENTRY = re.compile(r"^    (?P<names>\w+(?:, \w+)*) : (?P<type>.*)\n(?P<text>(?: {8}.*\n)+)", re.M)  # of numpydoc
+Idle = tuple[str, bool, str]  # the name of a parameter, whether it has no effect, and the reason
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -82,6 +84,10 @@ def _translate_parameters(given: Mapping[str, Any], known: Collection[str], owne
     """Raise a TypeError that says what to write instead of a parameter of scikit-learn."""
     which = "scales" if "scales" in known else "scale"
     for name, value in given.items():
+        other = next((one for one in known if name not in known and one.rstrip("s") == name.rstrip("s")), None)
+        if other is not None:
+            what = "a list of values to choose from" if other.endswith("s") else "one value"
+            raise TypeError(f"{owner} has no parameter {name!r}: use {other}, {what}.")
         if name == "gamma" and name not in known and which in known:
             scale = isinstance(value, Real) and 0 < float(value) < inf and f"{1 / sqrt(2 * float(value)):.6g}"
             here = f", here {which}={f'[{scale}]' if which == 'scales' else scale}" if scale else ""
@@ -96,27 +102,39 @@ def _translate_parameters(given: Mapping[str, Any], known: Collection[str], owne
             )
 
 
-def _refuse_ignored(model: Any, gradients: Any) -> None:
-    """Raise a ValueError for a parameter that was given and has no effect beside the others."""
-    kernel, invariance = getattr(model, "kernel", None), getattr(model, "invariance", "none")
-    scaled = not isinstance(kernel, Kernel) and kernel not in ("linear", "polynomial", "precomputed")
-    reasons = {
-        "scale": "" if scaled else f"kernel={kernel!r} has no open length scale",
-        "nu": "invariance=None has no weight" if invariance is None else "",
-        "cv": "settings are chosen by leave-one-out errors or by evidence; invariance=None chooses by folds",
-        "gradient_weight": "fit was given no gradients" if gradients is None else "",
-    }
-    reasons |= {"scales": reasons["scale"], "nus": reasons["nu"]}
-    if invariance != "auto":
-        del reasons["cv"]
-    for name, why in reasons.items():
-        value: Any = getattr(model, name, None)
-        default = getattr(type(model), name, None)
-        neutral = 1 if name.startswith("scale") else 0  # as `best_params_` has them
-        same = np.array_equal(value, neutral) or np.array_equal(value, [neutral])
-        stated = not (same or value is None or isinstance(value, str) or (isinstance(value, Real) and value == default))
-        if why and stated:
+def refuse_idle(model: Any, table: Iterable[Idle]) -> None:
+    """Raise a ValueError for a parameter that was given, and has no effect beside the others for the stated reason.
+
+    Defaults are accepted, and so are the values of `best_params_` for what a search left out: scales of 1 and nu = 0.
+    """
+    for name, applies, why in table:
+        value, default = getattr(model, name, None), getattr(type(model), name, None)
+        neutral: Any = {"scale": 1, "scales": 1, "nu": 0, "nus": 0}.get(name, default)
+        if applies and not any(same(value, accepted) for accepted in (default, neutral, [neutral])):
             raise ValueError(f"{name}={value!r} of {type(model).__name__} has no effect: {why}. Leave it out.")
+
+
+def same(first: Any, second: Any) -> bool:
+    """Return whether two parameters are equal, comparing arrays and dataclasses by value."""
+    if first is second:
+        return True
+    if is_array_api_obj(first) or is_array_api_obj(second):
+        return is_array_api_obj(first) == is_array_api_obj(second) and np.array_equal(to_numpy(first), to_numpy(second))
+    if isinstance(first, float) and first != first:
+        return isinstance(second, float) and second != second
+    if type(first) is not type(second):
+        return bool(first == second)  # numbers of different types may be equal
+    if isinstance(first, Mapping):
+        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    if isinstance(first, Functional):
+        return same((first.shape, first.parts), (second.shape, second.parts))
+    if issparse(first):
+        return first.shape == second.shape and (first != second).nnz == 0
+    if is_dataclass(first):
+        return all(same(getattr(first, field.name), getattr(second, field.name)) for field in fields(first))
+    return bool(first == second)
 
 
 def transactional(fit: Method) -> Method:
@@ -131,7 +149,9 @@ def transactional(fit: Method) -> Method:
         copy = object.__new__(type(self))
         vars(copy).update(vars(self))
         if fit.__name__ == "fit":
-            _refuse_ignored(self, options.get("gradients"))
+            idle = getattr(type(self), "_idle", BaseKernelEstimator._idle)  # some estimators have another base
+            refuse_idle(self, idle(self, options.get("gradients") is not None))
+            shape_of(self)  # refuses approximations by which it cannot be proved
         limit, name = getattr(self, "time_limit", None), f"{type(self).__name__}.{fit.__name__}"
         limited_time = with_time_limit(None if limit is None else check_number(limit, "time_limit"))
         with interrupts_raised(), limited_time, displayed(name, bool(getattr(self, "verbose", False))):
@@ -217,11 +237,32 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
         kernel = getattr(self, "kernel", None)
         return isinstance(kernel, str) and kernel == "precomputed"
 
+    def _idle(self, slopes: bool) -> list[Idle]:
+        """Return which parameters may have no effect beside the others, with or without measured slopes, and why."""
+        kernel, space = getattr(self, "kernel", None), getattr(self, "approximation", None)
+        fixed = f"kernel={kernel!r} has no open length scale"
+        without = isinstance(kernel, Kernel) or kernel in OF_NO_SCALE
+        options = SolverOptions.of(getattr(self, "solver", "auto"))
+        elsewhere = options.device not in (None, "cpu") or get_config().get("array_api_dispatch")  # as X may be
+        on_cores, chosen = str(options.precision).startswith("tf32"), not same(options.method, "auto")
+        return [
+            ("scale", without, fixed),
+            ("scales", without, fixed),
+            (
+                "fit_intercept",
+                getattr(kernel, "order", 0) > 0,
+                f"the null space of {kernel!r} has a constant",
+            ),
+            ("approximation", same(kernel, "precomputed"), 'the matrix of kernel="precomputed" is known'),
+            ("solver", space is not None and chosen, f"the problem of approximation={space!r} is solved directly"),
+            ("solver", on_cores and not elsewhere, "TF32 is the arithmetic of tensor cores, which a CPU lacks"),
+        ]
+
     def _config(self, **changes: Any) -> ModelConfig:
         """Return the parameters that determine the problem, with `changes` in place of some of them."""
         names = {field.name for field in fields(ModelConfig)}
         values = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        if values.get("C", 1.0) is None:
+        if values.get("C", 1.0) is None and type(self).C is None:
             values |= {"C": 10.0, "learns_noise": True}
         if self._is_precomputed:
             changes["kernel"] = getattr(self, "_matrix", self.kernel)
@@ -313,11 +354,6 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
             raise ValueError(
                 'invariance="gradient" needs derivatives, and kernel="precomputed" has values only: pass '
                 "invariance=None."
-            )
-        if getattr(self, "approximation", None) is not None:
-            raise ValueError(
-                f'approximation={self.approximation!r} does not apply to kernel="precomputed", whose matrix is known: '
-                "leave it out."
             )
         return Precomputed(dense(X))
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, take_rows, to_numpy
 from rkhs._estimators import deviations, formulation, graph_candidates, many_labels, maps, selection
-from rkhs._estimators.base import BaseKernelEstimator, documented_by, transactional
+from rkhs._estimators.base import BaseKernelEstimator, Idle, documented_by, same, transactional
 from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.combination import evidence
 from rkhs._estimators.data import Sample, as_weights, drawn_rows, predicted_codes
@@ -38,6 +38,7 @@ from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
 from rkhs._spaces import FourierFeatures, Landmarks
+from rkhs._spaces.base import check_approximation
 from rkhs._warnings import warn
 from rkhs.exceptions import NotBoundedError, NotSolvedError
 from rkhs.functionals import Evaluation, Functional, Gradient
@@ -52,7 +53,7 @@ KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measur
 MOST_LABELS = 1000  # labels on which "auto" compares candidates
 MOST_INVERTED = 4000  # labels up to which all are left out to determine the size of error bars, otherwise a sample
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
-FAR, LATE = 0.5, 60.0  # relative gap of a fit that has hardly begun, and seconds for another one of few landmarks
+FAR, LATE = 0.5, 2.0  # relative gap of a fit that has hardly begun, and seconds for another one of few landmarks
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
 
 
@@ -154,6 +155,20 @@ class CrossValidated(BaseKernelEstimator):
         expanded = {"cv_results_": results.expanded()} if isinstance(results, CompactResults) else {}
         super().__setstate__({**state, **expanded})
 
+    def _idle(self, slopes: bool) -> list[Idle]:
+        automatic, by_rule = self._is_automatic, any(same(self.scales, name) for name in ("auto", "median"))
+        evidence = "settings of values and slopes are those of largest evidence"
+        by_rows = "settings are chosen by leave-one-out errors or by evidence; invariance=None chooses by folds"
+        return [
+            *super()._idle(slopes),
+            ("cv", automatic, by_rows),
+            ("nus", automatic, 'invariance="auto" has no weight nu; nus=[0] leaves out graphs'),
+            ("nus", self.invariance is None, "invariance=None has no weight"),
+            ("Cs", slopes, evidence),
+            ("scales", slopes and by_rule, evidence),
+            ("invariance", slopes, f"{evidence}; InvariantRegressor takes slopes and a prior"),
+        ]
+
     @property
     def _is_automatic(self) -> bool:
         return isinstance(self.invariance, str) and self.invariance == "auto"
@@ -198,11 +213,6 @@ class CrossValidated(BaseKernelEstimator):
             count = len(points)
         rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
         self._points = Evaluation(take_rows(points, rows))  # for `feature_importances_`
-        if sample.slopes is not None and not self._is_automatic:
-            raise ValueError(
-                f"{type(self).__name__} with gradients chooses its settings by evidence, which needs "
-                f'invariance="auto", got {self.invariance!r}: use rkhs.InvariantRegressor for both.'
-            )
         repeated = self._is_automatic and sample.slopes is None and deviations.is_repeated(sample)
         self._searched = sample if repeated and not is_classifier(self) else None
         self._choose_and_learn(sample, X, y, sample_weight)
@@ -216,6 +226,8 @@ class CrossValidated(BaseKernelEstimator):
     def _choose_and_learn(self, sample: Sample, *rows: Any) -> None:
         """Choose the settings by a sample, and learn f with them; from the rows themselves if they are a stream."""
         automatic = self._is_automatic
+        if automatic and isinstance(self.loss, list | tuple):
+            raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
         self._spread: maps.MapSpread | None = None
         self._calibrated_by: Any = None
         with with_time_limit(None if self.time_limit is None else 0.6 * self.time_limit):
@@ -244,13 +256,15 @@ class CrossValidated(BaseKernelEstimator):
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
             if streamed:
                 fit_stream(self, config, *rows)
+                for count in self._fewer(None):
+                    with with_extended_deadline(LATE):
+                        fit_stream(self, replace(config, approximation=Landmarks(count)), *rows)
                 return
             settled = self._settled(problem) if by_errors else 0.0
             self._learn(problem, sample, formulated.norms.variance, atol=settled)
-            quickly = self._unfinished(problem)
-            if quickly is not None:
+            for count in self._fewer(problem):
                 with with_extended_deadline(LATE):
-                    self._learn(quickly, sample, formulated.norms.variance)
+                    self._learn(replace(problem, approximation=Landmarks(count)), sample, formulated.norms.variance)
             if formulated.metric is not None:
                 self.metric_ = formulated.metric
             if by_errors:
@@ -275,17 +289,24 @@ class CrossValidated(BaseKernelEstimator):
         self.best_params_ |= {name: value for name, value in changed.items() if name in self.best_params_}
         return changed
 
-    def _unfinished(self, problem: Problem) -> Problem | None:
-        """Return an approximation that takes little time if a time limit has left f far from the minimum, else None."""
-        solution, limit = self.solution_, self.time_limit or 0.0
+    def _fewer(self, problem: Problem | None) -> Iterator[int]:
+        """Yield numbers of landmarks for another fit, as long as a time limit has left f far from the minimum.
+
+        What the user has stated about the method is kept if that is possible; a single landmark, and thus about the
+        best constant, is always affordable.
+        """
         free = self.approximation is None and self.shape is None and SolverOptions.of(self.solver).method == "auto"
-        if not free or solution.status != TIME_LIMIT or solution.relative_gap <= FAR:
-            return None
-        with with_extended_deadline(0.1 * limit + 1.0):
-            count = 50 if problem.approximation is not None else selection.landmark_count(problem)
-        count = min(count, max(problem.terms[0].size // 2, 1))
-        warn(f"{type(self).__name__} had too little time to fit exactly, and approximates f by {count} landmarks.")
-        return replace(problem, approximation=Landmarks(count))
+        for few in (True, False) if free and problem is not None else (False,):
+            if self.solution_.status != TIME_LIMIT or self.solution_.relative_gap <= FAR:
+                return
+            count = 1
+            if few and problem is not None:
+                with with_extended_deadline(0.1 * (self.time_limit or 0.0) + 1.0):
+                    count = 50 if problem.approximation is not None else selection.landmark_count(problem)
+                count = min(count, max(problem.terms[0].size // 2, 1))
+            what = f"{count} landmarks" if count > 1 else "one landmark, nearly a constant"
+            warn(f"{type(self).__name__} had too little time to learn f (time limit), and approximates it by {what}.")
+            yield count
 
     def _settled(self, problem: Problem) -> float:
         """Return the duality gap at which predictions no longer change; 0 for few labels."""
@@ -305,7 +326,14 @@ class CrossValidated(BaseKernelEstimator):
         start: float,
         report: dict[str, Any] | None = None,
     ) -> None:
-        """Store the results of a search that began at the time `start`; `params` are the chosen settings."""
+        """Store the results of a search that began at the time `start`; `params` are the chosen settings.
+
+        A search that ends after the time limit was limited by it, wherever that was.
+        """
+        if report is not None and (status != CONVERGED or seconds_left() <= 0):
+            status = TIME_LIMIT if status == CONVERGED else status
+            name = type(self).__name__
+            warn(f"{name} stopped its search after {len(found)} candidates ({status}).", ConvergenceWarning)
         self.C_, self.nu_, self.scale_ = params["C"], params["nu"], params.get("scale", best.params["scale"])
         self.loss_ = best.params.get("loss", self.loss)
         self.best_params_, self.best_score_ = params, float(best.scores.mean())
@@ -318,8 +346,6 @@ class CrossValidated(BaseKernelEstimator):
     def _choose_by_leave_one_out(self, sample: Sample) -> ModelConfig:
         """Return the settings with the smallest leave-one-out errors."""
         start = perf_counter()
-        if isinstance(self.loss, list | tuple):
-            raise ValueError('invariance="auto" chooses by the squared loss: give one loss, not a list.')
         Cs = formulation.as_grid(10 if self.Cs is None else self.Cs, "Cs", formulation.WIDE_C_RANGE)
         nus = formulation.as_grid(2 if self.nus is None else self.nus, "nus", formulation.GRAPH_RANGE, with_zero=True)
         targets, mean = self._scored_by(sample)
@@ -374,11 +400,6 @@ class CrossValidated(BaseKernelEstimator):
             compared, held_out, status = many_labels.chosen(*args)
             if compared:  # none are if no time was left
                 found, scored, scorer = compared, held_out, None
-        if status != CONVERGED:
-            warn(
-                f"{type(self).__name__} stopped its search after {len(found)} candidates ({status}).",
-                ConvergenceWarning,
-            )
         choice = selection.Choice(found, scored, unlabeled, candidates.combination, scorer)
         best = choice.best
         if not np.isfinite(best.loss):
@@ -402,16 +423,9 @@ class CrossValidated(BaseKernelEstimator):
 
     def _is_map(self, sample: Sample) -> bool:
         """Return whether f is a map: values at points of the line, the plane or space, with default settings."""
-        regression = not is_classifier(self) and not isinstance(self.loss, list | tuple) and sample.slopes is None
-        stated = {
-            "kernel": "auto",
-            "scales": "auto",
-            "solver": "auto",
-            "approximation": None,
-            "Cs": None,
-            "shape": None,
-        }
-        defaults = all(isinstance(getattr(self, n), str | None) and getattr(self, n) == v for n, v in stated.items())
+        regression = not is_classifier(self) and sample.slopes is None
+        stated = ("kernel", "scales", "solver", "approximation", "Cs", "shape")
+        defaults = all(same(getattr(self, name), getattr(type(self), name)) for name in stated)
         if not (regression and defaults and np.all(sample.labeled) and int(sample.X.shape[1]) <= maps.DIMENSIONS):
             return False
         if not all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y)):
@@ -427,8 +441,6 @@ class CrossValidated(BaseKernelEstimator):
         sample = maps.without_spikes(config, sample, type(self).__name__)
         choice = maps.chosen_map(config, sample, selection.MOST_EXACT_LABELS)
         found, best, params = choice.found, choice.best, dict(choice.best.params)
-        if choice.status == TIME_LIMIT:
-            warn(f"{type(self).__name__} stopped its search for a map ({TIME_LIMIT}).", ConvergenceWarning)
         if not isinstance(config.label_loss, Squared):
             targets, mean = self._scored_by(sample)
             K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])
@@ -474,7 +486,7 @@ class CrossValidated(BaseKernelEstimator):
         """Return the settings with the best held-out score."""
         start = perf_counter()
         if self.approximation is not None:
-            formulation.check_in_span(self.approximation, self.solver)
+            check_approximation(self.approximation)
         invariances = as_invariances(self.invariance)
         graphs_only = bool(invariances) and all(invariance.once for invariance in invariances)
         nu_range = formulation.GRAPH_RANGE if graphs_only else formulation.NU_RANGE
@@ -547,7 +559,9 @@ class CrossValidated(BaseKernelEstimator):
             return
         unlabeled = np.flatnonzero(~sample.labeled)
         rows = np.sort(np.random.default_rng(0).permutation(unlabeled)[:CHECKED])
-        between, values = graph_candidates.as_new_points(self.function_, sample.X, rows)
+        f: Any = self.function_
+        f = f if self._input_map() is None else f.function  # points are positions
+        between, values = graph_candidates.as_new_points(f, sample.X, rows)
         if is_classifier(self):
             agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))
         else:

@@ -35,7 +35,6 @@ from rkhs._finite.basis import on_basis, orthonormal
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._problem import Problem
-from rkhs._spaces.base import check_approximation
 from rkhs.functionals import Evaluation, Functional, Gradient, GraphDifference
 from rkhs.functionals._base import centered
 from rkhs.invariances import Invariance
@@ -129,17 +128,6 @@ def as_loss(loss: Any, names: tuple[str, ...], parameter: str) -> Loss:
 
 def quoted(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
-
-
-def check_in_span(approximation: Any, solver: Any) -> None:
-    """Validate `approximation`; it excludes `solver`."""
-    check_approximation(approximation)
-    method = SolverOptions.of(solver).method
-    if not (isinstance(method, str) and method == "auto"):
-        raise ValueError(
-            f"solver={solver!r} and approximation={approximation!r} are mutually exclusive, since the problem of an "
-            "approximation is solved directly: leave one of them out."
-        )
 
 
 def as_grid(values: Any, parameter: str, powers: tuple[int, int], *, with_zero: bool = False) -> list[float]:

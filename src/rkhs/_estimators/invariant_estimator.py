@@ -13,17 +13,16 @@ Rows in memory are a stream, too, and `partial_fit` adds the sums of one block t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from copy import copy, deepcopy
-from dataclasses import KW_ONLY, dataclass, fields, is_dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import Any
 
 import numpy as np
 from array_api_compat import is_array_api_obj, is_torch_array
-from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
@@ -31,14 +30,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from rkhs._backend.arrays import Vector, as_column, check_number, immutable_copy, to_numpy
 from rkhs._estimators import data
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, transactional
+from rkhs._estimators.base import BaseKernelEstimator, Idle, as_input_type, refuse_idle, same, transactional
 from rkhs._estimators.data import Sample, as_numpy
 from rkhs._estimators.folds import HeldOutInSubspace, HeldOutLabels, HeldOutPredictions
 from rkhs._estimators.formulation import (
     Formulation,
     ModelConfig,
     SolverOptions,
-    check_in_span,
     depends_on_row_order,
     quoted,
     weight_of,
@@ -57,7 +55,7 @@ from rkhs._shapes.fitting import shape_of
 from rkhs._spaces.base import check_approximation, check_sums
 from rkhs._warnings import warn
 from rkhs.exceptions import BlockError
-from rkhs.functionals import Evaluation, Functional
+from rkhs.functionals import Evaluation
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel
 from rkhs.kernels._base import FormKernel
@@ -131,6 +129,18 @@ class InvariantEstimator(BaseKernelEstimator):
     approximation: Any = None
     solver: Any = "auto"
 
+    def _idle(self, slopes: bool) -> list[Idle]:
+        return [
+            *super()._idle(slopes),
+            ("nu", self.invariance is None, "invariance=None has no weight"),
+            (
+                "invariance",
+                slopes and same(self.invariance, "gradient"),
+                "slopes are measured, not assumed to be small",
+            ),
+            ("gradient_weight", not slopes, "fit was given no gradients"),
+        ]
+
     def _needs_dense(self) -> tuple[str, str] | None:
         kernel, device = self.kernel, SolverOptions.of(self.solver).device
         if isinstance(kernel, str) and kernel not in OF_INNER_PRODUCTS:
@@ -158,6 +168,7 @@ class InvariantEstimator(BaseKernelEstimator):
         """Fit the estimator to rows in memory, and return the problem."""
         sample = self._merged(rows)
         formulated = formulate(self._config(), sample)
+        refuse_idle(self, [idle_nu(formulated)])
         problem, _ = formulated.problem(sample)
         self.C_ = formulated.config.C
         self._learn(problem, sample, formulated.norms.variance)
@@ -240,6 +251,12 @@ class InvariantEstimator(BaseKernelEstimator):
             self._update(training, training.rows.take(kept))
 
 
+def idle_nu(formulation: Any) -> Idle:
+    """Return whether the weight of automatic invariances has no effect, because there are none."""
+    idle = same(formulation.config.invariance, "auto") and not formulation.invariances
+    return "nu", idle, 'invariance="auto" applies to unlabeled rows of a smooth kernel, and found none'
+
+
 def check_same_classes(estimator: InvariantEstimator, classes: Any = None) -> None:
     """Raise ValueError if other classes are given to `partial_fit` than to the first call."""
     if classes is not None and not np.array_equal(np.unique(classes), estimator.classes_):
@@ -273,29 +290,6 @@ def check_unchanged(estimator: BaseEstimator, before: dict[str, Any]) -> None:
         )
 
 
-def same(first: Any, second: Any) -> bool:
-    """Return whether two parameters are equal, comparing arrays and dataclasses by value."""
-    if first is second:
-        return True
-    if is_array_api_obj(first) or is_array_api_obj(second):
-        return is_array_api_obj(first) == is_array_api_obj(second) and np.array_equal(to_numpy(first), to_numpy(second))
-    if isinstance(first, float) and first != first:
-        return isinstance(second, float) and second != second
-    if type(first) is not type(second):
-        return bool(first == second)  # numbers of different types may be equal
-    if isinstance(first, Mapping):
-        return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
-    if isinstance(first, list | tuple):
-        return len(first) == len(second) and all(map(same, first, second))
-    if isinstance(first, Functional):
-        return same((first.shape, first.parts), (second.shape, second.parts))
-    if issparse(first):
-        return first.shape == second.shape and (first != second).nnz == 0
-    if is_dataclass(first):
-        return all(same(getattr(first, field.name), getattr(second, field.name)) for field in fields(first))
-    return bool(first == second)
-
-
 def is_streamed(model: Any, config: ModelConfig, X: Any, y: Any) -> bool:
     """Return whether `fit` sums rows block by block; otherwise all of them must be in memory."""
     if config.approximation is None or shape_of(model) is not None or (y is not None and data.columns_of(y) > 1):
@@ -320,7 +314,7 @@ def _merged_rows(X: Any, y: Vector, sample_weight: Any) -> tuple[Any, Vector, Ve
 
 def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit an estimator with an approximation to blocks, or to arrays, which are validated first."""
-    check_in_span(config.approximation, config.solver)
+    check_approximation(config.approximation)
     if not config.approximation.stored:
         name = type(config.approximation).__name__
         raise ValueError(
@@ -358,7 +352,7 @@ def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: A
 
 def fit_block(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: Any, classes: Any) -> None:
     """Add a block of rows to the sums of the earlier blocks, and solve again."""
-    check_in_span(config.approximation, config.solver)
+    check_approximation(config.approximation)
     before = getattr(model, "_sums", None)
     if isinstance(config.class_weight, str | data.ClassPrior):
         raise ValueError(
@@ -430,6 +424,7 @@ def _plan(model: Any, config: ModelConfig, look: Blocks, classes: Any) -> tuple[
     else:
         kernel = as_kernel(config.kernel, config.length_scale, block.X)
     terms = replace(terms, formulation=Formulation.at(config, terms.rows(block), kernel, totals=seen.totals))
+    refuse_idle(model, [idle_nu(terms.formulation)])
     plan = planned(kernel, terms, terms(block), config.basis, config.approximation, config.options.device)
     return plan, replace(seen, facts=None)
 

@@ -13,7 +13,16 @@ from sklearn.utils.metaestimators import available_if
 
 from rkhs._backend.arrays import Array, Vector, double, frozen, to_numpy
 from rkhs._calculus.maps import Map
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, dense, documented_by, limited, transactional
+from rkhs._estimators.base import (
+    BaseKernelEstimator,
+    Idle,
+    as_input_type,
+    dense,
+    documented_by,
+    limited,
+    same,
+    transactional,
+)
 from rkhs._estimators.classifier import InvariantClassifier
 from rkhs._estimators.coordinates import as_coordinates
 from rkhs._estimators.data import Sample, check_columns_of, checked_slopes, fill_missing_targets
@@ -376,6 +385,10 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
     C: float | None = None
     coordinates: Any = None
     gradient_weight: float | None = None
+
+    def _idle(self, slopes: bool) -> list[Idle]:
+        learned = slopes and self.C is None and same(self.scale, "median")
+        return [*super()._idle(slopes), ("scale", learned, "without C, length scales are learned from slopes, too")]
 
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:

@@ -22,7 +22,6 @@ from functools import cached_property
 from heapq import nsmallest
 from itertools import product
 from math import inf
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -66,7 +65,7 @@ from rkhs._finite.sums import KEPT_BYTES
 from rkhs._finite.term import Term
 from rkhs._gram import gram
 from rkhs._problem import Problem
-from rkhs._progress import seconds_left, with_progress_callback
+from rkhs._progress import now, seconds_left, with_progress_callback
 from rkhs._spaces import Landmarks
 from rkhs._warnings import warn
 from rkhs.functionals import Evaluation
@@ -597,8 +596,12 @@ class AutomaticCandidates:
             return dict(enumerate(trials))
         sample = targets.take(np.sort(np.random.default_rng(0).choice(count, FEW, replace=False)))
         scorer = replace(self.scorer, targets=sample)
-        scored = map_in_threads(scorer, trials)
-        losses = np.array([[candidate.loss for candidate in candidates] for candidates in scored])
+        scored: list[Any] = []
+        for candidates in map_in_threads(scorer, trials):
+            scored.append([candidate.loss for candidate in candidates])
+            if seconds_left() <= 0:
+                break
+        trials, losses = trials[: len(scored)], np.array(scored)
         errors = losses.min(axis=1)
         kept = set(nsmallest(most, range(len(trials)), key=errors.__getitem__))
         for name in self.names:
@@ -954,6 +957,6 @@ def _speed() -> float:
     """
     A = np.ones((768, 768))
     A @ A[:, :8]  # the first product of a process starts the BLAS threads
-    start = perf_counter()
+    start = now()
     A @ A
-    return 0.2 * len(A) ** 3 / max(perf_counter() - start, 1e-6)
+    return 0.2 * len(A) ** 3 / max(now() - start, 1e-6)

@@ -20,7 +20,7 @@ from rkhs._backend.arrays import Array
 from rkhs._finite.problem import FiniteProblem, Iterate
 from rkhs._finite.solution import ABSOLUTE, TIME_LIMIT, Record
 from rkhs._gram.matrix import GramOperator
-from rkhs._progress import ProgressCallback, progress_callback, seconds_left, with_progress_callback
+from rkhs._progress import ProgressCallback, now, progress_callback, seconds_left, with_progress_callback
 
 PATIENCE = 1.0  # seconds before progress is displayed
 INTERVAL = 2.0  # seconds between two printed lines
@@ -116,7 +116,7 @@ class Monitor:
     callback: Callable[[Record], Any] | None = None
     verbose: bool = False
     atol: float = 0.0
-    started: float = field(default_factory=perf_counter)
+    started: float = field(default_factory=now)
     work: float = 0.0
     seconds_each: float = 0.0
     best: Iterate | None = None
@@ -139,7 +139,7 @@ class Monitor:
     @property
     def seconds(self) -> float:
         """The time in seconds since the monitor was created."""
-        return perf_counter() - self.started
+        return now() - self.started
 
     @property
     def products(self) -> int:
@@ -263,10 +263,10 @@ class Monitor:
 
         def progress(fraction: float) -> None:
             nonlocal before
-            now = self.seconds
-            self._show(now, f"{what}: {fraction:.0%}, {now:.0f} s")
-            self.check(0.0 if before is None else now - before)
-            before = now
+            elapsed = self.seconds
+            self._show(elapsed, f"{what}: {fraction:.0%}, {elapsed:.0f} s")
+            self.check(0.0 if before is None else elapsed - before)
+            before = elapsed
             if enclosing is not None:
                 enclosing(fraction)
 
@@ -328,9 +328,9 @@ class _PlainDisplay:
         pass
 
     def update(self, line: str) -> None:
-        if perf_counter() - self.printed > INTERVAL:
+        if now() - self.printed > INTERVAL:
             print(line, file=sys.stderr, flush=True)
-            self.printed = perf_counter()
+            self.printed = now()
 
     def stop(self) -> None:
         pass
@@ -484,10 +484,10 @@ class MonitoredGram:
     def __matmul__(self, v: Array) -> Array:
         monitor = self.monitor
         monitor.check(self.share * monitor.seconds_each)
-        start = perf_counter()
+        start = now()
         product = self.gram @ v
         if self.share == 1.0:
-            seconds = perf_counter() - start
+            seconds = now() - start
             monitor.seconds_each = max(seconds, monitor.seconds_each) if monitor.work >= 1 else seconds
         monitor.work += self.share
         return product

@@ -21,6 +21,7 @@ from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._reduced import Elimination, Smoothing, minimize, value
 
 KINKED = (LibSVM(), BoxDual(), ProximalNewton(), NonlinearCG())  # solvers for losses with kinks after elimination
+MANY_ROWS = 10  # rows for each function above which kinks are smoothed first: elimination takes up to 70 times as long
 ROWS = 3000  # maximal number of rows with kinks for elimination, whose Gram matrix is dense
 
 
@@ -46,8 +47,10 @@ class FeatureNewton(Solver):
         features, count = system.geometry, system.geometry.resolved
         leading = FiniteProblem(features.leading(count), system.terms)
         theta = np.concatenate([start.basis, start.a])[:count, 0]
-        for enough in (monitor.tol / 100, 0.0) if system.smooth else (0.0,):
-            theta, alpha = solve(leading, monitor.tol / 4, theta, enough, monitor.left)
+        smoothing = MANY_ROWS * count < system.size
+        quick = [(monitor.tol / 100, smoothing)] if system.smooth or smoothing else []
+        for enough, smoothed in (*quick, (0.0, False)):
+            theta, alpha = solve(leading, monitor.tol / 4, theta, enough, monitor.left, smoothed)
             padded = np.concatenate([theta, np.zeros(len(features.square) - count)])
             iterate = features.iterate(padded[:, None], alpha[:, None])
             if certify(system, iterate, monitor.tol).within(monitor.tol):

@@ -1,0 +1,141 @@
+"""Every parameter is honored or refused: another value than the default changes the result, or an error says why not.
+
+The law is stated for each estimator beside each of some other settings, because a parameter that has an effect alone
+may have none beside others.  Parameters that are not there for the result have their own visible effect (`ELSEWHERE`).
+"""
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.base import is_classifier
+from sklearn.decomposition import PCA
+from sklearn.model_selection import KFold
+
+import rkhs
+from estimators.test_equal_problems import MODELS
+
+RNG = np.random.default_rng(1)
+ROWS = 36
+X = RNG.standard_normal((ROWS, 3)) * [1.0, 0.5, 2.0]
+NEW = RNG.standard_normal((12, 3))
+VALUES = X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * RNG.standard_t(2, ROWS)
+SLOPES = np.column_stack([np.ones(ROWS), 2 * np.cos(2 * X[:, 1]), np.zeros(ROWS)]) + 0.1
+MISSING = np.arange(ROWS) % 3 == 0
+
+FEW, SHAPE = rkhs.Landmarks(2), {0: "increasing"}
+# What each parameter is set to, if it is not that anyway.
+VALUES_OF = {
+    "kernel": ["laplace", "linear", rkhs.Gaussian(0.7)],
+    "scale": [0.3, "median", "evidence", "loo", "cv", "agop", [0.3, 0.4, 0.5]],
+    "scales": [[0.3], "median", [0.3, 0.31]],
+    "loss": ["squared_hinge", "huber", "logistic", ["squared", "absolute"]],
+    "C": [0.03],
+    "Cs": [[0.02], 2],
+    "nu": [1e3],
+    "nus": [[0.5], 3],
+    "invariance": ["graph", "gradient"],
+    "shape": [SHAPE],
+    "fit_intercept": [False],
+    "unlabeled": [None],
+    "approximation": [FEW, rkhs.FourierFeatures(10)],
+    "cv": [3, KFold(4, shuffle=True, random_state=1)],
+    "solver": [rkhs.solvers.NonlinearCG(), rkhs.SolverOptions(precision="tf32")],
+    "class_weight": [{0: 0.01}, rkhs.ClassPrior({0: 0.001, 1: 0.999})],
+    "coordinates": ["lonlat"],
+    "gradient_weight": [2.0],
+    "criterion": ["loo"],
+    "quantiles": [[0.3, 0.6]],
+    "transforms": [[lambda rows: rows + 0.1]],
+    "features": [PCA(2)],
+    "classes": [[2, 1, 0]],
+    "pairs_per_row": [2],
+    "null_space": ["dropped"],
+    "power": [3.0],
+}
+ELSEWHERE = {  # parameters with another purpose than the result
+    "tol": "an upper bound of the gap, below",
+    "verbose": "below",
+    "time_limit": "tests/test_time_limits.py",
+    "random_state": "the starts of a search, which may find the same maximum",
+}
+NAMED = [("slopes", "evidence"), ("unlabeled", "gradient")]  # what the default is there
+LEARNERS = {type(model): y for model, y in MODELS.values()} | {rkhs.FunctionalRegressor: None}
+BESIDE = {
+    "defaults": {},
+    "linear": {"kernel": "linear"},
+    "kernel": {"kernel": rkhs.Gaussian(0.7)},
+    "precomputed": {"kernel": "precomputed"},
+    "rough": {"kernel": "laplace"},
+    "thin plate": {"kernel": rkhs.kernels.ThinPlate(2)},
+    "one scale": {"scale": 0.5},
+    "one of scales": {"scales": 0.5},
+    "learned scales": {"scale": "evidence"},
+    "no prior": {"invariance": None},
+    "gradient": {"invariance": "gradient"},
+    "graph": {"invariance": "graph"},
+    "landmarks": {"approximation": FEW},
+    "shape": {"shape": SHAPE},
+    "C": {"C": 3.0},
+    "Cs": {"Cs": [3.0]},
+}
+
+
+def cases():
+    """Yield estimators, what is set beside, kinds of data and the parameter that changes."""
+    for cls in LEARNERS:
+        names = cls().get_params(deep=False)
+        for beside, options in BESIDE.items():
+            slopes = cls in (rkhs.InvariantRegressor, rkhs.InvariantRegressorCV)
+            kinds = ["labeled"] + ["unlabeled"] * ("unlabeled" in names) + ["slopes"] * slopes
+            for kind, name in product(kinds if set(options) <= set(names) else [], names):
+                if name not in ELSEWHERE and name not in options and (name != "unlabeled" or kind == "unlabeled"):
+                    yield pytest.param(cls, beside, kind, name, id=f"{cls.__name__}-{beside}-{kind}-{name}")
+
+
+def data(cls, kind):
+    if is_classifier(cls()):
+        y = np.digitize(VALUES, [-0.5, 0.7]) if cls is rkhs.counts.OrdinalClassifier else (VALUES > 0).astype(int)
+        return np.where(MISSING, -1, y) if kind == "unlabeled" else y
+    if cls is rkhs.counts.KernelPoissonRegressor:
+        return np.round(np.exp(VALUES / 2))
+    y = np.exp(VALUES / 4) if cls is rkhs.counts.SurvivalRanker else VALUES
+    return np.where(MISSING, np.nan, y) if kind == "unlabeled" else y
+
+
+def learned(cls, kind, options):
+    """Return a model that has learned, and the rows at which it is compared."""
+    if kind == "unlabeled":
+        options = {"unlabeled": -1 if is_classifier(cls()) else np.nan, **options}
+    matrices = [np.exp(-((A[:, None] - X) ** 2).sum(axis=2)) for A in (X, NEW)]
+    rows, new = matrices if options.get("kernel") == "precomputed" else (X, NEW)
+    if cls is rkhs.FunctionalRegressor:
+        return cls(**options).fit(rkhs.Measurement(rkhs.Evaluation(rows), VALUES)), new
+    return cls(**options).fit(rows, data(cls, kind), **({"gradients": SLOPES} if kind == "slopes" else {})), new
+
+
+@cache
+def outcome(cls, beside, kind, name=None, k=0):
+    """Return what a model predicts, and what it was chosen among and found by, or the error."""
+    try:
+        model, new = learned(cls, kind, BESIDE[beside] | ({} if name is None else {name: VALUES_OF[name][k]}))
+        values = model.decision_function(new) if is_classifier(model) else model.predict(new)
+    except (ValueError, TypeError) as error:  # and those of the package are of these kinds, too
+        return error
+    search, proved = getattr(model, "cv_results_", {}), hasattr(model, "shape_certificate_")
+    scores = [repr(search.get(key)) for key in ("params", "mean_test_score")]
+    return np.asarray(values, dtype=float), (*scores, proved, model.solution_.solver)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.every("cls", "name")
+@pytest.mark.parametrize(("cls", "beside", "kind", "name"), list(cases()))
+def test_a_parameter_changes_the_result_or_is_refused(cls, beside, kind, name):
+    before = outcome(cls, beside, kind)
+    for k, value in enumerate(VALUES_OF[name] if not isinstance(before, Exception) else []):
+        after, default = outcome(cls, beside, kind, name, k), cls().get_params(deep=False)[name]
+        if isinstance(after, Exception) or repr(value) == repr(default) or (kind, repr(value).strip("'")) in NAMED:
+            continue
+        same = before[0].shape == after[0].shape and np.ptp(before[0] - after[0]) <= 1e-9 * np.ptp(before[0])
+        assert not (same and before[1] == after[1]), f"{name}={value!r} changes nothing"
