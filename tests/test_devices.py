@@ -158,7 +158,7 @@ def test_sums_in_less_than_float64_are_refused(precision):
         in_a_span(rkhs.Squared(), SPANS["waves"], precision=precision)
     for learn in ("fit", "partial_fit"):
         model = rkhs.InvariantRegressor(approximation=SPANS["waves"], solver=rkhs.SolverOptions(precision=precision))
-        with pytest.raises(ValueError, match="is for Gram products|which a CPU lacks"):
+        with pytest.raises(ValueError, match=r"is for Gram products|which a CPU lacks"):
             getattr(model, learn)(ROWS, LABELS)
 
 

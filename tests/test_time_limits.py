@@ -4,7 +4,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partialmethod
-from itertools import count
+from itertools import count, product
 from time import perf_counter
 
 import numpy as np
@@ -304,26 +304,24 @@ def test_predictions_keep_the_time_limit_of_an_estimator(approximation, request,
 
 
 SPACES = [*APPROXIMATIONS, rkhs.FourierFeatures(20), rkhs.Neighbors(8)]
-LIMITED = [  # every estimator that takes a limit, itself or with a shape: those are proved for classes and values alike
+LIMITED = [  # every estimator that takes a limit, itself or with a shape
     (cls, invariance, shape)
-    for cls in LEARNERS
-    for invariance in (None, "auto")
-    for shape in (None, {0: "increasing"})
+    for cls, invariance, shape in product(LEARNERS, (None, "auto"), (None, {0: "increasing"}))
     if ("time_limit" in cls().get_params() or shape) and "shape" in cls().get_params()
 ]
 
 
-def fitted_by(cls, options, limit, each=1e-3):
+def fitted_by(cls, options, limit):
     """Return a model that has learned with a limit, on a clock that ticks at each look, its notes, and the time."""
-    y = (LABELS if is_classifier(cls()) else Y + 50)[:40]
-    options = options | ({"unlabeled": None} if is_classifier(cls()) else {})
+    options = dict(options)
+    y = np.where(np.arange(40) % 4, LABELS[:40] > 0, -1) if is_classifier(cls()) else Y[:40] + 50
     if limit is not None and options["shape"] is not None:
         options["shape"] = rkhs.Shape(options["shape"], time_limit=limit)
     if limit is not None and "time_limit" in cls().get_params():
         options["time_limit"] = limit
-    with clocks.ticking(each) as clock, warnings.catch_warnings(record=True) as told:
+    with clocks.ticking(1e-3) as clock, warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        model = cls("gaussian", loss="squared", **options).fit(X[:40], y)
+        model = cls(loss="squared", **options).fit(X[:40], y)
     model.set_params(**({"time_limit": None} if "time_limit" in options else {}))
     return model, y, " ".join(str(note.message) for note in told), clock.now
 
@@ -333,24 +331,32 @@ def fitted_by(cls, options, limit, each=1e-3):
 @pytest.mark.parametrize("case", LIMITED, ids=repr)
 def test_any_limit_leaves_a_model_and_is_reported(case, space):
     """A model is at worst about a constant, and the same as without the limit unless this is said."""
-    cls, invariance, shape = case
-    options = {"approximation": space, "invariance": invariance, "shape": shape}
+    options = {"approximation": space, "invariance": case[1], "shape": case[2]}
     try:
-        whole, y, _, total = fitted_by(cls, options, None)
+        whole, y, _, total = fitted_by(case[0], options, None)
     except ValueError as refused:
         with pytest.raises(type(refused)):
-            fitted_by(cls, options, 1e-6)
+            fitted_by(case[0], options, 1e-6)
         return
     for limit in (1e-6, 0.1 * total, 0.5 * total):
-        model, _, said, _ = fitted_by(cls, options, limit)
+        model, _, said, used = fitted_by(case[0], options, limit)
+        assert used <= 1.5 * limit + 5
         if is_classifier(model):
-            assert model.score(X[:40], y) >= max(np.mean(y > 0), np.mean(y < 0)) - 0.05
+            assert model.score(X[:40], y) >= max(np.mean(y[y >= 0]), 1 - np.mean(y[y >= 0])) - 0.05
         else:
             assert np.mean((model.predict(X[:40]) - y) ** 2) <= 1.1 * np.var(y)
-        if limit > 1e-6 and not said:
+        limited = any(word in said for word in ("time limit", "candidates", "open"))
+        assert limited or limit > 1e-6
+        if not limited:
             np.testing.assert_allclose(model.predict(X), whole.predict(X))
-        else:
-            assert any(word in said for word in ("time limit", "candidates", "open"))
+
+
+@pytest.mark.parametrize("limit", [0, -1.0, "long"])
+def test_limits_that_are_none_are_refused(limit):
+    shaped = rkhs.InvariantRegressor(shape=rkhs.Shape({0: "increasing"}, time_limit=limit))
+    for model in (rkhs.InvariantRegressorCV(time_limit=limit), shaped):
+        with pytest.raises((ValueError, TypeError), match="time_limit"):
+            model.fit(X, Y)
 
 
 def test_the_exceptions_of_the_package_have_one_base():

@@ -59,7 +59,7 @@ def draw(seed):
         C=10.0 ** rng.uniform(-1, 3),
         invariance=prior,
         nu=0.1 if prior else 0.0,
-        fit_intercept=bool(unique and rng.random() < 0.5),
+        fit_intercept=bool(unique and rng.random() < 0.5) or name == "polyharmonic",
         unlabeled=None if rng.random() < 0.7 else (-1 if classes else np.nan),
         tol=TOL,
     )

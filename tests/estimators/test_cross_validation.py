@@ -194,11 +194,6 @@ def test_several_losses_are_a_grid():
     np.testing.assert_allclose(search.predict(X), best.fit(X, y).predict(X), atol=1e-6)
 
 
-def test_a_list_of_losses_needs_folds():
-    with pytest.raises(ValueError, match='invariance="auto" chooses by the squared loss: give one loss'):
-        rkhs.InvariantRegressorCV(loss=[rkhs.Huber(0.1), rkhs.Huber(1.0)]).fit(X, Y)
-
-
 def test_of_equals_the_one_with_the_least_loss():
     candidates = [{"C": C, "nu": nu} for C in (1, 10) for nu in (0, 1)]
     scores = np.array([[0.5, 1.0], [1.0, 0.5], [0.75, 0.75], [0.9, 0.5]])

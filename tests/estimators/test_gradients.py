@@ -176,8 +176,6 @@ def test_numbers_that_are_given_are_kept():
     assert np.all(model.problem_.terms[1].weight == 3.0)
     assert model.C_ > 1
     assert rkhs.InvariantRegressor().fit(x, f(x)).C_ == 10.0
-    with pytest.raises(ValueError, match=r"invariance=.*has no effect: settings of values and slopes"):
-        rkhs.InvariantRegressorCV(invariance="gradient").fit(x, f(x), gradients=slopes(x))
 
 
 def test_a_search_with_a_precomputed_kernel():

@@ -139,9 +139,8 @@ def test_inside_everything_of_scikit_learn(moons):
     columns = ColumnTransformer(
         [("numbers", StandardScaler(), ["east", "north"]), ("names", OneHotEncoder(sparse_output=False), ["kind"])]
     )
-    pipeline = make_pipeline(columns, rkhs.InvariantClassifier(loss="squared_hinge", invariance="gradient")).set_output(
-        transform="pandas"
-    )
+    model = rkhs.InvariantClassifier(loss="squared_hinge", invariance="gradient")
+    pipeline = make_pipeline(columns, model).set_output(transform="pandas")
     search = GridSearchCV(
         pipeline, {"invariantclassifier__C": [1.0, 10.0], "invariantclassifier__nu": [0.0, 0.1]}, cv=3
     )

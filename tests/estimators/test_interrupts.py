@@ -1,7 +1,6 @@
 """Ctrl-C, and solutions that do not converge: nothing half-done is kept, and nothing unsolved is scored."""
 
 import warnings
-from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import interrupts
 import rkhs
 from estimators.models import MODELS
-from rkhs import _progress
-from rkhs._estimators import cv, selection
-from rkhs._finite.monitor import Monitor, Stopped
+from rkhs._estimators import selection
+from rkhs._finite.monitor import Monitor
 from rkhs._problem import Problem
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
@@ -110,25 +108,6 @@ def test_a_search_without_any_solution_is_an_error(monkeypatch):
         ).fit(X, Y)
 
 
-def test_a_search_without_time_returns_a_model(monkeypatch):
-    looks = iter(range(0, 10**9, 100))
-    monkeypatch.setattr(_progress, "clock", lambda: float(next(looks)))
-    model = rkhs.InvariantClassifierCV(invariance="gradient", Cs=[1, 10], nus=[0], cv=2, time_limit=1.0)
-    with pytest.warns(ConvergenceWarning, match=r"chose among 0 of 2 candidates.*time limit"):
-        model.fit(X, Y)
-    assert np.all(np.isfinite(model.decision_function(X)))
-
-
-def test_a_model_has_time_beyond_the_limit_of_its_search(monkeypatch):
-    """Also where folds choose: half a model is none."""
-    granted = []
-    monkeypatch.setattr(cv, "with_extended_deadline", lambda seconds: granted.append(seconds) or nullcontext())
-    for options in ({"Cs": [1]}, {"invariance": "gradient", "Cs": [1], "nus": [0], "cv": 2}):
-        rkhs.InvariantClassifierCV(time_limit=100.0, **options).fit(X, Y)
-    assert len(granted) == 2
-    assert all(seconds > 10 for seconds in granted)
-
-
 OBSERVED = rkhs.Measurement(rkhs.Evaluation(X), X[:, 0] ** 2)
 FITS = {
     "classes": lambda: rkhs.InvariantClassifierCV().fit(X, Y),
@@ -174,27 +153,6 @@ def test_a_search_that_ctrl_c_ends_is_as_it_was(monkeypatch):
         search.predict(X)
 
 
-@pytest.mark.parametrize(
-    ("options", "limit"),
-    [({}, 40.0), ({"invariance": "gradient", "Cs": [1, 10], "scales": [0.5, 0.3, 1.0], "cv": 3}, 1000.0)],
-)
-def test_a_time_limit_ends_a_search_with_what_is_tried(options, limit, monkeypatch):
-    """The clock goes a second further with each look at it, so that the search comes to its limit halfway."""
-    whole = rkhs.InvariantClassifierCV(**options).fit(X, Y)
-    looks = iter(range(10**9))
-    monkeypatch.setattr(_progress, "clock", lambda: float(next(looks)))
-    with pytest.warns(ConvergenceWarning, match="(stopped its search after|chose among) .*time limit") as record:
-        search = rkhs.InvariantClassifierCV(time_limit=limit, **options).fit(X, Y)
-    assert record[0].filename == __file__
-    assert search.search_status_ == "time limit"
-    scores = search.cv_results_["mean_test_score"]
-    tried = scores[~np.isnan(scores)]
-    assert 0 < len(tried) < len(whole.cv_results_["mean_test_score"])
-    assert search.score(X, Y) > 0.7
-    with pytest.raises(ValueError, match="time_limit must be a finite number > 0"):
-        rkhs.InvariantClassifierCV(time_limit=0).fit(X, Y)
-
-
 def test_more_labels_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
     monkeypatch.setattr(selection, "MOST_EXACT_LABELS", 50)
     monkeypatch.setattr(selection, "MOST_COUNT", 20)
@@ -227,21 +185,3 @@ def test_a_fit_that_fails_changes_nothing(estimator, error, monkeypatch):
     assert vars(estimator).keys() == before.keys()
     assert all(vars(estimator)[name] is value for name, value in before.items())
     np.testing.assert_array_equal(estimator.predict_proba(X), chances)
-
-
-class Stuck(rkhs.solvers.Solver):
-    """A solver for which no time is left."""
-
-    def check(self, system):
-        pass
-
-    def run(self, system, start, monitor):
-        raise Stopped("time limit")
-
-
-def test_a_limit_that_leaves_no_time_for_an_exact_fit_leaves_landmarks(monkeypatch):
-    monkeypatch.setattr("rkhs._problem.problem.auto", lambda *_: Stuck())
-    with pytest.warns(UserWarning, match="InvariantRegressorCV had too little time to learn f .* by 30 landmarks"):
-        model = rkhs.InvariantRegressorCV(time_limit=1000.0).fit(X, X[:, 0])
-    assert model.solution_.span.startswith("Landmarks: 30 functions")
-    assert model.score(X, X[:, 0]) > 0.9

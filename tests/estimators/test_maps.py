@@ -310,16 +310,6 @@ def test_spikes_that_are_nearly_all_of_the_variance_are_said(share, loss, warns)
     assert [text.startswith(f"Model: {wrong.sum()} of 100 targets are far") for text in found] == [True] * warns
 
 
-@pytest.mark.parametrize("loss", ["squared", "absolute"])
-def test_maps_without_time_are_the_first_model_and_say_so(loss):
-    rows = X[:60]
-    with pytest.warns(ConvergenceWarning, match=r"stopped its search after \d+ candidates \(time limit\)"):
-        model = rkhs.InvariantRegressorCV(loss=loss, time_limit=1e-6).fit(rows, Y[:60])
-    assert model.search_status_ == "time limit"
-    assert "no time was left to compare them" in model.selection_report_["sentence"]
-    assert model.set_params(time_limit=None).score(rows, Y[:60]) > 0.9
-
-
 @pytest.mark.parametrize("scored", [0, 22, 23])  # before errors are compared, and in the middle of the best candidates
 def test_maps_without_time_to_compare_errors(scored, small_maps, monkeypatch):
     calls, score = [], maps.MapErrors.__call__

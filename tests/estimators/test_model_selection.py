@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from clocks import ticking
 from refusals import refused
-from rkhs import _progress
 from rkhs._estimators import combination, graph_candidates, selection
 from rkhs._estimators.length_scales import deviations, units_of
 from rkhs._estimators.search import Candidate
@@ -457,18 +456,6 @@ def test_a_time_limit_during_graphs(labels, monkeypatch):
     assert not graph_candidates.graphs_in(model.best_params_["kernel"])
     assert len(model.cv_results_["params"]) > 50
     assert model.decision_function(X).shape == (60,)
-
-
-def test_a_time_limit_between_graphs(monkeypatch):
-    """The clock goes a second further with each look at it; nobody looks at it after the search."""
-    X, y = MOONS
-    looks = iter(range(10**9))
-    monkeypatch.setattr(_progress, "clock", lambda: float(next(looks)))
-    with pytest.warns(ConvergenceWarning, match=r"stopped its search after \d+ candidates \(time limit"):
-        model = rkhs.InvariantClassifierCV(scales="median", time_limit=150.0).fit(X, labels_of(y, np.arange(15)))
-    assert 0 < len(candidates_of(model)) < 10 * 2 * 2 * len(graph_candidates.CUTOFFS)
-    assert model.solution_.status == "converged"
-    assert _progress._settings.get().callback is None
 
 
 def test_new_points_have_the_values_of_nodes_nearby():

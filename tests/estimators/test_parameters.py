@@ -30,7 +30,7 @@ VALUES_OF = {
     "kernel": ["laplace", "linear", rkhs.Gaussian(0.7)],
     "scale": [0.3, "median", "evidence", "loo", "cv", "agop", [0.3, 0.4, 0.5]],
     "scales": [[0.3], "median", [0.3, 0.31]],
-    "loss": ["squared_hinge", "huber", "logistic", ["squared", "absolute"]],
+    "loss": ["hinge", "huber", "logistic", ["squared", "absolute"]],
     "C": [0.03],
     "Cs": [[0.02], 2],
     "nu": [1e3],
@@ -60,7 +60,7 @@ ELSEWHERE = {  # parameters with another purpose than the result
     "time_limit": "tests/test_time_limits.py",
     "random_state": "the starts of a search, which may find the same maximum",
 }
-NAMED = [("slopes", "evidence"), ("unlabeled", "gradient")]  # what the default is there
+NAMED = {"evidence": ("slopes", rkhs.QuantileRegressor), "gradient": ("unlabeled",)}  # what the default is there
 LEARNERS = {type(model): y for model, y in MODELS.values()} | {rkhs.FunctionalRegressor: None}
 BESIDE = {
     "defaults": {},
@@ -125,7 +125,7 @@ def outcome(cls, beside, kind, name=None, k=0):
         return error
     search, proved = getattr(model, "cv_results_", {}), hasattr(model, "shape_certificate_")
     scores = [repr(search.get(key)) for key in ("params", "mean_test_score")]
-    return np.asarray(values, dtype=float), (*scores, proved, model.solution_.solver)
+    return np.nan_to_num(np.asarray(values, dtype=float)), (*scores, proved, model.solution_.solver)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -135,7 +135,11 @@ def test_a_parameter_changes_the_result_or_is_refused(cls, beside, kind, name):
     before = outcome(cls, beside, kind)
     for k, value in enumerate(VALUES_OF[name] if not isinstance(before, Exception) else []):
         after, default = outcome(cls, beside, kind, name, k), cls().get_params(deep=False)[name]
-        if isinstance(after, Exception) or repr(value) == repr(default) or (kind, repr(value).strip("'")) in NAMED:
+        if (
+            isinstance(after, Exception)
+            or repr(value) == repr(default)
+            or {kind, cls} & set(NAMED.get(repr(value)[1:-1], ()))
+        ):
             continue
         same = before[0].shape == after[0].shape and np.ptp(before[0] - after[0]) <= 1e-9 * np.ptp(before[0])
         assert not (same and before[1] == after[1]), f"{name}={value!r} changes nothing"

@@ -242,19 +242,6 @@ def test_points_are_chosen_without_the_quick_look_where_it_fails(monkeypatch):
     assert model.shape_certificate_.proved
 
 
-@pytest.mark.parametrize("t", [200, 1500])
-def test_the_time_limit_is_that_of_the_whole_fit(t):
-    """The choice of points and solutions look at it too; what is not proved by then is told."""
-    X, y = line(t=t, features=2)
-    shape = rkhs.Shape({0: "increasing", 1: "convex"}, time_limit=0.5)
-    model = rkhs.InvariantRegressor(scale=0.2, C=10.0, invariance=None, shape=shape)
-    with ticking(5e-3) as clock:
-        fit_quietly(model, X, y)
-    assert clock.now <= 1.1 * 0.5 + 0.1
-    assert not model.shape_certificate_.proved
-    assert np.abs(model.predict(X) - y).mean() < np.abs(y).mean()  # the fit without a shape came first
-
-
 def test_rounding_that_hides_a_claim_is_told():
     """Coefficients of 1e9 that cancel: a value of 1e-9 may be nothing but rounding, and a smaller C is the remedy."""
     points = np.array([[0.0], [1e-9]])

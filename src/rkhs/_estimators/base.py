@@ -38,6 +38,7 @@ from rkhs._finite.solution import ABSOLUTE, CONVERGED, LOCAL, TIME_LIMIT, Soluti
 from rkhs._problem import Problem
 from rkhs._progress import interrupts_raised, with_time_limit
 from rkhs._shapes.fitting import ShapeCertificate, shape_of, solve_with_shape
+from rkhs._spaces import FourierFeatures, FourierGrid, Neighbors
 from rkhs._warnings import warn
 from rkhs.exceptions import NotInTimeError
 from rkhs.functionals import Evaluation, Functional
@@ -151,7 +152,6 @@ def transactional(fit: Method) -> Method:
         if fit.__name__ == "fit":
             idle = getattr(type(self), "_idle", BaseKernelEstimator._idle)  # some estimators have another base
             refuse_idle(self, idle(self, options.get("gradients") is not None))
-            shape_of(self)  # refuses approximations by which it cannot be proved
         limit, name = getattr(self, "time_limit", None), f"{type(self).__name__}.{fit.__name__}"
         limited_time = with_time_limit(None if limit is None else check_number(limit, "time_limit"))
         with interrupts_raised(), limited_time, displayed(name, bool(getattr(self, "verbose", False))):
@@ -234,26 +234,26 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
     @property
     def _is_precomputed(self) -> bool:
         """Whether X is a kernel matrix."""
-        kernel = getattr(self, "kernel", None)
-        return isinstance(kernel, str) and kernel == "precomputed"
+        return same(getattr(self, "kernel", None), "precomputed")
 
     def _idle(self, slopes: bool) -> list[Idle]:
         """Return which parameters may have no effect beside the others, with or without measured slopes, and why."""
         kernel, space = getattr(self, "kernel", None), getattr(self, "approximation", None)
-        fixed = f"kernel={kernel!r} has no open length scale"
+        fixed, free = f"kernel={kernel!r} has no open length scale", getattr(kernel, "order", 0)
         without = isinstance(kernel, Kernel) or kernel in OF_NO_SCALE
+        hidden = isinstance(space, FourierFeatures | FourierGrid | Neighbors) and shape_of(self) is not None
+        slopeless = same(kernel, "precomputed") and same(getattr(self, "invariance", None), "gradient")
+        slopeless = slopeless and getattr(self, "nu", None) != 0
         options = SolverOptions.of(getattr(self, "solver", "auto"))
         elsewhere = options.device not in (None, "cpu") or get_config().get("array_api_dispatch")  # as X may be
         on_cores, chosen = str(options.precision).startswith("tf32"), not same(options.method, "auto")
         return [
             ("scale", without, fixed),
             ("scales", without, fixed),
-            (
-                "fit_intercept",
-                getattr(kernel, "order", 0) > 0,
-                f"the null space of {kernel!r} has a constant",
-            ),
+            ("fit_intercept", free > 0, f"the null space of {kernel!r} has a constant"),
             ("approximation", same(kernel, "precomputed"), 'the matrix of kernel="precomputed" is known'),
+            ("approximation", hidden, "a shape is proved by representers, as Landmarks have them"),
+            ("invariance", slopeless, 'the matrix of kernel="precomputed" has no derivatives'),
             ("solver", space is not None and chosen, f"the problem of approximation={space!r} is solved directly"),
             ("solver", on_cores and not elsewhere, "TF32 is the arithmetic of tensor cores, which a CPU lacks"),
         ]
@@ -338,9 +338,8 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
     def _as_points(self, X: Array) -> Array:
         """Return validated rows as the points of the fitted function, sparse or dense."""
         functionals = getattr(self.function_, "functionals", None)  # some approximations have none
-        return (
-            arrays.as_points(csr_array(X), sparse=True) if functionals is not None and functionals.sparse else dense(X)
-        )
+        sparse = functionals is not None and functionals.sparse
+        return arrays.as_points(csr_array(X), sparse=True) if sparse else dense(X)
 
     def _as_matrix(self, X: Array) -> Precomputed:
         """Return the kernel of the training objects for ``kernel="precomputed"``, for which X is its matrix."""
@@ -348,12 +347,6 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
             raise ValueError(
                 'With kernel="precomputed", fit needs the square kernel matrix of the training objects as X, got '
                 f"shape {tuple(X.shape)}."
-            )
-        prior = getattr(self, "invariance", None)
-        if isinstance(prior, str) and prior == "gradient" and getattr(self, "nu", None) != 0:
-            raise ValueError(
-                'invariance="gradient" needs derivatives, and kernel="precomputed" has values only: pass '
-                "invariance=None."
             )
         return Precomputed(dense(X))
 

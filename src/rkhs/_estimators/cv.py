@@ -29,7 +29,7 @@ from rkhs._estimators.regressor import InvariantRegressor, MultiOutputMixin
 from rkhs._estimators.search import Candidate, CompactResults, best_of, cv_results, paired_test, row_losses, search
 from rkhs._finite.function import Function
 from rkhs._finite.neighborhoods import LocalFunction
-from rkhs._finite.pullback import pushed_forward
+from rkhs._finite.pullback import Pullback, pushed_forward
 from rkhs._finite.solution import CONVERGED, SOLVED, TIME_LIMIT, Posterior
 from rkhs._finite.term import Term
 from rkhs._graphs.neighbor_graph import EXACT, INDEX, can_search
@@ -37,8 +37,7 @@ from rkhs._learning.leave_one_out import left_out_amplitude
 from rkhs._problem import Problem
 from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.fitting import shape_of
-from rkhs._spaces import FourierFeatures, Landmarks
-from rkhs._spaces.base import check_approximation
+from rkhs._spaces import FourierFeatures, FourierGrid, Landmarks
 from rkhs._warnings import warn
 from rkhs.exceptions import NotBoundedError, NotSolvedError
 from rkhs.functionals import Evaluation, Functional, Gradient
@@ -158,10 +157,9 @@ class CrossValidated(BaseKernelEstimator):
     def _idle(self, slopes: bool) -> list[Idle]:
         automatic, by_rule = self._is_automatic, any(same(self.scales, name) for name in ("auto", "median"))
         evidence = "settings of values and slopes are those of largest evidence"
-        by_rows = "settings are chosen by leave-one-out errors or by evidence; invariance=None chooses by folds"
         return [
             *super()._idle(slopes),
-            ("cv", automatic, by_rows),
+            ("cv", automatic, "settings are chosen without folds; invariance=None chooses by folds"),
             ("nus", automatic, 'invariance="auto" has no weight nu; nus=[0] leaves out graphs'),
             ("nus", self.invariance is None, "invariance=None has no weight"),
             ("Cs", slopes, evidence),
@@ -219,9 +217,8 @@ class CrossValidated(BaseKernelEstimator):
         labels, labeled = int(np.sum(given.labeled & (given.weight > 0))), sample.take(sample.labeled)
         repeats = labels - len(np.unique(labeled.groups))
         if hasattr(self, "selection_report_") and repeats:
-            self.selection_report_["sentence"] += (
-                f" {repeats} of {labels} rows repeat the features of others, and are left out together with these."
-            )
+            said = f" {repeats} of {labels} rows repeat the features of others, and are left out together with these."
+            self.selection_report_["sentence"] += said
 
     def _choose_and_learn(self, sample: Sample, *rows: Any) -> None:
         """Choose the settings by a sample, and learn f with them; from the rows themselves if they are a stream."""
@@ -332,8 +329,8 @@ class CrossValidated(BaseKernelEstimator):
         """
         if report is not None and (status != CONVERGED or seconds_left() <= 0):
             status = TIME_LIMIT if status == CONVERGED else status
-            name = type(self).__name__
-            warn(f"{name} stopped its search after {len(found)} candidates ({status}).", ConvergenceWarning)
+            ended = f"{type(self).__name__} stopped its search after {len(found)} candidates ({status})."
+            warn(ended, ConvergenceWarning)
         self.C_, self.nu_, self.scale_ = params["C"], params["nu"], params.get("scale", best.params["scale"])
         self.loss_ = best.params.get("loss", self.loss)
         self.best_params_, self.best_score_ = params, float(best.scores.mean())
@@ -355,7 +352,7 @@ class CrossValidated(BaseKernelEstimator):
         kernels: list[Any] = [self._config().kernel]
         if named and self.kernel == "auto" and not shaped:  # f of the other kernels is too rough for proofs
             kernels = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
-            if isinstance(self.approximation, FourierFeatures):  # there are none of the second
+            if isinstance(self.approximation, FourierFeatures | FourierGrid):  # there are none of the second
                 kernels = kernels[:1]
         by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
         scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
@@ -485,8 +482,6 @@ class CrossValidated(BaseKernelEstimator):
     def _choose_by_folds(self, sample: Sample) -> ModelConfig:
         """Return the settings with the best held-out score."""
         start = perf_counter()
-        if self.approximation is not None:
-            check_approximation(self.approximation)
         invariances = as_invariances(self.invariance)
         graphs_only = bool(invariances) and all(invariance.once for invariance in invariances)
         nu_range = formulation.GRAPH_RANGE if graphs_only else formulation.NU_RANGE
@@ -559,8 +554,7 @@ class CrossValidated(BaseKernelEstimator):
             return
         unlabeled = np.flatnonzero(~sample.labeled)
         rows = np.sort(np.random.default_rng(0).permutation(unlabeled)[:CHECKED])
-        f: Any = self.function_
-        f = f if self._input_map() is None else f.function  # points are positions
+        f = self.function_.function if isinstance(self.function_, Pullback) else self.function_  # points are positions
         between, values = graph_candidates.as_new_points(f, sample.X, rows)
         if is_classifier(self):
             agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))

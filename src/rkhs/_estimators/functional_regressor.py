@@ -316,10 +316,8 @@ class FunctionalRegressor(BaseEstimator):
             terms = [m.squared_term(factors) for m, factors in zip(informative, trust, strict=True)]
             open_problem = Problem(scaled, terms, basis, approximation=self.approximation)
             options = {"random_state": self.random_state, "verbose": self.verbose}
-            tuned, noise = (
-                open_problem.tune(self.criterion, amplitude=1.0, **options),
-                {m: m.noise for m in measurements},
-            )
+            tuned = open_problem.tune(self.criterion, amplitude=1.0, **options)
+            noise = {m: m.noise for m in measurements}
             for m, term, factors in zip(informative, tuned.terms, trust, strict=True):
                 if m in learned:
                     noise[m] = units[m] * float(np.sqrt(np.max(factors) / (2 * np.max(term.weight))))

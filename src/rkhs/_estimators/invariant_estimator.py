@@ -133,11 +133,8 @@ class InvariantEstimator(BaseKernelEstimator):
         return [
             *super()._idle(slopes),
             ("nu", self.invariance is None, "invariance=None has no weight"),
-            (
-                "invariance",
-                slopes and same(self.invariance, "gradient"),
-                "slopes are measured, not assumed to be small",
-            ),
+            ("invariance", slopes and same(self.invariance, "gradient"), "slopes are measured, and may be large"),
+            ("scale", slopes and self.C is None and same(self.scale, "median"), "without C, slopes determine scales"),
             ("gradient_weight", not slopes, "fit was given no gradients"),
         ]
 
@@ -314,7 +311,6 @@ def _merged_rows(X: Any, y: Vector, sample_weight: Any) -> tuple[Any, Vector, Ve
 
 def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit an estimator with an approximation to blocks, or to arrays, which are validated first."""
-    check_approximation(config.approximation)
     if not config.approximation.stored:
         name = type(config.approximation).__name__
         raise ValueError(

@@ -32,7 +32,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from rkhs._backend.arrays import Array, Matrix, Vector, as_column, check_number, double, to_numpy, unique_rows
 from rkhs._calculus.function_spaces import Constant, FunctionSpace
 from rkhs._estimators import base
-from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, transactional
+from rkhs._estimators.base import BaseKernelEstimator, as_input_type, documented_by, same, transactional
 from rkhs._estimators.cv import searched
 from rkhs._estimators.data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes, of_one_kind
 from rkhs._estimators.folds import left_out_by_folds
@@ -173,8 +173,8 @@ class ObservationEstimator(BaseKernelEstimator):
         """Return the kernel and C; those of the smallest held-out loss for the names "cv"."""
         X = data.X
         name, scale, C = (usual if _is_open(value) else value for value, usual in self._settings())
-        Cs = list(GRID) if _by_folds(C) else [check_number(C, 'C (unless it is "cv")')]
-        if _by_folds(scale) and not isinstance(name, Kernel):
+        Cs = list(GRID) if same(C, "cv") else [check_number(C, 'C (unless it is "cv")')]
+        if same(scale, "cv") and not isinstance(name, Kernel):
             if name not in SCALED:
                 raise ValueError(f'scale="cv" needs one of the kernels {", ".join(SCALED)}, got kernel={name!r}.')
             kernels = [kernel for _, kernel in sorted(scaled_kernels(name, X), key=lambda pair: pair[0])]
@@ -231,10 +231,6 @@ class ObservationEstimator(BaseKernelEstimator):
 def _is_open(value: Any) -> bool:
     """Return whether a parameter is to be chosen by the search."""
     return value is None or (isinstance(value, str) and value == "auto")
-
-
-def _by_folds(value: Any) -> bool:
-    return isinstance(value, str) and value == "cv"
 
 
 @documented_by(InvariantRegressor)
@@ -344,7 +340,7 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
 
     def _chosen(self, observe: Callable[[Vector], ObservationSet], data: ObservationSet) -> tuple[Kernel, float]:
         given = (self.kernel, self.scale, self.C)
-        if any(map(_by_folds, given)) or not any(map(_is_open, given)):
+        if any(same(value, "cv") for value in given) or not any(map(_is_open, given)):
             return super()._chosen(observe, data)
         stated = None if self.C is None else check_number(self.C, 'C (unless it is "cv")')
         if len(data.X) > SEARCHED[-1]:
@@ -886,6 +882,8 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
         check_classes(classes[present], np.bincount(index, sample.weight), 0.0, None, type(self).__name__)
         classes, codes, count = classes[present], index.reshape(-1), len(present) - 1
         loss = as_loss(self.loss, LOSSES, "loss")
+        if isinstance(self.kernel, Kernel) and self.kernel.order:
+            raise ValueError(f"The null space of {self.kernel!r} has a constant, which thresholds are: use Gaussian().")
         n = points.shape[1]
 
         def observe(rows: Vector) -> ObservationSet:

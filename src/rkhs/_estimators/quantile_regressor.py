@@ -41,9 +41,7 @@ from rkhs.solvers import BoxDual
 
 MOST = 1000  # targets by whose left-out residuals C is learned
 DENSE = 4000  # functionals up to which rounds continue from the active set of the one before, in a dense matrix
-LONG = (
-    10.0  # length scale, in deviations of a feature, at which a Gaussian kernel is nearly a constant plus a linear one
-)
+LONG = 10.0  # length scale, in deviations of a feature, of a Gaussian kernel that is nearly a constant plus a line
 
 
 @dataclass(frozen=True)
@@ -175,9 +173,8 @@ class QuantileRegressor(BaseKernelEstimator):
             Problem(kernel, [observed(Evaluation(X), k, y - median)], Constant()).solve(tol=self.tol).function
             for k in range(m)
         ]
-        a, offsets = (
-            np.concatenate([getattr(f, name) for f in alone]) for name in ("coefficients", "basis_coefficients")
-        )
+        a = np.concatenate([to_numpy(f.coefficients) for f in alone])
+        offsets = np.concatenate([to_numpy(f.basis_coefficients) for f in alone])
         F, work = Function(joint, stack([at(X, e) for e in np.eye(m)]), a, Offsets(n, m), offsets), 0.0
         for k in range(LOOKS + ROUNDS):
             centered = Problem(joint, [*data(y - median), *constrained()], Offsets(n, m))

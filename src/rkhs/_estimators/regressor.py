@@ -15,12 +15,10 @@ from rkhs._backend.arrays import Array, Vector, double, frozen, to_numpy
 from rkhs._calculus.maps import Map
 from rkhs._estimators.base import (
     BaseKernelEstimator,
-    Idle,
     as_input_type,
     dense,
     documented_by,
     limited,
-    same,
     transactional,
 )
 from rkhs._estimators.classifier import InvariantClassifier
@@ -386,10 +384,6 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
     coordinates: Any = None
     gradient_weight: float | None = None
 
-    def _idle(self, slopes: bool) -> list[Idle]:
-        learned = slopes and self.C is None and same(self.scale, "median")
-        return [*super()._idle(slopes), ("scale", learned, "without C, length scales are learned from slopes, too")]
-
     @transactional
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, gradients: Any = None) -> InvariantRegressor:
         """Learn f from points, their targets and measured slopes.
@@ -454,15 +448,11 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
         """
         if self.approximation is None:
             self._add_rows((X, self._marked(X, y, gradients), sample_weight, gradients))
-        elif gradients is not None:
+        elif gradients is not None or self.coordinates is not None:
+            what = "gradients" if self.coordinates is None else "coordinates"
             raise ValueError(
-                f"partial_fit with approximation={self.approximation!r} takes no gradients: pass all rows to fit, or "
-                "leave the approximation out."
-            )
-        elif self.coordinates is not None:
-            raise ValueError(
-                f"partial_fit with approximation={self.approximation!r} takes no coordinates, whose center is that of "
-                "all rows: pass all rows to fit, or positions as X."
+                f"partial_fit with approximation={self.approximation!r} takes no {what}: pass all rows to fit, or "
+                "leave one of them out."
             )
         else:
             fit_block(self, self._config(), X, y, sample_weight, None)

@@ -555,9 +555,8 @@ class AutomaticCandidates:
         """Yield the kernels and scales to try, with their feature maps."""
         if self.scales is not None:
             features = FeatureTransform(1.0)
-            yield from (
-                (features, Trial(kernel, scale, family=kernel)) for kernel, scale in product(self.names, self.scales)
-            )
+            for kernel, scale in product(self.names, self.scales):
+                yield features, Trial(kernel, scale, family=kernel)
             return
         rows, subset = self._samples
         maps = feature_maps(rows, self.one_unit)

@@ -16,7 +16,6 @@ from rkhs._estimators.classifier import Classifier, InvariantClassifier
 from rkhs._estimators.regressor import InvariantRegressor, Regressor
 from rkhs._finite.term import Term
 from rkhs._problem import Problem
-from rkhs._spaces.base import check_approximation
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate, median_scale
 
 
@@ -72,8 +71,6 @@ class ThinPlateEstimator(BaseKernelEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Learn f; "auto" drops linear functions if these alone explain the labels."""
-        if self.approximation is not None:
-            check_approximation(self.approximation)
         sample = self._sample(X, y, sample_weight)
         labels = self._config().label_term(sample)
         explained = self.null_space == "auto" and self._is_explained(to_numpy(sample.X), to_numpy(labels.target))

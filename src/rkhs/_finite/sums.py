@@ -76,9 +76,8 @@ class Rows(NamedTuple):
 
     def weighted(self, factors: Any) -> Rows:
         """Return the rows of positive weight, with weights multiplied by a factor for each group, or by one factor."""
-        weight = (
-            self.weight * (self.shares @ np.broadcast_to(np.asarray(factors, float), self.shares.shape[1]))[:, None]
-        )
+        of_groups = np.broadcast_to(np.asarray(factors, float), self.shares.shape[1])
+        weight = self.weight * (self.shares @ of_groups)[:, None]
         positive = weight[:, 0] > 0
         rows = self._replace(weight=weight)
         return rows if np.all(positive) else Rows(*(part[positive] for part in rows))

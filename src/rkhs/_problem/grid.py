@@ -194,9 +194,8 @@ class GridSolver:
         blocks = []
         for k, t in enumerate(stored.terms):
             terms = [task.system.terms[k] for task in tasks]
-            target, weight = (
-                np.concatenate([double(getattr(b, name)) for b in terms], axis=1) for name in ("target", "weight")
-            )
+            target = np.concatenate([double(b.target) for b in terms], axis=1)
+            weight = np.concatenate([double(b.weight) for b in terms], axis=1)
             blocks.append(replace(t, target=target, weight=weight))
         joint = stored.with_rows(tuple(blocks), len(tasks))
         monitor.best = joint.start()

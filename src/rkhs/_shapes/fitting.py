@@ -37,7 +37,6 @@ from rkhs._progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs._shapes.bounds import along, lower_bounds
 from rkhs._shapes.claims import Claim, parse_shape
 from rkhs._shapes.proofs import MOST_CELLS, PROVED, WORK, ClaimProof, prove
-from rkhs._spaces import FourierFeatures, FourierGrid, Neighbors
 from rkhs._warnings import warn
 from rkhs.functionals._base import Functional, stack
 from rkhs.functionals._values import Evaluation
@@ -148,21 +147,12 @@ class Shape:
 
 
 def shape_of(estimator: BaseEstimator) -> Shape | None:
-    """Combine the `shape` of an estimator and the hard constraints of its invariances; return None without any.
-
-    Bounds refer to representers, so that approximations without these are refused.
-    """
+    """Combine the `shape` of an estimator and the hard constraints of its invariances; return None without any."""
     parameter, invariance = getattr(estimator, "shape", None), getattr(estimator, "invariance", None)
     used = invariance if getattr(estimator, "nu", 1.0) > 0 and not isinstance(invariance, str) else None
     hard = [one.shape_constraint for one in as_invariances(used) if one.shape_constraint is not None]
     if parameter is None and not hard:
         return None
-    space = getattr(estimator, "approximation", None)
-    if isinstance(space, FourierFeatures | FourierGrid | Neighbors):
-        raise ValueError(
-            f"A shape is proved by the representers of f, which approximation={space!r} does not have: use "
-            "rkhs.Landmarks(p), or leave the approximation or the shape out."
-        )
     shape = Shape.of({} if parameter is None else parameter)
     if not hard or not isinstance(shape.constraints, Mapping):
         return shape

@@ -136,9 +136,8 @@ def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> 
 def cheapest_solver(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:
     """Return the solver with the smallest estimated time for all functionals."""
     if not system.separable and not system.smooth:  # losses of vectors with kinks: their prox is all that is simple
-        return (
-            Fallback(ADMM(), NonlinearCG(), ADMM().max_iterations, False) if ADMM().applies(system) else NonlinearCG()
-        )
+        then = NonlinearCG()
+        return Fallback(ADMM(), then, ADMM().max_iterations, False) if ADMM().applies(system) else then
     estimate = Estimate(system, tol)
     among = (Direct(),) if system.quadratic else EXACT  # the others are never cheaper where Direct applies
     costs = {solver: solver.cost(estimate) for solver in among if solver.applies(system)}

@@ -116,9 +116,8 @@ class NonlinearCG(Solver):
                 )
             directions = [column.gradient() for column in active]
             if nystroem is not None:
-                directions += [
-                    column.newton_direction(g, nystroem) for column, g in zip(active, directions, strict=True)
-                ]
+                slopes = zip(active, directions, strict=True)
+                directions = [*directions, *(column.newton_direction(g, nystroem) for column, g in slopes)]
             products = system.gram @ xp.stack(directions, axis=1)
             pairs = [(d, products[:, k]) for k, d in enumerate(directions)]
             for k, column in enumerate(active):

@@ -451,9 +451,8 @@ def read_parquet(
     pyarrow = import_optional("pyarrow", "Parquet files need pyarrow: pip install 'rkhs[distributed]'.")
     data = import_module("pyarrow.dataset").dataset(str(Path(path)), format="parquet")
     extra_names = [name for name in (target, weight) if name is not None]
-    feature_names = (
-        list(features) if features is not None else [name for name in data.schema.names if name not in extra_names]
-    )
+    others = [name for name in data.schema.names if name not in extra_names]
+    feature_names = others if features is None else list(features)
     missing = [name for name in [*feature_names, *extra_names] if name not in data.schema.names]
     if missing:
         raise ValueError(f"{path} has no columns {missing}; it has {data.schema.names}.")
