@@ -138,7 +138,7 @@ SEARCHES = {
 def test_searches_choose_the_same_there(far, name):
     classes = np.argmax(X, axis=1)
     classes[30:] = -1
-    grids = {"Cs": [1.0, 10.0], "nus": [0.0, 0.1] if name != "auto" else [0.0, 1e3], "cv": 3, "tol": 1e-8}
+    grids = {"Cs": [1.0, 10.0], "nus": [0.0, 0.1] if name != "auto" else [0.0], "cv": 3, "tol": 1e-8}
     found, expected = (
         rkhs.InvariantClassifierCV(**SEARCHES[name], **grids, **where).fit(X, classes) for where in (THERE, {})
     )

@@ -14,13 +14,8 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import KFold
 
 import rkhs
-from estimators.test_equal_problems import MODELS
+from estimators.test_equal_problems import MODELS, NEW, ROWS, VALUES, X
 
-RNG = np.random.default_rng(1)
-ROWS = 36
-X = RNG.standard_normal((ROWS, 3)) * [1.0, 0.5, 2.0]
-NEW = RNG.standard_normal((12, 3))
-VALUES = X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * RNG.standard_t(2, ROWS)
 SLOPES = np.column_stack([np.ones(ROWS), 2 * np.cos(2 * X[:, 1]), np.zeros(ROWS)]) + 0.1
 MISSING = np.arange(ROWS) % 3 == 0
 
@@ -51,7 +46,7 @@ VALUES_OF = {
     "features": [PCA(2)],
     "classes": [[2, 1, 0]],
     "pairs_per_row": [2],
-    "null_space": ["dropped"],
+    "null_space": ["dropped", "kept"],
     "power": [3.0],
 }
 ELSEWHERE = {  # parameters with another purpose than the result
@@ -60,8 +55,13 @@ ELSEWHERE = {  # parameters with another purpose than the result
     "time_limit": "tests/test_time_limits.py",
     "random_state": "the starts of a search, which may find the same maximum",
 }
-NAMED = {"evidence": ("slopes", rkhs.QuantileRegressor), "gradient": ("unlabeled",)}  # what the default is there
-LEARNERS = {type(model): y for model, y in MODELS.values()} | {rkhs.FunctionalRegressor: None}
+NAMED = {  # what the default is there
+    "evidence": ("slopes", rkhs.QuantileRegressor),
+    "gradient": ("unlabeled",),
+    "dropped": (rkhs.geometry.ThinPlateClassifier,),
+    "kept": (rkhs.geometry.ThinPlateRegressor,),
+}
+LEARNERS = {type(model): y for model, y in MODELS.values()} | {rkhs.FunctionalRegressor: VALUES}
 BESIDE = {
     "defaults": {},
     "linear": {"kernel": "linear"},
@@ -94,25 +94,17 @@ def cases():
                     yield pytest.param(cls, beside, kind, name, id=f"{cls.__name__}-{beside}-{kind}-{name}")
 
 
-def data(cls, kind):
-    if is_classifier(cls()):
-        y = np.digitize(VALUES, [-0.5, 0.7]) if cls is rkhs.counts.OrdinalClassifier else (VALUES > 0).astype(int)
-        return np.where(MISSING, -1, y) if kind == "unlabeled" else y
-    if cls is rkhs.counts.KernelPoissonRegressor:
-        return np.round(np.exp(VALUES / 2))
-    y = np.exp(VALUES / 4) if cls is rkhs.counts.SurvivalRanker else VALUES
-    return np.where(MISSING, np.nan, y) if kind == "unlabeled" else y
-
-
 def learned(cls, kind, options):
     """Return a model that has learned, and the rows at which it is compared."""
+    y, options = LEARNERS[cls], dict(options)
     if kind == "unlabeled":
-        options = {"unlabeled": -1 if is_classifier(cls()) else np.nan, **options}
+        mark = options.setdefault("unlabeled", -1 if is_classifier(cls()) else np.nan)
+        y = np.where(MISSING, -1 if mark is None else mark, y)
     matrices = [np.exp(-((A[:, None] - X) ** 2).sum(axis=2)) for A in (X, NEW)]
     rows, new = matrices if options.get("kernel") == "precomputed" else (X, NEW)
     if cls is rkhs.FunctionalRegressor:
-        return cls(**options).fit(rkhs.Measurement(rkhs.Evaluation(rows), VALUES)), new
-    return cls(**options).fit(rows, data(cls, kind), **({"gradients": SLOPES} if kind == "slopes" else {})), new
+        return cls(**options).fit(rkhs.Measurement(rkhs.Evaluation(rows), y)), new
+    return cls(**options).fit(rows, y, **({"gradients": SLOPES} if kind == "slopes" else {})), new
 
 
 @cache

@@ -164,8 +164,6 @@ def test_kernels_without_a_proof_are_refused():
             rkhs.InvariantRegressor(kernel, shape={0: "increasing"}).fit(X, y)
     with pytest.raises(ValueError, match="box of a Shape"):
         rkhs.InvariantRegressor(shape=rkhs.Shape({0: "increasing"}, box=[0, 1])).fit(X, y)
-    with pytest.raises(ValueError, match=r"use rkhs\.Landmarks"):
-        rkhs.InvariantRegressor(approximation=rkhs.FourierFeatures(20), shape={0: "increasing"}).fit(X, y)
     with pytest.raises(ValueError, match="single function"):
         rkhs.InvariantRegressor(shape={0: "increasing"}).fit(X, np.stack([y, y], axis=1))
 

@@ -596,8 +596,8 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         1000 (4 by default).
     nus : int or list of float, optional
         The values of nu, or their number: 0 and values between 100 and 1e8 for a graph as the invariance, otherwise 0
-        and values between 1 and 100 (4 in all by default).  They mean the same on every data set.  For "auto" the
-        values do not matter, except that [0] leaves out graphs.
+        and values between 1 and 100 (4 in all by default).  They mean the same on every data set.  "auto" has
+        no nu, and takes [0] only, which leaves out graphs.
     scales : str, float or list, default="auto"
         The length scales to try for a kernel given by name.  For invariance="auto", both words try 1/4, 1/2, 1, 2 and 4
         times the median distance.  "auto" supposes that each feature has a unit of its own, and also learns a scale for

@@ -398,8 +398,8 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
         sample_weight : array-like of shape (t,), optional
             Factors on the weights of all observations at a point.
         gradients : array-like of shape (t, n) or (t, n, outputs), optional
-            Measured slopes of f; NaN, here and in y, marks what was not measured.  With them invariance="gradient" is
-            left out, since the slopes are known.  A data frame must have the columns of X, in the same order.
+            Measured slopes of f; NaN, here and in y, marks what was not measured.  They exclude invariance="gradient",
+            since the slopes are known.  A data frame must have the columns of X, in the same order.
 
         Returns
         -------
