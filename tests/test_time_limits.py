@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partialmethod
 from itertools import count, product
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ import campaign
 import clocks
 import rkhs
 from estimators.test_parameters import LEARNERS
-from rkhs import _progress
 from rkhs._finite import monitor as monitors, sums
 from rkhs._finite.certificate import certify
 from rkhs._finite.features import FeatureTerms
@@ -56,10 +54,10 @@ def small_pieces(monkeypatch):
 
 
 @pytest.fixture
-def ticking(monkeypatch):
+def ticking():
     """A clock on which a second passes whenever it is looked at."""
-    ticks = count(perf_counter())
-    monkeypatch.setattr(_progress, "clock", lambda: next(ticks))
+    with clocks.ticking(1.0):
+        yield
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Every parameter is honored or refused: another value than the default changes the result, or an error says why not.
 
 The law is stated for each estimator beside each of some other settings, because a parameter that has an effect alone
-may have none beside others.  Parameters that are not there for the result have their own visible effect (`ELSEWHERE`).
+may have none beside others.  `ELSEWHERE` has parameters of another purpose, and where their effect is tested.
 """
 
 from functools import cache
@@ -50,8 +50,8 @@ VALUES_OF = {
     "power": [3.0],
 }
 ELSEWHERE = {  # parameters with another purpose than the result
-    "tol": "an upper bound of the gap, below",
-    "verbose": "below",
+    "tol": "an upper bound of the gap: tests/test_certificates.py",
+    "verbose": "tests/finite/test_progress.py",
     "time_limit": "tests/test_time_limits.py",
     "random_state": "the starts of a search, which may find the same maximum",
 }
