@@ -2,4 +2,4 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["src/rkhs/_backend/fused.py"]
+collect_ignore = [] if find_spec("triton") else ["src/rkhs/_core/backend/fused.py"]

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 
 import rkhs
-from rkhs._backend.memory import DEVICE_ENTRIES, tiles
-from rkhs._backend.precision import PRECISIONS, products_in
+from rkhs._core.backend.memory import DEVICE_ENTRIES, tiles
+from rkhs._core.backend.precision import PRECISIONS, products_in
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NOISE = 0.01

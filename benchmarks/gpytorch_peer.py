@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timing import interleaved
-from rkhs._backend.memory import free_memory
+from rkhs._core.backend.memory import free_memory
 
 COPIES = 7.0  # of the dense matrix that GPyTorch holds at its peak: 18.1 GiB for 300 points in 64 dimensions, seen here
 

@@ -24,7 +24,7 @@ from rich.console import Console
 
 import rkhs
 from benchmarks.timing import markdown, show, write
-from rkhs._backend.memory import free_memory
+from rkhs._core.backend.memory import free_memory
 
 FEATURES = 50
 GIB = 2**30

@@ -19,7 +19,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics.pairwise import rbf_kernel
 
 import rkhs
-from rkhs._graphs.neighbor_graph import nearest as nearest_points, normalized
+from rkhs._core.graphs.neighbor_graph import nearest as nearest_points, normalized
 from rkhs.invariances._graph import neighbor_weights
 
 WIDTH = 0.05  # of the weights of its graph of all pairs

@@ -34,8 +34,8 @@ from sklearn.svm import SVC
 import rkhs
 from benchmarks.timing import markdown, seconds, show, write
 from papers import digits, few_labels, thin_plate, two_moons
-from rkhs._finite.certificate import certify
-from rkhs._finite.problem import Iterate
+from rkhs._core.finite.certificate import certify
+from rkhs._core.finite.problem import Iterate
 
 AT_FIRST = 15.0  # seconds for a solver as long as none has converged
 AT_LEAST = 1.0  # seconds for every solver

@@ -22,7 +22,7 @@ from rich.console import Console
 
 import rkhs
 from benchmarks.timing import interleaved, markdown, show, write
-from rkhs._shapes.claims import parse_shape
+from rkhs.shapes._claims import parse_shape
 
 Matrix = np.ndarray[Any, Any]
 

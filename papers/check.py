@@ -17,7 +17,7 @@ import joblib
 
 from papers.experiment import Cell, Experiment, Record, finished_records
 from papers.run import compute_cell
-from rkhs._progress import interrupts_raised
+from rkhs._core.progress import interrupts_raised
 
 COMMITTED = Path(__file__).resolve().parents[1] / "docs" / "measurements" / "papers"
 SECONDS, CELLS = 20.0, 12  # of one core that the committed cells took, and their number; at least one is computed

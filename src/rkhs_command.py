@@ -10,7 +10,7 @@ import signal
 def main() -> None:
     """Run the command; while it is being imported, Ctrl-C ends it without a traceback."""
     signal.signal(signal.SIGINT, _end)
-    from rkhs._cli import main
+    from rkhs._command import main
 
     main()
 

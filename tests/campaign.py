@@ -31,7 +31,7 @@ import judge
 import problems
 import rkhs
 import rkhs.solvers
-from rkhs._calculus.function_spaces import SumOfSpaces
+from rkhs._core.calculus.function_spaces import SumOfSpaces
 
 SLACK = 1e-9
 ZERO = 1e-25  # of J(0), what counts as zero

@@ -4,9 +4,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from rkhs import _progress
-from rkhs._estimators import selection
-from rkhs._finite import monitor
+from rkhs._core import progress as _progress
+from rkhs._core.finite import monitor
+from rkhs.estimators.search import _selection as selection
 from rkhs.solvers import _choose
 
 

@@ -29,8 +29,8 @@ import numpy as np
 import scipy.sparse
 
 import rkhs
-from rkhs._calculus.function_spaces import SumOfSpaces
-from rkhs._spaces.fourier_grid import FourierGridSpace
+from rkhs._core.calculus.function_spaces import SumOfSpaces
+from rkhs.spaces._fourier_grid import FourierGridSpace
 
 Real = np.longdouble
 EPS = float(np.finfo(Real).eps)

@@ -93,7 +93,7 @@ def test_sparse_points(name):
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_points_that_are_not_numbers(name):
     thin = scipy.sparse.csr_array(X)
-    FAMILIES[name](thin)  # tests/gram/test_sparse.py compares the values
+    FAMILIES[name](thin)  # tests/core/gram/test_sparse.py compares the values
     thin.data[-1] = np.nan
     with pytest.raises(ValueError, match=r"contains NaN or infinity \(first at row 5\): impute or drop"):
         FAMILIES[name](thin)

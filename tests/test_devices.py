@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import rkhs
-from rkhs._gram.jets import JetProduct
-from rkhs._spaces import LandmarkSpace
+from rkhs._core.gram.jets import JetProduct
+from rkhs.spaces import LandmarkSpace
 
 RNG = np.random.default_rng(5)
 X, Z = RNG.standard_normal((60, 4)), RNG.standard_normal((9, 4))
@@ -222,8 +222,8 @@ def crowded(monkeypatch):
         return tile(self, points)
 
     monkeypatch.setattr(LandmarkSpace, "tile", with_time_limit)
-    monkeypatch.setattr("rkhs._finite.sums.out_of_memory", lambda: (FullError,))
-    monkeypatch.setattr("rkhs._finite.sums.release_memory", lambda: released.append(True))
+    monkeypatch.setattr("rkhs._core.finite.sums.out_of_memory", lambda: (FullError,))
+    monkeypatch.setattr("rkhs._core.finite.sums.release_memory", lambda: released.append(True))
     return room, released
 
 

@@ -7,8 +7,8 @@ import torch
 import rkhs
 from problems import cell_problem, check_cells
 from refusals import refused
-from rkhs._problem import grid
-from rkhs._problem.grid import GridSolver
+from rkhs._core.problem import grid
+from rkhs._core.problem.grid import GridSolver
 from rkhs.solvers._choose import Fallback
 from rkhs.solvers._newton import Newton
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import rkhs
 from refusals import refused
-from rkhs._estimators.coordinates import are_degrees
+from rkhs.estimators._coordinates import are_degrees
 from rkhs.maps import GridMap, axes_around, rounded_up, typical_gap
 
 xarray = pytest.importorskip("xarray")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._backend import memory
+from rkhs._core.backend import memory
 
 MIB = 2**20
 FOLDER = Path(os.environ.get("RKHS_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -87,7 +87,7 @@ def test_a_million_functionals_in_a_gibibyte():
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no module resource")
 def test_a_limit_on_the_address_space_counts():
     code = (
-        "import resource; from rkhs._backend.memory import free_main_memory;"
+        "import resource; from rkhs._core.backend.memory import free_main_memory;"
         "resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31)); print(free_main_memory())"
     )
     assert 0 < int(run(code)[0]) < 2**31

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._estimators import many_labels, selection
-from rkhs._estimators.length_scales import NormalizedKernels
-from rkhs._estimators.search import Candidate
-from rkhs._estimators.selection import ScoringTargets, SelectionMonitor
-from rkhs._finite.solution import ABSOLUTE, CONVERGED
-from rkhs._gram import matrix
-from rkhs._linalg.saddle import Saddle
+from rkhs._core.finite.solution import ABSOLUTE, CONVERGED
+from rkhs._core.gram import matrix
+from rkhs._core.linalg.saddle import Saddle
+from rkhs.estimators._length_scales import NormalizedKernels
+from rkhs.estimators.search import _many_labels as many_labels, _selection as selection
+from rkhs.estimators.search._search import Candidate
+from rkhs.estimators.search._selection import ScoringTargets, SelectionMonitor
 from rkhs.solvers import ConjugateGradients, Direct, InteriorPointCG, NonlinearCG, _base, _conditioned, _recycling
 from rkhs.solvers._choose import StoredInSingle, auto
 from rkhs.solvers._conditioned import ConditionedGram, variance_given_nearest
@@ -211,8 +211,8 @@ def test_large_models_have_error_bars(few_are_many, monkeypatch):
     monkeypatch.setattr(_conditioned, "fits", lambda rows: rows <= 200)
     monkeypatch.setattr(_conditioned, "SAMPLE", 200)
     monkeypatch.setattr(_conditioned, "NEAREST", 60)
-    monkeypatch.setattr("rkhs._estimators.folds.DENSE", 100)
-    monkeypatch.setattr("rkhs._estimators.cv.MOST_INVERTED", 100)
+    monkeypatch.setattr("rkhs.estimators._folds.DENSE", 100)
+    monkeypatch.setattr("rkhs.estimators.search._cv.MOST_INVERTED", 100)
     points, new = RNG.standard_normal((500, 4)), RNG.standard_normal((400, 4))
     y, truth = (np.sin(p[:, 0]) + p[:, 1] + 0.2 * RNG.standard_normal(len(p)) for p in (points, new))
     model = rkhs.InvariantRegressorCV().fit(points, y)
@@ -265,8 +265,8 @@ def test_only_a_search_by_errors_stops_early(few_are_many, monkeypatch):
 
 def test_rows_of_weight_zero_and_probabilities_of_large_models(monkeypatch):
     """A sample of the labels is left out; rows of weight zero are no part of it."""
-    monkeypatch.setattr("rkhs._estimators.folds.DENSE", 100)
-    monkeypatch.setattr("rkhs._estimators.cv.MOST_INVERTED", 100)
+    monkeypatch.setattr("rkhs.estimators._folds.DENSE", 100)
+    monkeypatch.setattr("rkhs.estimators.search._cv.MOST_INVERTED", 100)
     points = RNG.standard_normal((300, 4))
     classes, weight = (points[:, 0] + 0.3 * RNG.standard_normal(300) > 0).astype(int), np.ones(300)
     weight[::3] = 0.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conftest import CASES, _quick, _spread
-from rkhs._warnings import warn
+from rkhs._core.warning import warn
 
 
 def cases(parameters, *names, marker=True):
@@ -62,7 +62,7 @@ def test_warnings_of_other_packages_are_no_errors(module, category):
 @pytest.mark.parametrize(
     ("module", "category"),
     [
-        ("rkhs._gram.blocks", RuntimeWarning),
+        ("rkhs._core.gram.blocks", RuntimeWarning),
         ("papers.run", UserWarning),
         ("click.core", UserWarning),
         ("sklearn.model_selection._validation", UserWarning),

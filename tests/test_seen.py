@@ -13,7 +13,7 @@ import campaign
 import judge
 import problems
 import rkhs
-import rkhs._estimators
+import rkhs.estimators
 import rkhs.solvers
 from rkhs.solvers._interior_point import Interior
 

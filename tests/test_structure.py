@@ -26,11 +26,11 @@ def test_code_lines_are_neither_blank_nor_comments_nor_docstrings():
 
 
 def test_a_count_above_its_ceiling_is_named(tmp_path):
-    (tmp_path / "src/rkhs/_gram").mkdir(parents=True)
-    (tmp_path / "src/rkhs/_gram/operator.py").write_text(TEXT)
+    (tmp_path / "src/rkhs/_core/gram").mkdir(parents=True)
+    (tmp_path / "src/rkhs/_core/gram/operator.py").write_text(TEXT)
     (tmp_path / "src/rkhs/__init__.py").write_text("x = 1\n")
     sizes = structure.measure(tmp_path)
-    assert sizes == {"files of src/rkhs": 2, "src/rkhs": 8, "src/rkhs/.": 1, "src/rkhs/_gram": 7}
+    assert sizes == {"files of src/rkhs": 2, "src/rkhs": 8, "src/rkhs/.": 1, "src/rkhs/_core": 7}
     assert structure.over_budget(sizes, {"src/rkhs": 8, "files of src/rkhs": 2}) == []
     (message,) = structure.over_budget(sizes, {"src/rkhs": 7, "files of src/rkhs": 2})
     assert message.startswith("src/rkhs: 8 is more than the ceiling of 7 in [tool.rkhs.budget] of pyproject.toml.")
@@ -49,7 +49,7 @@ def test_circles_of_imports_include_those_for_type_checking():
 
 def test_checks_of_the_type_of_a_space_outside_of_spaces():
     sources = {
-        "_spaces/base.py": "class FiniteSpace: pass\nclass Own(FiniteSpace): pass\nisinstance(x, Own)",
+        "spaces/_base.py": "class FiniteSpace: pass\nclass Own(FiniteSpace): pass\nisinstance(x, Own)",
         "solver.py": "isinstance(space, Own | int)\nisinstance(space, int)",
     }
     trees = {structure.SOURCE / name: ast.parse(text) for name, text in sources.items()}

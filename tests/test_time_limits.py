@@ -16,18 +16,18 @@ import campaign
 import clocks
 import rkhs
 from estimators.test_parameters import LEARNERS
-from rkhs._finite import monitor as monitors, sums
-from rkhs._finite.certificate import certify
-from rkhs._finite.features import FeatureTerms
-from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.representers import certify_quickly
-from rkhs._gram import blocks as tables
-from rkhs._gram.operator import Gram
-from rkhs._linalg.saddle import PackedCholesky
-from rkhs._progress import with_progress_callback
-from rkhs._spaces import FiniteSpace
+from rkhs._core.finite import monitor as monitors, sums
+from rkhs._core.finite.certificate import certify
+from rkhs._core.finite.features import FeatureTerms
+from rkhs._core.finite.monitor import Monitor, Stopped
+from rkhs._core.finite.representers import certify_quickly
+from rkhs._core.gram import blocks as tables
+from rkhs._core.gram.operator import Gram
+from rkhs._core.linalg.saddle import PackedCholesky
+from rkhs._core.progress import with_progress_callback
 from rkhs.solvers import _reduced
 from rkhs.solvers._conditioned import ConditionedGram, ConditioningEquations
+from rkhs.spaces import FiniteSpace
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(100, 2))
@@ -48,8 +48,8 @@ def problem(loss=SQUARED, target=Y, **options):
 def small_pieces(monkeypatch):
     """Blocks of 8 rows, and tiles of about 16 x 16, in one thread: only one of several reports progress."""
     monkeypatch.setattr(tables, "cores", lambda array: 1)
-    monkeypatch.setattr("rkhs._linalg.saddle.COLUMNS", 8)
-    monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
+    monkeypatch.setattr("rkhs._core.linalg.saddle.COLUMNS", 8)
+    monkeypatch.setattr("rkhs._core.linalg.saddle.ROWS", 8)
     monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
 
 
@@ -91,8 +91,8 @@ def is_nothing_but_honest(solution, given, status):
 
 @pytest.mark.parametrize("size", [1, 8, 9, 40])
 def test_a_factorization_tells_how_far_it_is(size, monkeypatch):
-    monkeypatch.setattr("rkhs._linalg.saddle.COLUMNS", 8)
-    monkeypatch.setattr("rkhs._linalg.saddle.ROWS", 8)
+    monkeypatch.setattr("rkhs._core.linalg.saddle.COLUMNS", 8)
+    monkeypatch.setattr("rkhs._core.linalg.saddle.ROWS", 8)
     A = RNG.normal(size=(size, size))
     shares = []
     halves = PackedCholesky(A @ A.T, len(A))
@@ -262,7 +262,7 @@ def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
     given = rkhs.Problem(KERNEL, terms, rkhs.Constant())
     if gradients:
         costs = (3.0, 2.0, 1.0, np.inf)  # in memory, alone, together, split
-        monkeypatch.setattr("rkhs._problem.grid.GridSolver._costs", lambda *_: costs)
+        monkeypatch.setattr("rkhs._core.problem.grid.GridSolver._costs", lambda *_: costs)
     products, own = [], Gram.__matmul__
     monkeypatch.setattr(Gram, "__matmul__", lambda self, v: (products.append(v.shape), own(self, v))[1])
     before = []

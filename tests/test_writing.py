@@ -11,7 +11,7 @@ import pytest
 import rkhs
 from concurrency_files import together
 from killing import kill_while_saving
-from rkhs._files import remove_unfinished, replacing
+from rkhs._core.files import remove_unfinished, replacing
 
 
 def test_a_block_that_ends_well_replaces_the_file(tmp_path):

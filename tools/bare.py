@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 import rkhs
-from rkhs._cli import main as command
-from rkhs._graphs import neighbor_graph
+from rkhs._command import main as command
+from rkhs._core.graphs import neighbor_graph
 
 EXTRAS = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text())["project"]
 OURS = {"docs", "site", "dist", "test", "check"}  # for the development of the library itself

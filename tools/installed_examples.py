@@ -15,7 +15,7 @@ import sklearn
 
 import rkhs
 
-OTHERS = ("rkhs._cli", "rkhs._backend.fused")  # whole modules for the extra `cli` and for an accelerator
+OTHERS = ("rkhs._command", "rkhs._core.backend.fused")  # whole modules for the extra `cli` and for an accelerator
 LEAST = 200  # docstrings of which fewer would mean that they are not found
 
 

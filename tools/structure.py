@@ -9,7 +9,7 @@ comment.  The budget is the table `[tool.rkhs.budget]` of `pyproject.toml`: ceil
 A *private helper with one caller* is a function
 or method whose name starts with one underscore and occurs once more in the package besides its definition.  A *function
 of one statement* has nothing but one statement after its docstring; overloads, protocols and abstract methods are left
-out.  A *check of the type of a space* is an `isinstance` outside of `_spaces` with a subclass of `FiniteSpace` or
+out.  A *check of the type of a space* is an `isinstance` outside of `spaces` with a subclass of `FiniteSpace` or
 `Approximation`.
 """
 
@@ -66,7 +66,7 @@ JOBS = {
     ),
     "rkhs fit churn.csv": (
         "import tempfile, pathlib; folder = pathlib.Path(tempfile.mkdtemp()); os.chdir(folder); "
-        "from rkhs._cli.commands import app; app(['sample', 'churn.csv'], standalone_mode=False)",
+        "from rkhs._command.commands import app; app(['sample', 'churn.csv'], standalone_mode=False)",
         "app(['fit', 'churn.csv', '--target', 'churn', '--force'], standalone_mode=False)",
     ),
 }
@@ -158,7 +158,7 @@ def code_lines(text: str) -> int:
 
 
 def checks_of_spaces(trees: dict[Path, ast.Module]) -> list[str]:
-    """Return where files outside of `_spaces` call `isinstance` with a space or an approximation."""
+    """Return where files outside of `spaces` call `isinstance` with a space or an approximation."""
     spaces = {"FiniteSpace", "Approximation"}
     defined = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     while more := {node.name for node in defined if {getattr(base, "id", "") for base in node.bases} & spaces} - spaces:
@@ -166,7 +166,7 @@ def checks_of_spaces(trees: dict[Path, ast.Module]) -> list[str]:
     return [
         f"{file.relative_to(SOURCE)}:{node.lineno}: {ast.unparse(node)}"
         for file, tree in trees.items()
-        if "_spaces" not in file.relative_to(SOURCE).parts[:-1]
+        if "spaces" not in file.relative_to(SOURCE).parts[:-1]
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance"
         if {name.id for name in ast.walk(node.args[1]) if isinstance(name, ast.Name)} & spaces

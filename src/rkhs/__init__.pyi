@@ -20,32 +20,25 @@ from rkhs import (
     streams as streams,
     testing as testing,
 )
-from rkhs._calculus.function_spaces import Constant as Constant, Functions as Functions, Polynomials as Polynomials
-from rkhs._estimators.classifier import InvariantClassifier as InvariantClassifier, VirtualSampleSVC as VirtualSampleSVC
-from rkhs._estimators.cv import (
+from rkhs._core.calculus.function_spaces import Constant as Constant, Functions as Functions, Polynomials as Polynomials
+from rkhs._core.finite.function import inner as inner
+from rkhs._core.finite.term import Term as Term
+from rkhs._core.gram import gram as gram
+from rkhs._core.problem import Problem as Problem
+from rkhs.estimators._classifier import InvariantClassifier as InvariantClassifier, VirtualSampleSVC as VirtualSampleSVC
+from rkhs.estimators._data import ClassPrior as ClassPrior
+from rkhs.estimators._folds import LabeledSplit as LabeledSplit
+from rkhs.estimators._formulation import SolverOptions as SolverOptions
+from rkhs.estimators._measurements import FunctionalRegressor as FunctionalRegressor, Measurement as Measurement
+from rkhs.estimators._quantile_regressor import QuantileRegressor as QuantileRegressor
+from rkhs.estimators._regressor import InvariantRegressor as InvariantRegressor
+from rkhs.estimators._robustness import certified_radius as certified_radius
+from rkhs.estimators.search._cv import (
     InvariantClassifierCV as InvariantClassifierCV,
     InvariantRegressorCV as InvariantRegressorCV,
 )
-from rkhs._estimators.data import ClassPrior as ClassPrior
-from rkhs._estimators.folds import LabeledSplit as LabeledSplit
-from rkhs._estimators.formulation import SolverOptions as SolverOptions
-from rkhs._estimators.functional_regressor import FunctionalRegressor as FunctionalRegressor, Measurement as Measurement
-from rkhs._estimators.quantile_regressor import QuantileRegressor as QuantileRegressor
-from rkhs._estimators.regressor import InvariantRegressor as InvariantRegressor
-from rkhs._export.models import to_json as to_json, to_onnx as to_onnx
-from rkhs._finite.function import inner as inner
-from rkhs._finite.term import Term as Term
-from rkhs._gram import gram as gram
-from rkhs._io import load as load, save as save
-from rkhs._learning.robustness import certified_radius as certified_radius
-from rkhs._problem import Problem as Problem
-from rkhs._shapes.fitting import Shape as Shape
-from rkhs._spaces import (
-    FourierFeatures as FourierFeatures,
-    FourierGrid as FourierGrid,
-    Landmarks as Landmarks,
-    Neighbors as Neighbors,
-)
+from rkhs.export._model_files import load as load, save as save
+from rkhs.export._models import to_json as to_json, to_onnx as to_onnx
 from rkhs.functionals import (
     Derivative as Derivative,
     Difference as Difference,
@@ -67,6 +60,13 @@ from rkhs.losses import (
     Quantile as Quantile,
     Squared as Squared,
     SquaredHinge as SquaredHinge,
+)
+from rkhs.shapes._fitting import Shape as Shape
+from rkhs.spaces import (
+    FourierFeatures as FourierFeatures,
+    FourierGrid as FourierGrid,
+    Landmarks as Landmarks,
+    Neighbors as Neighbors,
 )
 
 __version__: str

@@ -1,6 +1,6 @@
 """`python -m rkhs`, the same as `rkhs`."""
 
-from rkhs._cli import main
+from rkhs._command import main
 
 if __name__ == "__main__":
     main()

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.datasets import make_moons
 from sklearn.preprocessing import normalize, scale
 
-from rkhs._backend.arrays import Vector
+from rkhs._core.backend.arrays import Vector
 
 __all__ = ["Dataset", "MissingDataError", "TwoMoons", "load", "two_moons"]
 

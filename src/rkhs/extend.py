@@ -3,13 +3,12 @@
 The pages under "Extend" of the documentation have one example of each; `rkhs.testing` has the checks.
 """
 
-from rkhs._backend.arrays import namespace
-from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.forms import Form
-from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs._finite.monitor import Monitor, OutOfIterations, Stopped
-from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._spaces import Approximation, FiniteSpace, FourierSpace, LandmarkSpace
+from rkhs._core.backend.arrays import namespace
+from rkhs._core.calculus.atoms import Atoms
+from rkhs._core.calculus.forms import Form
+from rkhs._core.calculus.function_spaces import FunctionSpace
+from rkhs._core.finite.monitor import Monitor, OutOfIterations, Stopped
+from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import Functional, Part
 from rkhs.invariances import Invariance
@@ -19,6 +18,7 @@ from rkhs.losses._base import Loss
 from rkhs.losses._blocks import BlockLoss
 from rkhs.losses._interval import IntervalLoss
 from rkhs.solvers._base import Solver
+from rkhs.spaces import Approximation, FiniteSpace, FourierSpace, LandmarkSpace
 
 __all__ = [
     "Atoms",

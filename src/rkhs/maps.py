@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.spatial on first use
 
-from rkhs._backend.arrays import Matrix, Vector, double, import_optional, to_numpy
-from rkhs._estimators.coordinates import LONLAT, LonLat
+from rkhs._core.backend.arrays import Matrix, Vector, double, import_optional, to_numpy
+from rkhs.estimators._coordinates import LONLAT, LonLat
 
 __all__ = ["grid", "points"]
 

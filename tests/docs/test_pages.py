@@ -19,7 +19,7 @@ from types import ModuleType
 import pytest
 from typer.testing import CliRunner
 
-from rkhs._cli.commands import app
+from rkhs._command.commands import app
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

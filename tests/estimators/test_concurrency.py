@@ -7,7 +7,7 @@ import pytest
 
 import concurrency
 import rkhs
-from rkhs._backend import precision
+from rkhs._core.backend import precision
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_blobs, make_friedman1
 
 import rkhs
-from rkhs._estimators.folds import bound, class_scores
+from rkhs.estimators._folds import bound, class_scores
 
 
 def test_the_bound_is_the_quantile_of_one_more():

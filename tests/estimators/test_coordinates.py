@@ -9,8 +9,8 @@ from sklearn.preprocessing import StandardScaler
 import rkhs
 from estimators.models import MODELS, ORDERED, QUANTILES, values
 from refusals import refused
-from rkhs._calculus.atoms import gaussian_rule
-from rkhs._estimators.coordinates import RADIUS, LonLat
+from rkhs._core.calculus.atoms import gaussian_rule
+from rkhs.estimators._coordinates import RADIUS, LonLat
 
 RANDOM = np.random.default_rng(0)
 

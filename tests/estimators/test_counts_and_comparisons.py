@@ -14,8 +14,9 @@ from sklearn.preprocessing import StandardScaler
 import rkhs
 from estimators.models import ORDERED
 from refusals import refused
-from rkhs._estimators import length_scales, observations
-from rkhs._estimators.observations import Order
+from rkhs.counts import _observations as observations
+from rkhs.counts._observations import Order
+from rkhs.estimators import _length_scales as length_scales
 
 
 def counts(size=150, seed=0):

@@ -8,8 +8,8 @@ from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs._estimators.folds import Folds
-from rkhs._estimators.search import Candidate, best_of, cv_results
+from rkhs.estimators._folds import Folds
+from rkhs.estimators.search._search import Candidate, best_of, cv_results
 
 pytestmark = pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")  # a third of the rows has no label
 
@@ -231,7 +231,7 @@ def test_the_form_of_the_results():
 
 
 def test_default_grids():
-    from rkhs._estimators.formulation import C_RANGE, NU_RANGE, as_grid
+    from rkhs.estimators._formulation import C_RANGE, NU_RANGE, as_grid
 
     np.testing.assert_allclose(as_grid(4, "Cs", C_RANGE), [1, 10, 100, 1000])
     np.testing.assert_allclose(as_grid(4, "nus", NU_RANGE, with_zero=True), [0, 1, 10, 100])

@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
-from rkhs._estimators.search import Candidate
-from rkhs._estimators.selection import (
+from rkhs.estimators.search._search import Candidate
+from rkhs.estimators.search._selection import (
     C_for_loss,
     LeaveOneOutScorer,
     ScaleLearner,

@@ -5,9 +5,9 @@ import pytest
 from sklearn.base import clone
 
 import rkhs
-from rkhs._estimators import deviations
-from rkhs._estimators.folds import left_out_by_folds
 from rkhs.acquisition import log_expected_improvement
+from rkhs.estimators import _deviations as deviations
+from rkhs.estimators._folds import left_out_by_folds
 
 RNG = np.random.default_rng(1)
 X, NEW = RNG.standard_normal((40, 4)), RNG.standard_normal((5, 4))

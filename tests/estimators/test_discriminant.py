@@ -5,7 +5,7 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 
 import rkhs
-from rkhs._estimators.selection import Choice, Discriminant, LeaveOneOutScorer, ScoringTargets, Trial, folds
+from rkhs.estimators.search._selection import Choice, Discriminant, LeaveOneOutScorer, ScoringTargets, Trial, folds
 
 RNG = np.random.default_rng(0)
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.spatial.distance import cdist, pdist
 
 import rkhs
-from rkhs._estimators.length_scales import FeatureTransform, decorrelating, feature_maps
-from rkhs._graphs.neighbor_graph import principal_directions
+from rkhs._core.graphs.neighbor_graph import principal_directions
+from rkhs.estimators._length_scales import FeatureTransform, decorrelating, feature_maps
 from rkhs.invariances import Graph
 
 

@@ -7,7 +7,7 @@ from sklearn.exceptions import NotFittedError
 
 import rkhs
 from refusals import refused
-from rkhs._estimators.molecules import found_symmetries
+from rkhs.molecules._molecules import found_symmetries
 
 REST = np.array([[0.0, 0.0, 0.0], [1.1, 0.0, 0.0], [-0.5, 1.0, 0.0], [-0.5, -0.5, 0.9]])  # one atom with three others
 SYMMETRIES = [[0, 2, 1, 3]]  # exchange two of the three
@@ -139,7 +139,7 @@ def test_atoms_that_differ_are_not_exchanged():
 
 
 def test_larger_groups_than_the_bound_are_cut_with_a_warning(monkeypatch):
-    monkeypatch.setattr("rkhs._estimators.molecules.MOST_FOUND", 2)
+    monkeypatch.setattr("rkhs.molecules._molecules.MOST_FOUND", 2)
     with pytest.warns(UserWarning, match="more than 2 permutations of atoms; ForceFieldRegressor uses 2"):
         found_symmetries(ring(120, 0).reshape(120, -1), np.array([6, 6, 6, 1, 1, 1]))
 
@@ -182,7 +182,7 @@ def test_the_energy_has_a_deviation_without_energies_too(model):
 def test_conjugate_gradients_agree_with_the_factorization(model, monkeypatch):
     """For more components of forces than are factorized; the held-out geometries stay out of f."""
     for name, value in (("DIRECT", 100), ("NOISES", (1e-3,)), ("REFINED", (1.0,))):
-        monkeypatch.setattr(f"rkhs._estimators.force_field.{name}", value)
+        monkeypatch.setattr(f"rkhs.molecules._force_field.{name}", value)
     iterated = rkhs.geometry.ForceFieldRegressor(atoms=["C", "H", "H", "H"], tol=1e-5).fit(R, F)
     assert "ConjugateGradients" in repr(iterated.solution_)
     assert iterated.function_.functionals.size == 12 * 20

@@ -5,7 +5,7 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
-from rkhs._estimators import folds
+from rkhs.estimators import _folds as folds
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
 Y = Y - Y.mean()

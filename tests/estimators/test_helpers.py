@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from rkhs._estimators.data import checked_slopes
-from rkhs._estimators.probabilities import fitted_slope
-from rkhs._estimators.search import paired_test
+from rkhs.estimators._data import checked_slopes
+from rkhs.estimators._probabilities import fitted_slope
+from rkhs.estimators.search._search import paired_test
 
 
 def test_the_slope_of_a_sigmoid():

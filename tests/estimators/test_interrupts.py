@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 import interrupts
 import rkhs
 from estimators.models import MODELS
-from rkhs._estimators import selection
-from rkhs._finite.monitor import Monitor
-from rkhs._problem import Problem
+from rkhs._core.finite.monitor import Monitor
+from rkhs._core.problem import Problem
+from rkhs.estimators.search import _selection as selection
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
 SOME = ("fit hinge", "search", "search landmarks", "probabilities", "partial_fit", "grid, kinks")
@@ -179,7 +179,7 @@ def test_a_fit_that_fails_changes_nothing(estimator, error, monkeypatch):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr("rkhs._estimators.base.BaseKernelEstimator._keep", fail)
+    monkeypatch.setattr("rkhs.estimators._base.BaseKernelEstimator._keep", fail)
     with pytest.raises(error):
         estimator.fit(np.column_stack([X, X]), np.where(Y == 1, "yes", "no"))
     assert vars(estimator).keys() == before.keys()

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._estimators import selection as counting
-from rkhs._progress import with_time_limit
+from rkhs._core.progress import with_time_limit
+from rkhs.estimators.search import _selection as counting
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(600, 2))
@@ -49,7 +49,7 @@ def test_a_time_limit_allows_no_comparison(monkeypatch):
 
 @pytest.mark.slow
 def test_only_labels_are_compared_if_class_proportions_are_known_too(monkeypatch):
-    monkeypatch.setattr("rkhs._estimators.selection.MOST_EXACT_LABELS", 300)
+    monkeypatch.setattr("rkhs.estimators.search._selection.MOST_EXACT_LABELS", 300)
     y = np.where(np.arange(600) < 500, np.where(X[:, 0] > 0.5, 2, 1), -1)
     prior = rkhs.ClassPrior({1: 0.5, 2: 0.5})
     with pytest.warns(UserWarning, match="landmarks for 500 labels"):

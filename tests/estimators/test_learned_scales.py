@@ -6,7 +6,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold
 
 import rkhs
-from rkhs._estimators import folds
+from rkhs.estimators import _folds as folds
 from rkhs.kernels._scaled import median_scale
 
 RNG = np.random.default_rng(0)

@@ -10,12 +10,13 @@ from scipy.spatial import KDTree
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
-from rkhs._estimators import maps, selection
-from rkhs._estimators.data import Sample
-from rkhs._estimators.formulation import ModelConfig
-from rkhs._estimators.length_scales import formulate, settings_of, tuned_problem
-from rkhs._estimators.maps import spikes, without_spikes
-from rkhs._estimators.search import Candidate
+from rkhs.estimators import _maps as maps
+from rkhs.estimators._data import Sample
+from rkhs.estimators._formulation import ModelConfig
+from rkhs.estimators._length_scales import formulate, settings_of, tuned_problem
+from rkhs.estimators._maps import spikes, without_spikes
+from rkhs.estimators.search import _selection as selection
+from rkhs.estimators.search._search import Candidate
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(1500, 2)) * [3.0, 1.0]
@@ -263,7 +264,7 @@ def test_a_kernel_that_no_grid_represents_is_no_candidate(small_maps, monkeypatc
 
 def test_a_map_that_no_grid_represents_is_learned_by_neighborhoods(small_maps, monkeypatch):
     for name in ("FEWEST_MODES", "MODES"):
-        monkeypatch.setattr(f"rkhs._spaces.fourier_grid.{name}", 4)
+        monkeypatch.setattr(f"rkhs.spaces._fourier_grid.{name}", 4)
     model = rkhs.InvariantRegressorCV().fit(X[:300], Y[:300])
     assert isinstance(model.best_params_["approximation"], rkhs.Neighbors)
     assert model.score(Z, truth(Z)) > 0.9

@@ -14,11 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from clocks import ticking
 from refusals import refused
-from rkhs._estimators import combination, graph_candidates, selection
-from rkhs._estimators.length_scales import deviations, units_of
-from rkhs._estimators.search import Candidate
-from rkhs._estimators.selection import Choice, LeaveOneOutScorer, ScoringTargets
-from rkhs._graphs.filters import ChebyshevFilters
+from rkhs._core.graphs.filters import ChebyshevFilters
+from rkhs.estimators import _combination as combination
+from rkhs.estimators._length_scales import deviations, units_of
+from rkhs.estimators.search import _graph_candidates as graph_candidates, _selection as selection
+from rkhs.estimators.search._search import Candidate
+from rkhs.estimators.search._selection import Choice, LeaveOneOutScorer, ScoringTargets
 from rkhs.kernels import GraphKernel, NeighborGraph
 
 
@@ -351,7 +352,7 @@ def test_one_target_only():
 
 def test_a_draw_of_the_labels_is_the_same_every_time(monkeypatch):
     """There is no seed to set: global ones change nothing either."""
-    monkeypatch.setattr("rkhs._estimators.cv.MOST_LABELS", 30)
+    monkeypatch.setattr("rkhs.estimators.search._cv.MOST_LABELS", 30)
     X, y = make_moons(60, noise=0.2, random_state=0)
     one, other = (rkhs.InvariantClassifierCV().fit(X, y) for _ in range(2))
     assert one.score(X, y) > 0.8
@@ -365,7 +366,7 @@ MOONS = make_moons(60, noise=0.2, random_state=0)
 @pytest.mark.parametrize("labels", [40, 60])
 def test_graphs_are_tried_where_there_are_unlabeled_points(labels, monkeypatch):
     """Not where all points are labeled, but some of the labels used."""
-    monkeypatch.setattr("rkhs._estimators.cv.MOST_LABELS", 30)
+    monkeypatch.setattr("rkhs.estimators.search._cv.MOST_LABELS", 30)
     X, y = MOONS
     model = rkhs.InvariantClassifierCV().fit(X, labels_of(y, np.arange(labels)))
     assert bool(candidates_of(model)) == (labels < 60)
@@ -415,7 +416,7 @@ def test_graphs_are_tried_with_kernels_by_name(name):
 
 @pytest.mark.parametrize(("largest", "tried"), [(15 * 60, True), (15 * 60 - 1, False)])
 def test_graphs_of_too_many_rows_are_not_tried(largest, tried, monkeypatch):
-    monkeypatch.setattr("rkhs._estimators.selection.LARGEST", largest)
+    monkeypatch.setattr("rkhs.estimators.search._selection.LARGEST", largest)
     X, y = MOONS
     model = rkhs.InvariantClassifierCV("laplace", scales="median").fit(X, labels_of(y, np.arange(15)))
     assert bool(candidates_of(model)) == tried
@@ -423,7 +424,7 @@ def test_graphs_of_too_many_rows_are_not_tried(largest, tried, monkeypatch):
 
 
 def test_a_graph_that_cannot_be_searched_is_warned_of(monkeypatch):
-    monkeypatch.setattr("rkhs._estimators.cv.can_search", lambda *_: False)
+    monkeypatch.setattr("rkhs.estimators.search._cv.can_search", lambda *_: False)
     X, y = MOONS
     with pytest.warns(UserWarning, match=r"tries no graph: .*pip install 'rkhs\[graphs\]'"):
         model = rkhs.InvariantClassifierCV(scales="median").fit(X, labels_of(y, np.arange(15)))
@@ -433,7 +434,7 @@ def test_a_graph_that_cannot_be_searched_is_warned_of(monkeypatch):
 @pytest.mark.parametrize("labels", [15, 4])
 def test_a_time_limit_during_graphs(labels, monkeypatch):
     """What was found is used, also where a sum with graphs would have been assumed."""
-    monkeypatch.setattr("rkhs._graphs.neighbor_graph.SMALL", 0)
+    monkeypatch.setattr("rkhs._core.graphs.neighbor_graph.SMALL", 0)
     sequence = ChebyshevFilters._sequence
 
     def slow(self, V):

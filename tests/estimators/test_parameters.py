@@ -51,7 +51,7 @@ VALUES_OF = {
 }
 ELSEWHERE = {  # parameters with another purpose than the result
     "tol": "an upper bound of the gap: tests/test_certificates.py",
-    "verbose": "tests/finite/test_progress.py",
+    "verbose": "tests/core/finite/test_progress.py",
     "time_limit": "tests/test_time_limits.py",
     "random_state": "the starts of a search, which may find the same maximum",
 }

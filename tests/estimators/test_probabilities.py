@@ -5,8 +5,8 @@ import pytest
 from scipy.special import log_softmax
 
 import rkhs
-from rkhs._estimators.probabilities import Calibration, fitted_slope, per_class
-from rkhs._estimators.selection import Discriminant
+from rkhs.estimators._probabilities import Calibration, fitted_slope, per_class
+from rkhs.estimators.search._selection import Discriminant
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((60, 2)) + 6 * np.eye(3)[np.arange(60) % 3][:, :2]

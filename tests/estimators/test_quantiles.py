@@ -6,7 +6,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
 from refusals import refused
-from rkhs._estimators import quantile_regressor
+from rkhs.estimators import _quantile_regressor as quantile_regressor
 from rkhs.solvers._interior_point import Interior
 
 rng = np.random.default_rng(0)

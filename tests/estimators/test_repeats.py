@@ -14,8 +14,8 @@ import scipy.sparse
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs._estimators import folds
-from rkhs._estimators.data import Sample
+from rkhs.estimators import _folds as folds
+from rkhs.estimators._data import Sample
 
 ROWS = 48
 NEW = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [0.5, 0.5], [2.5, 2.0]])

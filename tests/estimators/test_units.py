@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import rkhs
-from rkhs._estimators.formulation import Formulation, WeightNormalization
-from rkhs._estimators.invariant_estimator import BlockTerms
-from rkhs._gram import gram
+from rkhs._core.gram import gram
+from rkhs.estimators._formulation import Formulation, WeightNormalization
+from rkhs.estimators._invariant_estimator import BlockTerms
 from rkhs.invariances import Graph, InputNoise, Invariance, Monotone, RandomSubset
 from rkhs.invariances._base import as_invariances
 from rkhs.invariances._graph import nearest, neighbor_weights

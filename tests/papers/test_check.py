@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from papers.check import CELLS, COMMITTED, SECONDS, check_cells, differing, sample
 from papers.experiment import Experiment, Record, finished_records
 from papers.run import EXPERIMENTS, run
-from rkhs._cli.commands import app
+from rkhs._command.commands import app
 
 PLAN = [{"model": model, "k": k} for model in ("SVM", "InvSVM") for k in range(30)]
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from papers import digits, thin_plate
 from papers.run import EXPERIMENTS, experiment_of, run
-from rkhs._cli.commands import app
+from rkhs._command.commands import app
 from rkhs.datasets import MissingDataError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -17,8 +17,8 @@ import rkhs
 from papers.experiment import Experiment
 from papers.few_labels import cells
 from papers.run import EXPERIMENTS, experiment_of, run
-from rkhs._cli.commands import app
-from rkhs._progress import interrupted
+from rkhs._command.commands import app
+from rkhs._core.progress import interrupted
 from rkhs.datasets import MissingDataError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -92,9 +92,9 @@ def test_rows_that_are_read_again(client):
 
 
 def _limit(value):
-    import rkhs._finite.sums
+    import rkhs._core.finite.sums
 
-    rkhs._finite.sums.KEPT_BYTES = value
+    rkhs._core.finite.sums.KEPT_BYTES = value
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def test_blocks_are_the_problem_in_one(loss):
     model = classifier(loss=loss, nu=0.1, tol=1e-8).fit(rkhs.streams.blocks(X, LABELS, rows=300))
     rows = np.flatnonzero(LABELS >= 0)
     target = np.where(LABELS[rows, None] == np.arange(3), 1.0, -1.0)
-    labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs._estimators.formulation.LOSSES[loss], target, 10.0)
+    labels = rkhs.Term(rkhs.Evaluation(X[rows]), rkhs.estimators._formulation.LOSSES[loss], target, 10.0)
     flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1 * 2.0**2 / len(X))
     problem = rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), approximation=FIXED)
     np.testing.assert_allclose(model.decision_function(X[:50]), problem.solve(tol=1e-8).function(X[:50]), atol=1e-5)
@@ -178,7 +178,7 @@ def test_rows_too_many_to_keep_are_read_again(loss, name, monkeypatch):
     y = np.where((np.arange(1000) >= 250) & (np.arange(1000) < 500), -1, LABELS) if "labels" in name else LABELS
     stream = rkhs.streams.blocks(lambda: ((X[rows], y[rows]) for rows in PARTS[name]))
     kept = classifier(loss=loss, tol=1e-5).fit(stream)
-    monkeypatch.setattr("rkhs._finite.sums.KEPT_BYTES", 1000)
+    monkeypatch.setattr("rkhs._core.finite.sums.KEPT_BYTES", 1000)
     read = classifier(loss=loss, tol=1e-5).fit(stream)
     tolerance = 5e-3 if name == "two blocks" else 1e-6
     np.testing.assert_allclose(read.decision_function(X), kept.decision_function(X), atol=tolerance)

@@ -9,7 +9,7 @@ import torch
 
 import rkhs
 from registry import DIMENSIONS, FAMILIES
-from rkhs._calculus import function_spaces
+from rkhs._core.calculus import function_spaces
 from rkhs.functionals._base import Functional, Part
 from rkhs.results import Gram
 from rkhs.testing import check_functional

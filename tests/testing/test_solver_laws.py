@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 import rkhs
-from rkhs._finite.certificate import certify
-from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.problem import Iterate
+from rkhs._core.finite.certificate import certify
+from rkhs._core.finite.monitor import Monitor, Stopped
+from rkhs._core.finite.problem import Iterate
 from rkhs.solvers._base import NotApplicableError, Solver
 from rkhs.testing import check_solver
 

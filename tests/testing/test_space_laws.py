@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._spaces import FourierSpace, LandmarkSpace
+from rkhs.spaces import FourierSpace, LandmarkSpace
 from rkhs.testing import check_space
 
 RNG = np.random.default_rng(0)

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse
 from array_api_compat import is_array_api_obj, is_torch_array
 
-from rkhs._backend.arrays import (
+from rkhs._core.backend.arrays import (
     Array,
     Vector,
     apply_matrix,
@@ -36,9 +36,9 @@ from rkhs._backend.arrays import (
     unique_rows,
     zeros,
 )
-from rkhs._backend.sparse import SparseVectors
-from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
+from rkhs._core.backend.sparse import SparseVectors
+from rkhs._core.calculus.atoms import Atoms
+from rkhs._core.calculus.function_spaces import FunctionSpace, Polynomials
 
 
 @dataclass(frozen=True, eq=False)

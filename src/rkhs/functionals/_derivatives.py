@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, as_array, as_points, immutable_copy, like, same_kind, to_numpy
-from rkhs._backend.sparse import SparseVectors
-from rkhs._calculus.atoms import Atoms
+from rkhs._core.backend.arrays import Array, Matrix, as_array, as_points, immutable_copy, like, same_kind, to_numpy
+from rkhs._core.backend.sparse import SparseVectors
+from rkhs._core.calculus.atoms import Atoms
 from rkhs.functionals._base import AtPoints, Part
 
 

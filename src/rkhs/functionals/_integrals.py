@@ -2,7 +2,7 @@
 
 With q nodes per side the rule is exact for polynomials of degree 2q - 1.  For a function that is smooth on the scale s
 and sides of length h, the error falls like (h / 4 s sqrt(q))^2q: 16 nodes are exact to rounding for sides of up to
-three scales of a Gaussian.  `rkhs._gram.integration` bounds the error for a kernel (`quadrature_error`) and returns
+three scales of a Gaussian.  `_core.gram.integration` bounds the error for a kernel (`quadrature_error`) and returns
 integrals with enough nodes (`quadrature_nodes`).
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Matrix, as_array, double
-from rkhs._calculus.atoms import Atoms
+from rkhs._core.backend.arrays import Matrix, as_array, double
+from rkhs._core.calculus.atoms import Atoms
 from rkhs.functionals._base import Functional, Part
 
 MOST = 200  # nodes per side; error estimates compare with twice as many

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import (
+from rkhs._core.backend.arrays import (
     Array,
     as_array,
     as_points,
@@ -21,8 +21,8 @@ from rkhs._backend.arrays import (
     same_kind,
     to_numpy,
 )
-from rkhs._backend.sparse import SparseVectors
-from rkhs._calculus.atoms import Atoms
+from rkhs._core.backend.sparse import SparseVectors
+from rkhs._core.calculus.atoms import Atoms
 from rkhs.functionals._base import AtPoints, Functional, Part
 
 
@@ -170,7 +170,7 @@ class LocalAverage(AtPoints):
 
     They are exact for Gaussian kernels (with scales per feature and linear changes of input) and polynomial ones;
     accurate to 1e-12 for Matern and rational quadratic kernels, as mixtures of Gaussians; and computed by the cubature
-    of `rkhs._calculus.atoms` for all others.
+    of `rkhs._core.calculus.atoms` for all others.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import (
+from rkhs._core.backend.arrays import (
     Array,
     as_array,
     as_points,
@@ -27,7 +27,7 @@ from rkhs._backend.arrays import (
     take_rows,
     to_numpy,
 )
-from rkhs._backend.frames import NAMELESS
+from rkhs._core.backend.frames import NAMELESS
 from rkhs.functionals import Gradient, stack
 from rkhs.functionals._base import Combination, Functional
 from rkhs.functionals._derivatives import Derivative

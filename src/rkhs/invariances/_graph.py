@@ -22,8 +22,17 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse import csr_array
 
-from rkhs._backend.arrays import Array, Matrix, as_points, check_choice, check_count, take_rows, to_numpy, unique_rows
-from rkhs._graphs.neighbor_graph import (
+from rkhs._core.backend.arrays import (
+    Array,
+    Matrix,
+    as_points,
+    check_choice,
+    check_count,
+    take_rows,
+    to_numpy,
+    unique_rows,
+)
+from rkhs._core.graphs.neighbor_graph import (
     Projection,
     as_rows,
     checked_graph,

@@ -22,8 +22,8 @@ import scipy.linalg
 from scipy import ndimage
 from scipy.interpolate import CubicSpline
 
-from rkhs._backend.arrays import Array, Images, as_points, check_choice, check_number, double, like
-from rkhs._backend.memory import map_in_threads
+from rkhs._core.backend.arrays import Array, Images, as_points, check_choice, check_number, double, like
+from rkhs._core.backend.memory import map_in_threads
 from rkhs.invariances._tangents import TangentFamily, checked_kinds, smoothed_slope
 
 THICKNESS = "thickness"

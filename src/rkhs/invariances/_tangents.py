@@ -14,7 +14,7 @@ import numpy as np
 from scipy import ndimage
 from scipy.sparse import csc_array, csr_array
 
-from rkhs._backend.arrays import (
+from rkhs._core.backend.arrays import (
     Array,
     Matrix,
     as_array,
@@ -27,7 +27,7 @@ from rkhs._backend.arrays import (
     to_numpy,
     unique_rows,
 )
-from rkhs._backend.sparse import SparseVectors
+from rkhs._core.backend.sparse import SparseVectors
 from rkhs.functionals import DirectionalDerivative
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, double, like, to_numpy, unique_rows
-from rkhs._finite.term import Term
+from rkhs._core.backend.arrays import Array, Matrix, Vector, as_points, double, like, to_numpy, unique_rows
+from rkhs._core.finite.term import Term
 from rkhs.functionals import Evaluation
 from rkhs.functionals._base import Combination, Functional
 from rkhs.losses import GroupNorm

@@ -3,8 +3,8 @@
 A kernel pairs atoms (point evaluations and derivatives at points); it does not depend on `rkhs.functionals`.
 """
 
-from rkhs._calculus.maps import Features, InverseDistances, Standardized
-from rkhs._graphs.neighbor_graph import NeighborGraph
+from rkhs._core.calculus.maps import Features, InverseDistances, Standardized
+from rkhs._core.graphs.neighbor_graph import NeighborGraph
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum, additive
 from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._fields import CurlFree, DivergenceFree, components

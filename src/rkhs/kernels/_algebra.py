@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, as_array, as_points, check_number, to_numpy
-from rkhs._calculus.atoms import Atoms, Pairing, compose_maps, mapped, push_covariance
-from rkhs._calculus.forms import Form
-from rkhs._calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
-from rkhs._calculus.maps import Map
+from rkhs._core.backend.arrays import Array, Matrix, as_array, as_points, check_number, to_numpy
+from rkhs._core.calculus.atoms import Atoms, Pairing, compose_maps, mapped, push_covariance
+from rkhs._core.calculus.forms import Form
+from rkhs._core.calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces
+from rkhs._core.calculus.maps import Map
 from rkhs.kernels._base import Kernel, Tunable
 
 
@@ -352,7 +352,7 @@ class Composition(PushedKernel):
         k(x, y) = k_1(phi(x), phi(y))
 
     for a smooth map phi with known Jacobian.  Functionals are pushed forward by the chain rule
-    (`rkhs._calculus.maps`), so that derivatives of f are exact.
+    (`rkhs._core.calculus.maps`), so that derivatives of f are exact.
 
     Parameters
     ----------

@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, check_number, namespace, same_kind
-from rkhs._backend.sparse import SparseVectors
-from rkhs._calculus.atoms import AllPairs, Atoms, Pairing
-from rkhs._calculus.forms import Form
-from rkhs._calculus.function_spaces import FunctionSpace, Polynomials
-from rkhs._calculus.maps import Map
+from rkhs._core.backend.arrays import Array, Matrix, Vector, as_points, check_number, namespace, same_kind
+from rkhs._core.backend.sparse import SparseVectors
+from rkhs._core.calculus.atoms import AllPairs, Atoms, Pairing
+from rkhs._core.calculus.forms import Form
+from rkhs._core.calculus.function_spaces import FunctionSpace, Polynomials
+from rkhs._core.calculus.maps import Map
 
 
 @dataclass(frozen=True, repr=False)

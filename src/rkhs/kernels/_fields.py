@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, as_array, as_points, double, like, namespace
-from rkhs._calculus.atoms import Atoms
+from rkhs._core.backend.arrays import Array, Matrix, as_array, as_points, double, like, namespace
+from rkhs._core.calculus.atoms import Atoms
 from rkhs.kernels._algebra import LinearTransform, Product, Push, PushedKernel
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._polynomial import Linear
@@ -118,7 +118,7 @@ def _push_to_potential(kernel: Kernel, which: int | None, atoms: Atoms) -> tuple
 
     With directions (u, w):  F = D_Me,  D F = D_u D_Me + D_Mw,  D D' F = D_u D_u' D_Me + D_u D_Mw' + D_u' D_Mw.
     """
-    assert atoms.blur is None, "rkhs._gram.blocks resolves blurs before"
+    assert atoms.blur is None, "rkhs._core.gram.blocks resolves blurs before"
     xp, n = namespace(atoms.points), _field_dimension(atoms.dimension, kernel)
     matrices = [np.eye(n)] if which is None else _rotations(n)[which : which + 1]
     if not matrices:  # one matrix in the plane, three in space

@@ -17,10 +17,10 @@ import numpy as np
 import scipy  # imports scipy.optimize lazily
 from scipy.special import betaincinv, digamma, gammaincc, gammainccinv, gammaincinv, gammaln, kve, softmax
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, as_real, check_number, namespace, to_numpy
-from rkhs._calculus.atoms import check_map
-from rkhs._calculus.forms import Form
-from rkhs._calculus.maps import Circles
+from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, as_real, check_number, namespace, to_numpy
+from rkhs._core.calculus.atoms import check_map
+from rkhs._core.calculus.forms import Form
+from rkhs._core.calculus.maps import Circles
 from rkhs.kernels._algebra import Composition, LinearTransform, Multiple, Product, Sum
 from rkhs.kernels._base import FormKernel, Kernel, Tunable
 from rkhs.kernels._scaled import LinearCombination, Scale, ScaledKernel, SpectralDensity, squared_distance

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from rkhs._backend.arrays import Array, Matrix, check_count, check_number, like, sparse_like, to_numpy, zeros
-from rkhs._calculus.atoms import AllPairs, Pairing
-from rkhs._graphs.filters import ACCURACY, Filter
-from rkhs._graphs.neighbor_graph import NeighborGraph
+from rkhs._core.backend.arrays import Array, Matrix, check_count, check_number, like, sparse_like, to_numpy, zeros
+from rkhs._core.calculus.atoms import AllPairs, Pairing
+from rkhs._core.graphs.filters import ACCURACY, Filter
+from rkhs._core.graphs.neighbor_graph import NeighborGraph
 from rkhs.kernels._base import Kernel
 
 TILE = 10**8  # entries of a block of columns, 0.8 GB

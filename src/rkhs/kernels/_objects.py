@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 from array_api_compat import is_torch_array
 
-from rkhs._backend.arrays import (
+from rkhs._core.backend.arrays import (
     Array,
     Matrix,
     Vector,
@@ -28,7 +28,7 @@ from rkhs._backend.arrays import (
     like,
     to_numpy,
 )
-from rkhs._calculus.atoms import AllPairs, Atoms, Pairing
+from rkhs._core.calculus.atoms import AllPairs, Atoms, Pairing
 from rkhs.kernels._base import Kernel
 
 ROUNDING = 1e-8  # relative differences of kernel values below this are rounding errors of whoever computed them

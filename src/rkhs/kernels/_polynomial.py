@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, check_number, like, namespace
-from rkhs._calculus.atoms import Pairing
-from rkhs._calculus.forms import Form, derivative
+from rkhs._core.backend.arrays import Array, Matrix, check_number, like, namespace
+from rkhs._core.calculus.atoms import Pairing
+from rkhs._core.calculus.forms import Form, derivative
 from rkhs.kernels._base import FormKernel, Kernel
 
 
@@ -122,7 +122,7 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
         Q(s) = sum_k s^(2k+1) <y, (CD)^k x> + s^(2k+2)/2 (<x, D (CD)^k x> + <y, (CD)^k C y>)
                + sum_(k>0) s^2k tr (CD)^k / 2k  +  c s
 
-    is quadratic in x and y, so that the formula of `rkhs._calculus.forms` holds with phi = exp, in the ring of
+    is quadratic in x and y, so that the formula of `rkhs._core.calculus.forms` holds with phi = exp, in the ring of
     truncated power series.
     """
     left, right = pairing.left, pairing.right

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import scipy  # imports scipy.spatial lazily
 
-from rkhs._backend.arrays import Array, Matrix, Vector, as_points, as_real, inner, like, namespace, to_numpy
-from rkhs._backend.sparse import SparseVectors, inner_products
-from rkhs._calculus.atoms import AllPairs, Pairing, check_map
-from rkhs._calculus.forms import Form, RadialDerivatives
+from rkhs._core.backend.arrays import Array, Matrix, Vector, as_points, as_real, inner, like, namespace, to_numpy
+from rkhs._core.backend.sparse import SparseVectors, inner_products
+from rkhs._core.calculus.atoms import AllPairs, Pairing, check_map
+from rkhs._core.calculus.forms import Form, RadialDerivatives
 from rkhs.kernels._algebra import Product
 from rkhs.kernels._base import FormKernel, Kernel, Tunable, check_known
 

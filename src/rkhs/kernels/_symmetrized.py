@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, to_numpy, unique_rows
-from rkhs._calculus.atoms import Atoms
-from rkhs._calculus.environments import AtomicEnvironments
+from rkhs._core.backend.arrays import Matrix, to_numpy, unique_rows
+from rkhs._core.calculus.atoms import Atoms
+from rkhs._core.calculus.environments import AtomicEnvironments
 from rkhs.kernels._algebra import Push, PushedKernel
 from rkhs.kernels._base import Kernel, Tunable
 

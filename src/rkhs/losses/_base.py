@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar
 
-from rkhs._backend.arrays import Array, clip, namespace
+from rkhs._core.backend.arrays import Array, clip, namespace
 
 
 class Loss(ABC):

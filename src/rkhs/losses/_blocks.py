@@ -21,7 +21,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, clip, like, namespace
+from rkhs._core.backend.arrays import Array, clip, like, namespace
 from rkhs.losses._base import Loss, positive
 from rkhs.losses._interval import Absolute, IntervalLoss
 

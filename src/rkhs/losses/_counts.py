@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, clip, like, namespace
+from rkhs._core.backend.arrays import Array, clip, like, namespace
 from rkhs.losses._base import Loss
 
 HIGHEST = 64.0  # the largest u at which the loss is exp(u); float32 holds its continuation up to u = 1e5

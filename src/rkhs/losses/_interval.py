@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, ClassVar, cast
 
-from rkhs._backend.arrays import Array, clip, like, namespace
+from rkhs._core.backend.arrays import Array, clip, like, namespace
 from rkhs.losses._base import Loss, Smoothed, between, positive
 
 

@@ -16,9 +16,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._backend.arrays import Matrix, Vector
-from rkhs._backend.converters import HasOnnxConverter
-from rkhs._backend.frames import (
+from rkhs._core.backend.arrays import Matrix, Vector
+from rkhs._core.backend.converters import HasOnnxConverter
+from rkhs._core.backend.frames import (
     BOOLEAN,
     CATEGORICAL,
     DATE,
@@ -28,7 +28,7 @@ from rkhs._backend.frames import (
     FrameColumn,
     frame_columns,
 )
-from rkhs._warnings import warn
+from rkhs._core.warning import warn
 
 WORDS, ID, EMPTY = "words", "id", "empty"
 AMOUNTS = (NUMERIC, BOOLEAN, DATE, ORDERED)  # kinds of columns that become one feature each

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Matrix, Vector
-from rkhs._finite.certificate import Certificate, certificate_of
-from rkhs._finite.monitor import Monitor, OutOfIterations
-from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
+from rkhs._core.backend.arrays import Matrix, Vector
+from rkhs._core.finite.certificate import Certificate, certificate_of
+from rkhs._core.finite.monitor import Monitor, OutOfIterations
+from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.losses._blocks import BlockLoss
 from rkhs.solvers._base import FLOP, DenseSolver, Estimate, from_memory, in_memory, to_memory
 

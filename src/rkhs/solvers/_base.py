@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
-from rkhs._backend.memory import budget_bytes, free_memory
-from rkhs._finite.monitor import InnerMonitor, Monitor
-from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, blocks_of
-from rkhs._finite.representers import GramGeometry
-from rkhs._gram.matrix import CALL, GramMatrix, GramOperator, SingleGram, diagonal_part
+from rkhs._core.backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
+from rkhs._core.backend.memory import budget_bytes, free_memory
+from rkhs._core.finite.monitor import InnerMonitor, Monitor
+from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock, blocks_of
+from rkhs._core.finite.representers import GramGeometry
+from rkhs._core.gram.matrix import CALL, GramMatrix, GramOperator, SingleGram, diagonal_part
 from rkhs.exceptions import NotApplicableError
 
 ENTRY = 18e-9  # seconds per entry to compute a dense Gram matrix

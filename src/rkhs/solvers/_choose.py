@@ -36,11 +36,11 @@ from math import inf, log
 
 import numpy as np
 
-from rkhs._backend.arrays import Vector, double, namespace, to_numpy
-from rkhs._finite.certificate import certify
-from rkhs._finite.monitor import MATRIX, InnerMonitor, Monitor, MonitoredGram, OutOfIterations, slowness
-from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._gram.matrix import GramMatrix, SingleGram
+from rkhs._core.backend.arrays import Vector, double, namespace, to_numpy
+from rkhs._core.finite.certificate import certify
+from rkhs._core.finite.monitor import MATRIX, InnerMonitor, Monitor, MonitoredGram, OutOfIterations, slowness
+from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.gram.matrix import GramMatrix, SingleGram
 from rkhs.solvers._admm import ADMM
 from rkhs.solvers._base import Estimate, RowSubset, Solver, from_memory, in_memory, to_memory
 from rkhs.solvers._conjugate_gradients import ConjugateGradients

@@ -32,17 +32,17 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
-from rkhs._backend.memory import budget_bytes, map_in_threads
-from rkhs._finite.basis import UNDETERMINED, check_determined, largest_entries, on_basis
-from rkhs._finite.monitor import FACTOR, Monitor, Stopped
-from rkhs._finite.problem import FiniteProblem, LossBlock, degrees_of_freedom, prior_rows
-from rkhs._finite.representers import RepresenterTerms, as_representer_terms
-from rkhs._finite.solution import Covariance, Posterior, Solution
-from rkhs._gram.operator import Gram, gram
-from rkhs._linalg.cg import IterativeSaddle
-from rkhs._linalg.saddle import Saddle
-from rkhs._progress import report_progress
+from rkhs._core.backend.arrays import Array, Matrix, double, like, namespace, same_device, to_numpy, zeros
+from rkhs._core.backend.memory import budget_bytes, map_in_threads
+from rkhs._core.finite.basis import UNDETERMINED, check_determined, largest_entries, on_basis
+from rkhs._core.finite.monitor import FACTOR, Monitor, Stopped
+from rkhs._core.finite.problem import FiniteProblem, LossBlock, degrees_of_freedom, prior_rows
+from rkhs._core.finite.representers import RepresenterTerms, as_representer_terms
+from rkhs._core.finite.solution import Covariance, Posterior, Solution
+from rkhs._core.gram.operator import Gram, gram
+from rkhs._core.linalg.cg import IterativeSaddle
+from rkhs._core.linalg.saddle import Saddle
+from rkhs._core.progress import report_progress
 from rkhs.exceptions import NotInTimeError
 from rkhs.functionals._base import Functional, stack
 from rkhs.solvers._base import fits, in_memory

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, double, inner, namespace, zeros
-from rkhs._backend.memory import Replay, on_cpu
-from rkhs._finite.certificate import relative_gap
-from rkhs._finite.monitor import Monitor, OutOfIterations
-from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._linalg.cg import BasisFit, BlockCG
+from rkhs._core.backend.arrays import Array, double, inner, namespace, zeros
+from rkhs._core.backend.memory import Replay, on_cpu
+from rkhs._core.finite.certificate import relative_gap
+from rkhs._core.finite.monitor import Monitor, OutOfIterations
+from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.linalg.cg import BasisFit, BlockCG
 from rkhs.solvers._base import SHARED, Estimate, Solver
 from rkhs.solvers._direct import check_quadratic
 from rkhs.solvers._preconditioning import check_landmarks, iterations_before, landmark_count, preconditioner

@@ -2,7 +2,7 @@
 
     (G + diag(1/(2w))) a + Q c = b,        Q'a = 0
 
-are the optimality conditions of the primal and the dual problem at once (`rkhs._linalg.saddle`).  Their residual s
+are the optimality conditions of the primal and the dual problem at once (`rkhs._core.linalg.saddle`).  Their residual s
 bounds the error of a and c without another product (as in `_conjugate_gradients`):
 
     dual(a) = 1/2 (b'a + s'a),        J(a, c) = dual(a) + 1/2 s'D^-1 s
@@ -30,13 +30,13 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import namespace, take_rows, zeros
-from rkhs._backend.memory import budget_bytes
-from rkhs._finite.certificate import certify, relative_gap
-from rkhs._finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
-from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._finite.representers import GramGeometry
-from rkhs._linalg.saddle import Saddle
+from rkhs._core.backend.arrays import namespace, take_rows, zeros
+from rkhs._core.backend.memory import budget_bytes
+from rkhs._core.finite.certificate import certify, relative_gap
+from rkhs._core.finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
+from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.finite.representers import GramGeometry
+from rkhs._core.linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import (
     FLOP,

@@ -1,4 +1,4 @@
-"""Problems in stored features (`_finite.features`), solved to rounding: Newton's method, and elimination for kinks."""
+"""Problems in stored features (`_core.finite.features`): Newton's method to rounding, and elimination for kinks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Vector, double
-from rkhs._finite.certificate import certify, relative_gap
-from rkhs._finite.features import FeatureGeometry
-from rkhs._finite.monitor import Monitor, quiet
-from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._core.backend.arrays import Vector, double
+from rkhs._core.finite.certificate import certify, relative_gap
+from rkhs._core.finite.features import FeatureGeometry
+from rkhs._core.finite.monitor import Monitor, quiet
+from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import Solver, cheapest
 from rkhs.solvers._interior_point import BoxDual

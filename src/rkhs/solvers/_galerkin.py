@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, check_choice, check_count, double, like, namespace, to_numpy, zeros
-from rkhs._finite.monitor import Monitor, Stopped
-from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._finite.representers import joined_iterates
+from rkhs._core.backend.arrays import Array, Matrix, check_choice, check_count, double, like, namespace, to_numpy, zeros
+from rkhs._core.finite.monitor import Monitor, Stopped
+from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.finite.representers import joined_iterates
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import FLOP, SHARED, Estimate, Solver, factorization
 from rkhs.solvers._interior_point import FACTORIZATIONS

@@ -39,16 +39,16 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.optimize lazily
 
-from rkhs._backend.arrays import Array, Matrix, double, inner, like, to_numpy
-from rkhs._finite.certificate import Certificate, certificate_of, certify, feasible, lower_bound
-from rkhs._finite.monitor import FACTOR, SOLVING, Monitor, OutOfIterations, Stopped
-from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._finite.representers import UNITS
-from rkhs._finite.solution import ABSOLUTE
-from rkhs._linalg.cg import BasisFit, BlockCG
-from rkhs._linalg.projection import project
-from rkhs._linalg.saddle import Saddle
-from rkhs._progress import report_progress
+from rkhs._core.backend.arrays import Array, Matrix, double, inner, like, to_numpy
+from rkhs._core.finite.certificate import Certificate, certificate_of, certify, feasible, lower_bound
+from rkhs._core.finite.monitor import FACTOR, SOLVING, Monitor, OutOfIterations, Stopped
+from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.finite.representers import UNITS
+from rkhs._core.finite.solution import ABSOLUTE
+from rkhs._core.linalg.cg import BasisFit, BlockCG
+from rkhs._core.linalg.projection import project
+from rkhs._core.linalg.saddle import Saddle
+from rkhs._core.progress import report_progress
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
 from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, factorization

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix, to_numpy
-from rkhs._finite.monitor import Monitor
-from rkhs._finite.problem import FiniteProblem, Iterate
+from rkhs._core.backend.arrays import Matrix, to_numpy
+from rkhs._core.finite.monitor import Monitor
+from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Hinge
 from rkhs.solvers._base import Estimate, OutputSolver

@@ -23,11 +23,11 @@ from math import inf, log10
 
 import numpy as np
 
-from rkhs._backend.arrays import EPS, Matrix, to_numpy
-from rkhs._finite.certificate import FEASIBLE, certificate_of, certify
-from rkhs._finite.monitor import FACTOR, Monitor, OutOfIterations, quiet
-from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
-from rkhs._linalg.saddle import Saddle
+from rkhs._core.backend.arrays import EPS, Matrix, to_numpy
+from rkhs._core.finite.certificate import FEASIBLE, certificate_of, certify
+from rkhs._core.finite.monitor import FACTOR, Monitor, OutOfIterations, quiet
+from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
+from rkhs._core.linalg.saddle import Saddle
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss, Squared
 from rkhs.solvers._base import Estimate, OutputSolver, factorization

@@ -37,11 +37,11 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.optimize lazily
 
-from rkhs._backend.arrays import Array, double, like, namespace, to_numpy
-from rkhs._finite.certificate import bounds, certify, relative_gap
-from rkhs._finite.monitor import InnerMonitor, Monitor, OutOfIterations
-from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._linalg.cg import Preconditioner
+from rkhs._core.backend.arrays import Array, double, like, namespace, to_numpy
+from rkhs._core.finite.certificate import bounds, certify, relative_gap
+from rkhs._core.finite.monitor import InnerMonitor, Monitor, OutOfIterations
+from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.linalg.cg import Preconditioner
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import Estimate, Solver
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count

@@ -1,4 +1,4 @@
-"""Newton's method by products, for problems in a space of many functions such as a Fourier grid (`_finite.operators`).
+"""Newton's method by products, for problems in a space of many functions such as Fourier grids.
 
 A Newton step solves  (diag(0, I) + [P E]'H[P E]) step = -gradient  with H = diag(w loss'') by conjugate gradients
 (`NormalEquations`).  For squared losses H = 2w, and one step from zero is the solution, to the accuracy of the
@@ -13,16 +13,16 @@ from math import inf
 
 import numpy as np
 
-from rkhs._backend.arrays import Matrix
-from rkhs._finite.certificate import Certificate, certificate_at, feasible
-from rkhs._finite.monitor import SOLVING, Monitor, Stopped
-from rkhs._finite.operators import OperatorGeometry, OperatorPoint
-from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock
-from rkhs._spaces.normal_equations import NormalEquations, dots
+from rkhs._core.backend.arrays import Matrix
+from rkhs._core.finite.certificate import Certificate, certificate_at, feasible
+from rkhs._core.finite.monitor import SOLVING, Monitor, Stopped
+from rkhs._core.finite.operators import OperatorGeometry, OperatorPoint
+from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Squared
 from rkhs.solvers._base import Solver
 from rkhs.solvers._reduced import line_search
+from rkhs.spaces._normal_equations import NormalEquations, dots
 
 INNER = 500  # iterations of conjugate gradients within a step of Newton's method
 STEPS = 200  # of Newton's method for one width

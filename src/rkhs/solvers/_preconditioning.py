@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, check_count, identity, namespace, take_rows, to_numpy, zeros
-from rkhs._finite.representers import GramGeometry
-from rkhs._gram.matrix import GramOperator
-from rkhs._linalg.cg import ROWS, Preconditioner, row_squares
+from rkhs._core.backend.arrays import Array, check_count, identity, namespace, take_rows, to_numpy, zeros
+from rkhs._core.finite.representers import GramGeometry
+from rkhs._core.gram.matrix import GramOperator
+from rkhs._core.linalg.cg import ROWS, Preconditioner, row_squares
 from rkhs.solvers._base import FLOP
 
 PRODUCTS = 15  # the preconditioner may take as long as this many Gram products: half of about thirty iterations

@@ -42,14 +42,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy, zeros
-from rkhs._finite.certificate import bounds, feasible, relative_gap
-from rkhs._finite.monitor import Monitor, Stopped, plain
-from rkhs._finite.problem import FiniteProblem, Iterate
-from rkhs._finite.representers import Entry, VerifiedProducts
-from rkhs._gram.operator import Gram
-from rkhs._gram.sensitivity import gradient_moments
-from rkhs._linalg.saddle import inverse_root, with_ridge
+from rkhs._core.backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy, zeros
+from rkhs._core.finite.certificate import bounds, feasible, relative_gap
+from rkhs._core.finite.monitor import Monitor, Stopped, plain
+from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.finite.representers import Entry, VerifiedProducts
+from rkhs._core.gram.operator import Gram
+from rkhs._core.gram.sensitivity import gradient_moments
+from rkhs._core.linalg.saddle import inverse_root, with_ridge
 from rkhs.solvers._features import solve
 from rkhs.solvers._reduced import reduced, value
 

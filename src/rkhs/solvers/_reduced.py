@@ -2,7 +2,7 @@
 
     min over theta = (c, tau)    1/2 theta'S theta + linear'theta + constant + sum_i w_i loss_i(u_i + (E theta)_i)
 
-(`_finite.features`).  If all losses are smooth, Newton's method with a line search finds the minimum to rounding.
+(`_core.finite.features`).  If all losses are smooth, Newton's method with a line search finds the minimum to rounding.
 
 If there are few rows, the variables that S determines can be eliminated (`Elimination`).  With alpha = -w loss'(u),
 S theta = E'alpha - linear, which leaves a finite problem with a Gram matrix,
@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from rkhs._backend.arrays import EPS, Array, Matrix, Vector, double, like, namespace, to_numpy
-from rkhs._finite.certificate import feasible, lower_bound, project_dual
-from rkhs._finite.features import FeatureGeometry
-from rkhs._finite.monitor import Monitor, OutOfIterations
-from rkhs._finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
-from rkhs._finite.representers import GramGeometry
-from rkhs._linalg.saddle import Curvature, with_ridge
+from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, double, like, namespace, to_numpy
+from rkhs._core.finite.certificate import feasible, lower_bound, project_dual
+from rkhs._core.finite.features import FeatureGeometry
+from rkhs._core.finite.monitor import Monitor, OutOfIterations
+from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
+from rkhs._core.finite.representers import GramGeometry
+from rkhs._core.linalg.saddle import Curvature, with_ridge
 from rkhs.solvers._base import Solver, blocks_in_double
 
 ROUNDING = 45  # units of rounding of the objective below which a decrease is not significant

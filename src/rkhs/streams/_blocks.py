@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from rkhs._backend.arrays import Vector, as_column, check_unmasked, import_optional
+from rkhs._core.backend.arrays import Vector, as_column, check_unmasked, import_optional
 from rkhs.exceptions import BlockError
 
 ROWS = 2**14  # rows per block of an array: with a thousand functions, 128 MiB of features

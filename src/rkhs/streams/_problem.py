@@ -19,22 +19,22 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Vector
-from rkhs._calculus.function_spaces import FunctionSpace
-from rkhs._finite.features import FeatureTerms
-from rkhs._finite.monitor import CHOICE, SUMMING, Monitor
-from rkhs._finite.operators import OperatorTerms, with_missing_variance
-from rkhs._finite.representers import outputs_of
-from rkhs._finite.solution import Solution
-from rkhs._finite.sums import FeatureSums, KeptRows
-from rkhs._finite.term import Term
-from rkhs._learning.tuning import Tuning
-from rkhs._problem.problem import Problem
-from rkhs._problem.spaces import SpaceSolution, chosen_space, full_basis, solution_of, solve_weightings
-from rkhs._spaces.base import Approximation, FiniteSpace, Orthonormal
-from rkhs._spaces.normal_equations import QuadraticSums
+from rkhs._core.backend.arrays import Vector
+from rkhs._core.calculus.function_spaces import FunctionSpace
+from rkhs._core.finite.features import FeatureTerms
+from rkhs._core.finite.monitor import CHOICE, SUMMING, Monitor
+from rkhs._core.finite.operators import OperatorTerms, with_missing_variance
+from rkhs._core.finite.representers import outputs_of
+from rkhs._core.finite.solution import Solution
+from rkhs._core.finite.sums import FeatureSums, KeptRows
+from rkhs._core.finite.term import Term
+from rkhs._core.learning.tuning import Tuning
+from rkhs._core.problem.problem import Problem
+from rkhs._core.problem.spaces import SpaceSolution, chosen_space, full_basis, solution_of, solve_weightings
 from rkhs.exceptions import BlockError
 from rkhs.kernels._base import Kernel, Tunable
+from rkhs.spaces._base import Approximation, FiniteSpace, Orthonormal
+from rkhs.spaces._normal_equations import QuadraticSums
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
 
 TermsOf = Callable[[Block], Sequence[Term]]

@@ -15,9 +15,9 @@ from math import ceil, gamma, isfinite
 import numpy as np
 from scipy.special import jv
 
-from rkhs._backend.arrays import Array, Matrix, Vector
-from rkhs._calculus.atoms import AllPairs, Atoms, Matched, Pairing
-from rkhs._gram import Gram, gram
+from rkhs._core.backend.arrays import Array, Matrix, Vector
+from rkhs._core.calculus.atoms import AllPairs, Atoms, Matched, Pairing
+from rkhs._core.gram import Gram, gram
 from rkhs.exceptions import NotBoundedError
 from rkhs.functionals import Derivative, Evaluation, Functional, Gradient, Hessian, Laplacian, LocalAverage, stack
 from rkhs.kernels._base import Kernel

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._backend.arrays import Array, Matrix, to_numpy
+from rkhs._core.backend.arrays import Array, Matrix, to_numpy
 from rkhs.functionals import Functional, stack
 
 ROUNDING = 2.0**12  # tolerance in units of eps: 9e-13 in float64, 5e-4 in float32

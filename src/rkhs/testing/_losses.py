@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, to_numpy
+from rkhs._core.backend.arrays import Array, to_numpy
 from rkhs.losses import Loss
 from rkhs.losses._blocks import BlockLoss
 from rkhs.testing._laws import HAS_TORCH, ROUNDING, demand, demand_equal, largest

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, to_numpy
-from rkhs._calculus.function_spaces import Constant, FunctionSpace
-from rkhs._finite.monitor import Monitor
-from rkhs._finite.solution import CONVERGED, Record, Solution
-from rkhs._finite.term import Term
-from rkhs._problem import Problem
-from rkhs._problem.problem import solve_to_tolerance
+from rkhs._core.backend.arrays import Array, to_numpy
+from rkhs._core.calculus.function_spaces import Constant, FunctionSpace
+from rkhs._core.finite.monitor import Monitor
+from rkhs._core.finite.solution import CONVERGED, Record, Solution
+from rkhs._core.finite.term import Term
+from rkhs._core.problem import Problem
+from rkhs._core.problem.problem import solve_to_tolerance
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Gaussian, Kernel, Polyharmonic

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rkhs._backend.arrays import Array, Matrix, like, to_numpy
-from rkhs._finite.function import function_in
-from rkhs._gram import gram
-from rkhs._spaces.base import FiniteSpace
+from rkhs._core.backend.arrays import Array, Matrix, like, to_numpy
+from rkhs._core.finite.function import function_in
+from rkhs._core.gram import gram
 from rkhs.functionals import DirectionalDerivative, Evaluation, Functional, Gradient
+from rkhs.spaces._base import FiniteSpace
 from rkhs.testing._laws import (
     HAS_TORCH,
     ROUNDING,
@@ -51,7 +51,7 @@ def check_space(space: FiniteSpace, functionals: Sequence[Functional] | None = N
     Examples
     --------
     >>> import rkhs
-    >>> from rkhs._spaces import LandmarkSpace
+    >>> from rkhs.spaces import LandmarkSpace
     >>> from rkhs.testing import check_space
     >>> landmarks = rkhs.Evaluation([[0.0, 0.0], [1.0, 0.5], [0.3, -1.0]])
     >>> check_space(LandmarkSpace(rkhs.Gaussian(scale=1.0), landmarks))

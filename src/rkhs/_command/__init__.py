@@ -1,0 +1,18 @@
+"""The command `rkhs`, for people who do not write Python."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+from rkhs._core.files import exit_on_signals
+
+
+def main() -> None:
+    """Run the command; name what is missing if its parts are not installed."""
+    with exit_on_signals():
+        if not all(map(find_spec, ("typer", "rich", "pandas", "pyarrow", "matplotlib"))):  # which imports none of them
+            sys.exit("The command needs typer, rich, pandas, pyarrow and matplotlib: pip install 'rkhs[cli]'.")
+        from rkhs._command.commands import app
+
+        app()

@@ -1,0 +1,242 @@
+"""Derivatives of kernels k(x, y) = phi(q(x, y)), with q one of the two quadratic forms of the classical kernels.
+
+    q(x, y) = <x, y> - rho/2 (|x|^2 + |y|^2)
+
+is the dot product for rho = 0 and minus half the squared distance for rho = 1.  Its derivatives along directions u in x
+and v in y are
+
+    q_u = <u, y - rho x>      q_v = <v, x - rho y>
+    q_uu' = -rho <u, u'>      q_vv' = -rho <v, v'>      q_uv = <u, v>
+
+and all third derivatives vanish.  So one formula gives all derivatives of k, for directions w_1 .. w_n in either
+argument:
+
+    D_{w1..wn} phi(q) = sum over partial matchings M of {1..n}:
+        phi^(n-|M|)(q) * prod_{(i,j) in M} q_ij * prod_{i unmatched} q_i
+
+with q_i the slope of q along w_i and q_ij its curvature along w_i and w_j (Faa di Bruno's formula with blocks of sizes
+one and two).  It has two terms for n = 2 and ten for n = 4.  The minus sign of the distance is deliberate: phi' is then
+positive for the positive definite radial kernels, all derivatives of the Gaussian exp(q) are the same array, and a
+single formula serves both forms.
+
+*Near points.*  As a difference of large numbers, q has an absolute error of eps (|x|^2 + |y|^2).  It matters for a
+kernel that is smooth in q only if the points are many length scales from their center, but always near r = 0 for a
+kernel that is a function of the distance r = sqrt(-2q), such as Matern.  Then q and its slopes at near points are
+computed from the difference x - y itself.  For the same reason radial forms center the points before A maps them,
+unless they are sparse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from itertools import combinations
+from operator import add, mul
+from typing import Any
+
+from rkhs._core.backend.arrays import Array, inner, namespace
+from rkhs._core.backend.sparse import SparseVectors
+from rkhs._core.calculus.atoms import AllPairs, LinearMap, Pairing, mapped
+
+# Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  For all others the relative error of r^2 is at most
+# eps / NEAR = 1000 eps.
+NEAR = 1e-3
+# Up to this |x|^2/2 + |y|^2/2 a kernel that is smooth in q needs no correction at near points: the absolute error of q
+# is at most FAR * eps, 2e-14 in float64 and 1e-5 in float32.
+FAR = 100.0
+
+ENTRIES = 2**20  # entries of the differences of near points that are computed at once, 8 MiB
+NONZEROS = 2**8  # nonzeros that a sparse difference is assumed to have
+
+# (q, orders) -> {k: phi^(k)(q) for k in orders}.  Derivatives that are singular at q = 0 must return finite numbers
+# there.  q may be overwritten: tiles are large, and each allocation costs time.
+RadialDerivatives = Callable[[Array, range], dict[int, Array]]
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A kernel of the dot product or the distance, with all its derivatives.
+
+        k(x, y) = phi(q(A x, A y)),    q(x, y) = <x, y> - rho/2 (|x|^2 + |y|^2)
+
+    Parameters
+    ----------
+    rho : {0, 1}
+        The quadratic form q: the dot product (0), or minus half the squared distance (1).
+    radial_derivatives : callable
+        The function (q, orders) -> {k: phi^(k)(q) for k in orders}.  It may overwrite q.
+    smooth : bool
+        Whether phi is smooth in q at q = 0; if not, q is recomputed at near points, where it suffers from cancellation.
+    linear : ndarray of shape (n,) or (m, n), optional
+        The linear map A: one factor per feature, or a matrix.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.extend import Form
+    >>> gaussian = Form(1, lambda q, orders: dict.fromkeys(orders, np.exp(q)), smooth=True)
+    >>> float(np.round(gaussian.difference(np.array([2.0]), np.array([0.5]))[0], 2))
+    1.5
+    """
+
+    rho: int
+    radial_derivatives: RadialDerivatives
+    smooth: bool
+    linear: LinearMap = None
+
+    def careful(self, largest: float) -> bool:
+        """Return whether q needs a correction at near points.
+
+        Parameters
+        ----------
+        largest : float
+            The largest |x|^2/2 + |y|^2/2.
+
+        Returns
+        -------
+        bool
+            True for a radial form that is not smooth in q, or whose points are far from the origin.
+        """
+        return bool(self.rho) and not (self.smooth and largest <= FAR)
+
+    def difference(self, x: Array, y: Array) -> Array:
+        """Return A (x - y); the subtraction is exact for near points.
+
+        Parameters
+        ----------
+        x, y : array of shape (..., n)
+            The points.
+
+        Returns
+        -------
+        array of shape (..., m)
+            The mapped differences.
+        """
+        return mapped(x - y, self.linear)
+
+    def __call__(self, original: Pairing) -> Array:
+        """Return the inner products of all atoms of a pairing, in the shape that `Pairing.flat` defines."""
+        left, right = original.left, original.right
+        if self.rho and right.size and not isinstance(right.points, SparseVectors):
+            origin = namespace(right.points).mean(right.points, axis=0)
+            left, right = left.shifted(origin), right.shifted(origin)
+        left, right = left.pushed(self.linear), right.pushed(self.linear)
+        pairing = type(original)(left, right)
+        x, y = left.points[:, None, :], right.points[:, None, :]
+        us = [left.u(i) for i in range(left.order)]
+        vs = [right.u(i) for i in range(right.order)]
+
+        q = pairing.between(x, y)
+        slopes = [pairing.between(u, y) for u in us] + [pairing.between(x, v) for v in vs]
+        curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
+        if self.rho:
+            # In this order of operations k(x, y) = k(y, x) holds to the last digit.
+            q -= pairing.within_left(x, x) / 2 + pairing.within_right(y, y) / 2
+            within = [pairing.within_left(u, x) for u in us] + [pairing.within_right(v, y) for v in vs]
+            slopes = [slope - product for slope, product in zip(slopes, within, strict=True)]
+            if 0 not in q.shape:
+                correct_near(self, original, pairing, q, slopes)
+            for first, vectors, product in ((0, us, pairing.within_left), (len(us), vs, pairing.within_right)):
+                for i, j in combinations(range(len(vectors)), 2):
+                    curvatures[first + i, first + j] = -product(vectors[i], vectors[j])
+        n = len(slopes)
+        return pairing.flat(derivative(self.radial_derivatives(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
+
+
+def correct_near(form: Form, original: Pairing, pairing: Pairing, q: Array, slopes: list[Array]) -> None:
+    """Recompute q and its slopes at near points in place, from the differences x - y of the original points."""
+    xp, left, right = namespace(q), pairing.left, pairing.right
+    us, vs = ([side.u(i) for i in range(side.order)] for side in (left, right))
+    if not isinstance(pairing, AllPairs):
+        if not form.careful(pairing.largest):
+            return
+        difference = form.difference(original.left.points, original.right.points)[:, None, :]
+        q[...] = -inner(difference, difference) / 2
+        exact = [-pairing.between(u, difference) for u in us] + [pairing.between(difference, v) for v in vs]
+        for slope, exact_slope in zip(slopes, exact, strict=True):
+            slope[...] = exact_slope
+        return
+    x_halves, y_halves = (inner(side.points, side.points) / 2 for side in (left, right))
+    size = NONZEROS if isinstance(left.points, SparseVectors) else original.left.dimension
+    tables = [xp.permute_dims(slope, (0, 2, 1, 3)) for slope in slopes]  # (t, s, k, 1) and (t, s, 1, l)
+    for i, j in near_pairs(form, q[:, 0, :, 0], x_halves, y_halves, size):
+        difference = form.difference(original.left.points[i], original.right.points[j])  # (p, n)
+        q[i, 0, j, 0] = -inner(difference, difference) / 2
+        for u, table in zip(us, tables, strict=False):
+            table[i, j, :, 0] = -_along(u, difference, i)
+        for v, table in zip(vs, tables[len(us) :], strict=True):
+            table[i, j, 0] = _along(v, difference, j)
+
+
+def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension: int) -> Iterator[tuple[Array, Array]]:
+    """Yield the indices (i, j) of near pairs that need a correction, in portions whose differences fit in memory.
+
+    One pass over q selects the pairs that are near relative to the largest |x|^2/2 and |y|^2/2 (the `halves`).  Only
+    those are compared with the norms of their points, so that an outlier does not make all other pairs near.
+    """
+    xp = namespace(q)
+    largest = float(xp.max(x_halves) + xp.max(y_halves))
+    if not form.careful(largest):
+        return
+    (flat,) = xp.nonzero(xp.reshape(q > -NEAR * largest, (-1,)))
+    i, j = flat // q.shape[1], flat % q.shape[1]
+    near = q[i, j] > -NEAR * (x_halves[i] + y_halves[j])
+    i, j = i[near], j[near]
+    portion = max(1, ENTRIES // dimension)
+    for start in range(0, i.shape[0], portion):
+        yield i[start : start + portion], j[start : start + portion]
+
+
+def _along(vectors: Array, difference: Array, point: Array) -> Array:
+    """Return <vector, difference> (p, k) for each difference (p, n) and the k vectors of its point."""
+    if isinstance(vectors, SparseVectors):
+        return inner(vectors[point], difference[:, None, :])
+    if vectors.shape[0] == 1:
+        return difference @ vectors[0].T
+    return namespace(vectors).sum(vectors[point] * difference[:, None, :], axis=-1)
+
+
+Matching = tuple[tuple[tuple[int, int], ...], tuple[int, ...]]
+
+
+@cache
+def matchings(n: int) -> tuple[Matching, ...]:
+    """Return all partial matchings of {0..n-1} as tuples (matched pairs, unmatched elements).
+
+    Examples
+    --------
+    >>> matchings(2)
+    (((), (0, 1)), (((0, 1),), ()))
+    >>> [len(matchings(n)) for n in range(7)]
+    [1, 1, 2, 4, 10, 26, 76]
+    """
+    if n == 0:
+        return (((), ()),)
+    result = [(pairs, (*rest, n - 1)) for pairs, rest in matchings(n - 1)]
+    for partner in range(n - 1):
+        others = [i for i in range(n - 1) if i != partner]
+        for pairs, rest in matchings(n - 2):
+            renamed = tuple((others[i], others[j]) for i, j in pairs)
+            result.append(((*renamed, (partner, n - 1)), tuple(others[i] for i in rest)))
+    return tuple(result)
+
+
+def derivative(phi: Mapping[int, Any], slopes: Sequence[Any], curvatures: Mapping[tuple[int, int], Any]) -> Any:
+    """Return D_{w1..wn} phi(q) by the formula at the top of this module.
+
+    Factors may be elements of any ring, such as arrays that broadcast or power series of arrays.  `phi[r]` is
+    phi^(r)(q); pairs missing from `curvatures` have curvature zero.
+    """
+    n = len(slopes)
+    by_order: dict[int, Any] = {}
+    for pairs, rest in matchings(n):
+        if any(pair not in curvatures for pair in pairs):
+            continue
+        factors = [curvatures[pair] for pair in pairs] + [slopes[i] for i in rest]
+        if not factors:
+            return phi[0]
+        product = reduce(mul, factors)
+        order = n - len(pairs)
+        by_order[order] = by_order[order] + product if order in by_order else product
+    return reduce(add, (phi[order] * coefficient for order, coefficient in by_order.items()))

@@ -1,0 +1,350 @@
+"""Functions that are learned anew at every point, from the functionals near it.
+
+Let q be the functionals of the neighborhood of a functional L, with targets b, weights w and d = 1/(2w), and U the
+values on q of the basis functions, u those on L.  The value L(f) of the minimizer f of the problem of q alone is
+
+    L(f) = a'b,        [G_qq + diag(d), U; U', 0] [a; c] = [G_qL; u]
+
+and its variance, in units of tau^2, is <L, L> - a'G_qL - c'u.  It is a saddle-point system of the size of the
+neighborhood, solved for many L at once by LAPACK.  Errors of two such predictions have the covariances of the
+functionals L - a'q, which `LocalFunction.covariance` uses.
+
+The basis is made orthonormal on each neighborhood.  Combinations that are zero there, such as the slope across a
+straight track, are omitted; the variance of functionals that depend on them is infinite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, like, to_numpy, unique_rows
+from rkhs._core.backend.memory import map_in_threads
+from rkhs._core.calculus.function_spaces import FunctionSpace
+from rkhs._core.finite.basis import on_basis
+from rkhs._core.finite.certificate import Certificate
+from rkhs._core.finite.representers import outputs_of
+from rkhs._core.finite.solution import LOCAL, Posterior, Solution
+from rkhs._core.gram.blocks import check_bounded
+from rkhs._core.gram.operator import gram
+from rkhs._core.gram.pairs import FunctionalTable, entries
+from rkhs._core.progress import report_progress
+from rkhs.functionals._base import Functional, stack
+from rkhs.functionals._values import Evaluation
+from rkhs.kernels._base import Kernel, check_known
+from rkhs.spaces._neighbors import Neighbors, NeighborSearch
+
+ENTRIES = 2**17  # pairs of atoms whose inner products are computed at once, which fit into the cache
+DEPENDENT = 1e-7  # basis functions whose norm on a neighborhood is below this share of the largest are omitted there
+SAMPLE = 2000  # functionals that are left out to determine the amplitude
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFunction:
+    """A function that is learned at each point from the functionals near it (`rkhs.Neighbors`).
+
+    It has the interface of `rkhs.results.Function` except for the norm and inner products, which it refuses.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    functionals : Functional
+        The functionals of all terms, a flat family.
+    targets : ndarray of shape (N,) or (N, outputs)
+        Their targets.
+    noise : ndarray of shape (N,)
+        The variances 1 / (2 weight) of their noise, in units of tau^2.
+    basis : FunctionSpace or None
+        The functions that are not penalized, with the null space of the kernel.
+    neighbors : Neighbors
+        The size of neighborhoods.
+    """
+
+    kernel: Kernel
+    functionals: Functional
+    targets: Matrix
+    noise: Vector
+    basis: FunctionSpace | None
+    neighbors: Neighbors
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("kernel", "functionals", "targets", "noise", "basis", "neighbors")
+        return {name: getattr(self, name) for name in names}  # without trees
+
+    @cached_property
+    def _distinct(self) -> tuple[Functional, Matrix, Vector, Vector]:
+        """Distinct functionals, their targets and noise, and the index of the one that each functional equals.
+
+        Values at equal points are one with their weighted mean, which leaves the rest of the neighborhood to others.
+        """
+        L, rows = self.functionals, np.arange(self.functionals.size)
+        points = FunctionalTable(L).points
+        _, first, which = (None, rows, rows) if points is None else unique_rows(points)
+        if len(first) == L.size:
+            return L, self.targets, self.noise, rows
+        sums = scipy.sparse.csr_array((1 / self.noise, (which, rows)))
+        noise = 1 / sums.sum(axis=1)
+        return L.take(first), (noise * (sums @ self.targets).T).T, noise, which
+
+    @cached_property
+    def _table(self) -> FunctionalTable:
+        return FunctionalTable(self._distinct[0])
+
+    @cached_property
+    def _trend(self) -> Matrix:
+        return on_basis(self._distinct[0], self.basis)
+
+    @cached_property
+    def _search(self) -> NeighborSearch:
+        return NeighborSearch(self._in_units(self._table.locations), self.neighbors)
+
+    def _in_units(self, points: Matrix) -> Matrix:
+        """Return points in the metric of the kernel, in which neighbors are the nearest ones."""
+        form = self.kernel.summands()[0][1].form(points.shape[1])
+        return points if form is None else form.difference(points, np.zeros(points.shape[1]))
+
+    @property
+    def outputs(self) -> int | None:
+        """The number of outputs, or None for a scalar function."""
+        return int(self.targets.shape[1]) if self.targets.ndim == 2 else None
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """The number of functionals minus that of basis functions."""
+        return self.functionals.size - self._trend.shape[1]
+
+    @property
+    def size(self) -> int:
+        """The number of functionals of a neighborhood."""
+        return self._search.size
+
+    def __call__(self, X: Array) -> Array:
+        """Return the values (t,) or (t, outputs) of f at the rows of X."""
+        return self.apply(Evaluation(X))
+
+    def apply(self, functional: Functional) -> Array:
+        """Return L(f) for a family L."""
+        return self.with_variance(functional)[0]
+
+    def with_variance(self, functional: Functional) -> tuple[Array, Vector]:
+        """Return L(f), of the shape of L and with a last axis for several outputs, and the variances (size,)."""
+        given = functional.prototype
+        functional = functional.like(np.zeros((0, functional.dimension)))
+        values, variance = self._predicted(functional, np.arange(functional.size), None)
+        return like(values.reshape(*functional.shape, *self.targets.shape[1:]), given), variance
+
+    def left_out(self, rows: Vector) -> tuple[Matrix, Vector]:
+        """Return predictions of functionals with the given indices, each from all that differ, and their variances.
+
+        The predictions are of shape (m,) or (m, outputs); the variances (m,) are without the noise of the functional.
+        """
+        return self._predicted(self.functionals.take(rows), rows, self._distinct[3][rows])
+
+    def variance(self, M: Functional) -> Vector:
+        """Return the variances (m,) in units of tau^2, infinite where neighbors do not determine the basis."""
+        return self.with_variance(M)[1]
+
+    def covariance(self, L: Functional, M: Functional | None = None) -> Matrix:
+        """Return the covariances in units of tau^2 (l, m), those of the errors of the predictions; of L without M."""
+        left, errors, used = self._errors(L)
+        right, errors_M, used_M = (left, errors, used) if M is None else self._errors(M)
+        K = to_numpy(gram(self.kernel, left, right).dense())
+        noisy, i, j = np.intersect1d(used, used_M, return_indices=True)
+        K[L.size + i, (L if M is None else M).size + j] += self._distinct[2][noisy]
+        return np.asarray(errors_M @ (errors @ K).T).T
+
+    def _errors(self, M: Functional) -> tuple[Functional, scipy.sparse.csr_array, Vector]:
+        """Return the functionals of M and its neighbors, the errors M - a'q in terms of them, and the neighbors."""
+        M = M.like(np.zeros((0, M.dimension)))
+        rows, columns, data = [], [], []
+        for part, index, a, _ in self._weights(M, None):
+            rows.append(np.repeat(part, index.shape[1]))
+            columns.append(index.ravel())
+            data.append(a.ravel())
+        used, place = np.unique(np.concatenate(columns), return_inverse=True)
+        A = scipy.sparse.csr_array((np.concatenate(data), (np.concatenate(rows), place)), (M.size, len(used)))
+        errors = scipy.sparse.hstack([scipy.sparse.eye_array(M.size), -A], format="csr")
+        return stack([M, self._distinct[0].take(used)]), errors, used
+
+    def inner(self, other: Any) -> Any:
+        """Raise an error: the values belong to different functions, which have no common inner product or norm."""
+        raise ValueError(
+            f"A function that is learned by {self.neighbors!r} has no norm and no inner products in the RKHS of "
+            f"{self.kernel!r}, because each of its values is that of another function: use rkhs.Landmarks(p)."
+        )
+
+    def norm(self) -> Any:
+        """Raise the error of `inner`."""
+        return self.inner(self)
+
+    def output(self, which: int) -> LocalFunction:
+        """Return one output of a function with several outputs."""
+        return replace(self, targets=self.targets[:, which])
+
+    def without(self, rows: Vector) -> LocalFunction:
+        """Return the function that is learned from all functionals except for those with the given indices."""
+        kept = np.delete(np.arange(self.functionals.size), rows)
+        return replace(
+            self, functionals=self.functionals.take(kept), targets=self.targets[kept], noise=self.noise[kept]
+        )
+
+    @cached_property
+    def amplitude(self) -> Any:
+        """The tau for which left-out targets have the predicted mean square, for each output."""
+        size = self.functionals.size
+        rows = np.sort(np.random.default_rng(0).permutation(size)[:SAMPLE])
+        values, variance = self.left_out(rows)
+        known = np.isfinite(variance)
+        squares = (self.targets[rows] - values)[known] ** 2
+        spread = (variance + self.noise[rows])[known]
+        tau = np.sqrt(np.mean(squares.reshape(len(spread), -1) / spread[:, None], axis=0)) if known.any() else None
+        if tau is None:
+            raise ValueError(f"{self.neighbors!r} determines the basis {self.basis!r} nowhere: use more neighbors.")
+        return float(tau[0]) if self.outputs is None else tau
+
+    def _predicted(self, L: Functional, rows: Vector, omitted: Vector | None) -> tuple[Matrix, Vector]:
+        values, variance = np.zeros((len(rows), *self.targets.shape[1:])), np.zeros(len(rows))
+        for part, index, a, spread in self._weights(L, omitted):
+            values[part] = np.einsum("tm,tm...->t...", a, self._distinct[1][index])
+            variance[part] = spread
+        return values, variance
+
+    def _weights(self, L: Functional, omitted: Vector | None) -> Iterator[tuple[Vector, Matrix, Matrix, Vector]]:
+        """Yield, for portions of L, their rows, and the neighbors, weights a and variances of their functionals."""
+        table, size = self._table, self.size
+        each = table.atoms_per_functional
+        step = max(1, int(ENTRIES / (size * each) ** 2))
+        starts = range(0, L.size, step)
+        _ = self._trend  # computed before threads share it
+
+        def solve(start: int) -> tuple[Vector, Matrix, Matrix, Vector]:
+            rows = np.arange(start, min(start + step, L.size))
+            return rows, *self._solved(L.take(rows), None if omitted is None else omitted[rows])
+
+        for number, solved in enumerate(map_in_threads(solve, starts)):
+            report_progress((number + 1) / len(starts))
+            yield solved
+
+    def _solved(self, L: Functional, omitted: Vector | None) -> tuple[Matrix, Matrix, Vector]:
+        """Return the neighbors (t, m), weights a (t, m) and variances (t,) of functionals."""
+        left, table = FunctionalTable(L), self._table
+        index, share = self._search(self._in_units(left.locations), omitted)
+        t, m = index.shape
+        K = entries(self.kernel, table, index[:, :, None], table, index[:, None, :])
+        k = entries(self.kernel, left, np.arange(t)[:, None], table, index)
+        norms, diagonal = to_numpy(gram(self.kernel, L).diagonal()), np.arange(m)
+        noise = self._distinct[2][index]
+        if self.neighbors.continuous:  # in units of the mean square of differences to neighbors
+            spread = np.abs(norms[:, None] + K[:, diagonal, diagonal] - 2 * k)
+            mean = np.sum(share * spread, axis=1) / np.maximum(np.sum(share, axis=1), 1e-300)
+            noise = noise + mean[:, None] * (1 / np.maximum(share, 1e-12) - 1)
+        U, u, undetermined = _orthonormal(self._trend[index] * (share > 0)[:, :, None], on_basis(L, self.basis))
+        missing = share == 0
+        if missing.any():
+            K[np.repeat(missing[:, :, None], m, axis=2) | missing[:, None, :]] = 0.0
+            k = np.where(missing, 0.0, k)
+        size = np.abs(K).max(axis=(1, 2))[:, None]
+        K[:, diagonal, diagonal] += np.where(missing, np.where(size > 0, size, 1.0), noise)
+        S, right = np.zeros((t, m + U.shape[2], m + U.shape[2])), np.concatenate([k, size * u], axis=1)
+        S[:, :m, :m] = K
+        S[:, :m, m:] = size[:, :, None] * U
+        S[:, m:, :m] = S[:, :m, m:].transpose(0, 2, 1)
+        empty = np.all(U == 0, axis=1)  # of basis functions that are omitted
+        S[:, m + np.arange(U.shape[2]), m + np.arange(U.shape[2])] = np.where(empty, size, 0.0)
+        weights = _solutions(S, right)
+        variance = np.clip(norms - np.sum(weights * right, axis=1), 0.0, None)
+        return index, weights[:, :m], np.where(undetermined, np.inf, variance)
+
+
+def _orthonormal(P: Matrix, p: Matrix) -> tuple[Matrix, Matrix, Vector]:
+    """Return a basis that is orthonormal on each neighborhood, from its values P (t, m, r) there and p (t, r) on L.
+
+    Returns the values U (t, m, r) and u (t, r) in the new basis, zero for combinations that are omitted, and the mask
+    (t,) of functionals that depend on these.
+    """
+    if not P.shape[2]:
+        return P, p, np.zeros(len(p), dtype=bool)
+    first = p[:, :1]  # subtracting multiples of the constant moves the origin to L, where polynomials are small
+    centered = np.where(first != 0, p / np.where(first != 0, first, 1.0), 0.0)
+    centered[:, 0] = 0.0
+    P, p = P - P[:, :, :1] * centered[:, None, :], p - first * centered
+    sizes = np.sqrt(np.sum(P**2, axis=1))
+    scale = np.where(sizes > 0, sizes, 1.0)
+    P, p = P / scale[:, None, :], p / scale
+    values, V = np.linalg.eigh(P.transpose(0, 2, 1) @ P)
+    kept = values > DEPENDENT**2 * values[:, -1:].clip(1e-300)
+    T = V * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]
+    lost = np.einsum("trs,tr->ts", V, p) * ~kept
+    return P @ T, np.einsum("trs,tr->ts", T, p), np.abs(lost).max(axis=1) > 1e-9 * np.abs(p).max(axis=1)
+
+
+def _solutions(S: Matrix, right: Matrix) -> Matrix:
+    """Return the solutions (t, m) of linear systems, with the smallest norm for singular ones."""
+    solve: Callable[[Matrix, Matrix], Matrix] = np.linalg.solve
+    try:
+        return solve(S, right[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:
+        return np.stack([np.linalg.lstsq(A, b, rcond=None)[0] for A, b in zip(S, right, strict=True)])
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPosterior:
+    """The data from which the posterior of a solution by neighborhoods is computed."""
+
+    function: LocalFunction
+
+    @property
+    def spread(self) -> LocalFunction:
+        """The posterior covariance of f, in units of tau^2."""
+        return self.function
+
+    def posterior(self, solution: Solution) -> Posterior:
+        """Return the posterior; its amplitude is the one for which left-out targets have the predicted spread."""
+        return Posterior(solution.function, self.function, self.function.amplitude)
+
+
+def local_solution(problem: Any, factors: Sequence[Any], seconds: float) -> Solution:
+    """Return the solution of a problem by neighborhoods, for factors on the weights of terms or of their rows.
+
+    Each of its values is that of an exactly solved problem.  They belong to different functions, so that J of the whole
+    and its gap are not known; the certificate has NaN and infinity for them.
+    """
+    approximation, name = problem.approximation, type(problem.approximation).__name__
+    check_known(problem.kernel)
+    for term in problem.terms:
+        check_bounded(problem.kernel, term.functional)
+        if not term.loss.quadratic:
+            raise ValueError(
+                f"{name} needs squared losses, got {term.loss!r}: use rkhs.FourierGrid() or rkhs.Landmarks(p) for "
+                "others, or leave outliers out."
+            )
+        if term.functional.sparse:
+            raise TypeError(f"{name} searches for near points and needs dense ones: pass X.toarray().")
+    if problem.device not in (None, "cpu") or (problem.null_space == "dropped" and problem.kernel.order):
+        raise ValueError(f'{name} works on the CPU, and with null_space="kept": leave `device` and `null_space` out.')
+    outputs, families, targets, weights = outputs_of(problem.terms), [], [], []
+    for term, factor in zip(problem.terms, factors, strict=True):
+        weight = to_numpy(term.weights())[:, 0].astype(float) * np.asarray(factor)
+        used = np.flatnonzero(weight > 0)
+        if len(used):
+            target = to_numpy(term.target)[used].astype(float)
+            shape = (len(used),) if outputs is None else (len(used), outputs)
+            families.append(term.functional.take(used))
+            targets.append(np.broadcast_to(target.reshape(len(used), -1), (len(used), outputs or 1)).reshape(shape))
+            weights.append(weight[used])
+    if not families:
+        raise ValueError("All weights are zero, so that there are no functionals to learn from.")
+    functionals = stack(families)
+    double = functionals.like(np.zeros((0, functionals.dimension)))
+    noise = 1 / (2 * np.concatenate(weights))
+    function = LocalFunction(problem.kernel, double, np.concatenate(targets), noise, problem.full_basis, approximation)
+    unknown, nothing = np.full(outputs or 1, np.nan), np.zeros(outputs or 1)
+    certificate = Certificate(unknown, np.full(outputs or 1, np.inf), nothing, nothing, nothing, EPS)
+    span = f"{name}: each value from {function.size} functionals near it"
+    return Solution(function, certificate, LOCAL, name, 0, 0, seconds, (), span, source=LocalPosterior(function))

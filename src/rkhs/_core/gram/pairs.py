@@ -1,0 +1,119 @@
+"""Single entries of Gram matrices, for many small matrices at once.
+
+A functional is a combination of atoms, L_i = sum_a A_ia l_a, so that the entry of a pair of functionals is
+
+    <L_i, M_j> = sum_ab A_ia B_jb <l_a, m_b>
+
+which is summed over pairs of atoms of any kinds.  Values under kernels of the distance take a shorter way, the radial
+function of differences of points.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from rkhs._core.backend.arrays import Array, Matrix, Vector, to_numpy
+from rkhs._core.calculus.atoms import Atoms
+from rkhs._core.gram.operator import gram
+from rkhs.functionals._base import Combination, Functional, Part
+from rkhs.kernels._base import Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionalTable:
+    """A family of functionals as sparse combinations of atoms, from which single functionals are taken quickly."""
+
+    functional: Functional
+
+    @cached_property
+    def parts(self) -> list[tuple[Atoms, csr_array]]:
+        """The atoms of each part, with the matrix (size, atoms) of their coefficients."""
+        found, size = [], self.functional.size
+        for part in self.functional.parts:
+            matrix: Any = part.as_matrix()
+            block = csr_array(matrix if hasattr(matrix, "tocsr") else to_numpy(matrix))
+            above, below = (csr_array((rows, block.shape[1])) for rows in (part.start, size - part.rows.stop))
+            found.append((part.atoms, csr_array(vstack([above, block, below], format="csr"))))
+        return found
+
+    @cached_property
+    def points(self) -> Matrix | None:
+        """The points (size, n) if the functionals are values at these, otherwise None."""
+        part = self.functional.parts[0]
+        atoms, plain = part.atoms, len(self.functional.parts) == 1 and part.matrix is None and part.weight == 1.0
+        return atoms.points if plain and not atoms.order and atoms.per_point == 1 and atoms.blur is None else None
+
+    @cached_property
+    def locations(self) -> Matrix:
+        """The means (size, n) of the points of each functional, weighted by the sizes of coefficients."""
+        if self.points is not None:
+            return self.points
+        total, sizes = np.zeros((self.functional.size, self.functional.dimension)), np.zeros(self.functional.size)
+        for atoms, matrix in self.parts:
+            size = abs(matrix)
+            total += size @ np.repeat(atoms.points, atoms.per_point, axis=0)
+            sizes += size.sum(axis=1)
+        return total / np.where(sizes > 0, sizes, 1.0)[:, None]
+
+    @cached_property
+    def atoms_per_functional(self) -> float:
+        """The mean number of atoms of a functional."""
+        return 1.0 if self.points is not None else sum(A.nnz for _, A in self.parts) / max(self.functional.size, 1)
+
+
+def entries(kernel: Kernel, left: FunctionalTable, i: Array, right: FunctionalTable, j: Array) -> Array:
+    """Return the inner products <L_i, M_j> of the representers of pairs of functionals.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    left, right : FunctionalTable
+        The functionals L and M.
+    i, j : ndarray of int
+        Their indices, of shapes that broadcast.
+
+    Returns
+    -------
+    ndarray
+        The inner products, of the common shape of i and j.
+    """
+    forms = [(weight, summand.form(left.functional.dimension)) for weight, summand in kernel.summands()]
+    radial = all(form is not None and form.rho for _, form in forms)
+    if radial and left.points is not None and right.points is not None:
+        x, y, values = left.points[i], right.points[j], 0.0
+        for weight, form in forms:
+            assert form is not None
+            r = form.difference(x, y)
+            phi = form.radial_derivatives(-0.5 * np.einsum("...n,...n->...", r, r), range(1))[0]
+            values = values + (phi if weight == 1 else weight * phi)
+        return np.asarray(values)
+    shape = np.broadcast_shapes(i.shape, j.shape)
+    i, j = (np.broadcast_to(one, shape).ravel() for one in (i, j))
+    total = np.zeros(len(i))
+    for a, A in left.parts:
+        rows_of_a = A[i]
+        for b, B in right.parts:
+            rows_of_b = B[j]
+            counts = np.diff(rows_of_a.indptr), np.diff(rows_of_b.indptr)
+            pair = np.repeat(np.arange(len(i)), counts[0] * counts[1])
+            if not len(pair):
+                continue
+            before = np.cumsum(counts[0] * counts[1]) - counts[0] * counts[1]
+            within = np.arange(len(pair)) - before[pair]  # counts the pairs of atoms of a pair of functionals
+            of_a = rows_of_a.indptr[pair] + within // counts[1][pair]
+            of_b = rows_of_b.indptr[pair] + within % counts[1][pair]
+            pairs = gram(kernel, _taken(a, rows_of_a.indices[of_a]), _taken(b, rows_of_b.indices[of_b]))
+            products = rows_of_a.data[of_a] * rows_of_b.data[of_b] * to_numpy(pairs.diagonal())
+            total += np.bincount(pair, products, len(i))
+    return total.reshape(shape)
+
+
+def _taken(atoms: Atoms, flat: Vector) -> Functional:
+    """Return atoms with the given flat indices as a family of functionals."""
+    return Combination((len(flat),), (Part(atoms.take(flat)),), f"{len(flat)} atoms")

@@ -1,0 +1,15 @@
+"""Warnings that point to the user's code."""
+
+import sys
+import warnings
+from pathlib import Path
+
+PACKAGE = str(Path(__file__).parents[1])
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that points to the innermost stack frame outside of this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

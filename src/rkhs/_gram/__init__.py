@@ -1,5 +1,0 @@
-"""Gram matrices of functionals under a kernel, as operators; the only package that knows both."""
-
-from rkhs._gram.operator import Gram, gram
-
-__all__ = ["Gram", "gram"]

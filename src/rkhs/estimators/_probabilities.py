@@ -1,0 +1,111 @@
+"""Probabilities of classes: a softmax of scores, whose slope is fitted to left-out labels.
+
+The scores g_c are the decision values f_c, one for each class, or those of a linear discriminant of them.  With labels
+at l points, of c classes, and a slope s > 0 (Platt scaling, or temperature scaling with 1 / s),
+
+    P(c | x) = e + (1 - c e) exp(s g_c(x)) / sum_b exp(s g_b(x)),        e = 1 / (10 l)
+
+For two classes the softmax is 1 / (1 + exp(-s f(x))).  There is no offset, so that f = 0 has equal probabilities and
+the most probable class is the predicted one.  The targets of the likelihood are Platt's, slightly less than certain,
+which matters if the classes are separated.  No probability is below e: l labels cannot show that something that
+happens once in 10 l cases never does.  It bounds what a label may cost in the likelihood, so that a few labels at
+which the model is wrong and sure do not make all others unsure.
+
+A discriminant is fitted to left-out scores, and would be too sure of these.  The slope is that of the scores of each
+fold by a discriminant that is fitted to the other folds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
+
+from rkhs._core.backend.arrays import Matrix, Vector, to_numpy
+from rkhs._core.finite.function import Function
+from rkhs.estimators._folds import HeldOutLabels, fold_values, left_out_by_folds
+from rkhs.estimators.search._selection import Discriminant
+from rkhs.functionals import Functional
+
+TINY = 1e-300  # a positive number in place of probabilities of zero
+
+
+@dataclass(eq=False)
+class Calibration:
+    """The probabilities of a classifier; the slope is fitted to held-out values of f, or else to those at `points`."""
+
+    function: Function
+    points: Functional
+    codes: Vector  # (l,) the class index of each point
+    weight: Vector  # (l,)
+    held_out: HeldOutLabels | None = None
+    discriminant: Discriminant | None = None
+
+    def __call__(self, scores: Matrix) -> Matrix:
+        """Return the probabilities (t, classes) of scores (t,) or (t, classes)."""
+        return smoothed_softmax(self.slope * per_class(scores), self.least)
+
+    @property
+    def least(self) -> float:
+        """The smallest probability of a class."""
+        held_out = self.held_out
+        return 0.1 / len(self.codes if held_out is None else np.unique(held_out.groups))
+
+    @cached_property
+    def slope(self) -> float:
+        if self.discriminant is not None and not self.discriminant.fitted:
+            return 1.0
+        values, rows = self._held_out_values()
+        scores, codes = per_class(values), self.codes[rows]
+        if self.discriminant is not None:
+            enough = Discriminant.applies(scores, codes)
+            scores = Discriminant.cross_validated(scores, codes) if enough else self.discriminant(scores)
+        return fitted_slope(scores, codes, self.weight[rows] / self.weight[rows].mean(), self.least)
+
+    def _held_out_values(self) -> tuple[Vector, Vector]:
+        """Return values of f at labels, and the index of each label.
+
+        The values come from stratified folds, unless a class has a single row or nothing can be held out.
+        """
+        held_out = self.held_out
+        if held_out is not None and held_out.sample is not None:
+            rows, values = held_out.sample
+            return values, rows
+        if held_out is not None:
+            size = len(self.codes) // held_out.copies
+            left_out = left_out_by_folds(5, held_out.groups[:size], self.codes[:size])
+            if left_out.shape[1] > 1:
+                return fold_values(held_out.problem, np.tile(left_out, (held_out.copies, 1)), "Probabilities")
+        return to_numpy(self.points(self.function)), np.arange(len(self.codes))
+
+
+def smoothed_softmax(logits: Matrix, least: float) -> Matrix:
+    """Return the probabilities (t, classes) of logits, each at least `least`."""
+    return np.asarray(least + (1 - logits.shape[1] * least) * softmax(logits, axis=1))
+
+
+def fitted_slope(values: Matrix, codes: Vector, weight: Vector, least: float) -> float:
+    """Return the slope s of maximum likelihood, with Platt's target (l_c + 1) / (l_c + 2) for a class of l_c points."""
+    count = values.shape[1]
+    totals = np.bincount(codes, weights=weight, minlength=count)
+    certainty = ((totals + 1) / (totals + 2))[codes]
+    others = (1 - certainty) / (count - 1)
+    targets = np.where(codes[:, None] == np.arange(count), certainty[:, None], others[:, None])
+    size = float(np.abs(values).max(initial=0.0)) or 1.0
+
+    def cost(log_slope: float) -> float:
+        probabilities = smoothed_softmax(np.exp(log_slope) / size * values, max(least, TINY))
+        return -float(weight @ np.sum(targets * np.log(probabilities), axis=1))
+
+    slopes = np.log(1e4) * np.linspace(-1, 1, 81)  # the cost may have several minima
+    k = int(np.argmin([cost(slope) for slope in slopes[1:-1]]))
+    result = minimize_scalar(cost, bounds=slopes[[k, k + 2]], method="bounded", options={"xatol": 1e-9})
+    return float(np.exp(result.x)) / size
+
+
+def per_class(values: Vector) -> Matrix:
+    """Return one score per class (t, classes); for two classes, f (t,) is the difference of -f/2 and f/2."""
+    return values if values.ndim == 2 else np.column_stack([-values / 2, values / 2])

@@ -1,0 +1,1 @@
+"""Force fields: energies and forces of molecules and crystals."""

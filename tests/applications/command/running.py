@@ -1,0 +1,56 @@
+"""Run the command within this process, which has everything imported."""
+
+import json
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from rkhs._command.commands import app
+
+
+def invoke(*arguments):
+    """Return the result of a command, which is one text or several arguments."""
+    words = shlex.split(arguments[0]) if len(arguments) == 1 else list(map(str, arguments))
+    return CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+
+
+def command(*arguments):
+    """Return what a command prints that must succeed."""
+    done = invoke(*arguments)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def facts_of(*arguments):
+    """Return the facts of a command that must succeed."""
+    return json.loads(command(*(shlex.split(arguments[0]) if len(arguments) == 1 else arguments), "--json"))
+
+
+def sentences(code, out, err):
+    """Return the message of a command that failed as it must: one sentence for each problem, and no traceback."""
+    lines = err.strip().splitlines()
+    assert (code, out) == (1, "")
+    assert len(lines) == 1 or lines[0] == f"Error: there are {len(lines) - 1} problems."
+    assert lines[0].startswith("Error: ")
+    assert all(line.endswith((".", "?")) for line in lines), err
+    return " ".join(err.split())
+
+
+def refused(*arguments):
+    """Return the message of a command that must fail."""
+    done = invoke(*arguments)
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    return sentences(done.exit_code, done.stdout, done.stderr)
+
+
+def check_words(facts):
+    """Check that the words of a report follow from the numbers beside them."""
+    for one in (facts["comparison"], *facts["priors"], facts["labels"]):
+        assert one["difference"] == pytest.approx(one["its error"] - one["error"])
+        clear = abs(one["difference"]) > 2 * one["standard error"]
+        word = ("better" if one["difference"] > 0 else "worse") if clear else "no clear difference"
+        assert one["verdict"] == word
+        assert word in one["sentence"]
+        for error in (one["error"], one["its error"]):
+            assert (f"{error:.4g}" if facts["regression"] else f"{100 * error:.1f} %") in one["sentence"]

@@ -1,0 +1,292 @@
+"""Test the command: fit, predict and a failure as separate processes, all other input within this one."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from contextlib import chdir
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from running import command, facts_of, invoke, refused, sentences
+
+import rkhs
+
+
+def rkhs_command(*arguments, cwd=None):
+    command = [sys.executable, "-m", "rkhs", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "200"}
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment, check=False)
+
+
+def table(rows=80, labeled=1.0, seed=0):
+    """A frame with numbers, categories, an empty cell, and a target that depends on both kinds."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "width": rng.standard_normal(rows),
+            "height": 100 + 10 * rng.standard_normal(rows),
+            "color": rng.choice(["red", "green"], rows),
+            "size": 2.5 * rng.standard_normal(rows),
+        }
+    )
+    value = frame["width"] + (frame["color"] == "red") * 2 - 1
+    frame.loc[3, "height"] = np.nan
+    frame["label"] = np.where(value > 0, "yes", "no")
+    frame["amount"] = value
+    frame.loc[rng.random(rows) > labeled, ["label", "amount"]] = None
+    return frame
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with tables and a model."""
+    home = tmp_path_factory.mktemp("tables")
+    table(labeled=0.5).drop(columns="amount").to_csv(home / "data.csv", index=False)
+    table(seed=1).drop(columns="amount").to_csv(home / "new.csv", index=False)
+    with chdir(home):
+        facts = facts_of("fit data.csv --target label --out model.skops")
+    (home / "facts.json").write_text(json.dumps(facts))
+    return home
+
+
+@pytest.fixture
+def folder(home, monkeypatch):
+    monkeypatch.chdir(home)
+    return home
+
+
+def test_facts_of_fit(folder):
+    facts = json.loads((folder / "facts.json").read_text())
+    data = pd.read_csv(folder / "data.csv")
+    assert facts["rows"] == 80
+    assert facts["rows with a target"] == data["label"].notna().sum()
+    assert facts["classes"] == data["label"].value_counts().sort_index().to_dict()
+    assert facts["numeric columns"] == ["width", "height", "size"]
+    assert facts["categorical columns"] == ["color"]
+    assert facts["solution"].startswith("converged")
+    assert facts["comparison"]["compared with"] == "a plain SVM"
+    assert all(0 <= facts["comparison"][name] <= 0.5 for name in ("error", "its error"))
+    assert (folder / "model.html").read_text().startswith("<!doctype html>")
+    picture = (folder / "model.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) > 5000
+
+
+def test_predict_writes_the_target_of_each_row(folder):
+    facts = facts_of("predict", "model.skops", "new.csv", "--out", "out/predictions.csv")
+    predictions = pd.read_csv(folder / "out" / "predictions.csv")
+    truth = pd.read_csv(folder / "new.csv")["label"]
+    assert list(predictions.columns) == ["label", "decision", "P(no)", "P(yes)"]
+    assert np.allclose(predictions["P(no)"] + predictions["P(yes)"], 1)
+    assert list(np.where(predictions["P(yes)"] > 0.5, "yes", "no")) == list(predictions["label"])
+    assert len(predictions) == facts["rows"] == 80
+    assert facts["error"] == pytest.approx(np.mean(predictions["label"] != truth))
+    assert facts["error"] < 0.2
+
+
+def test_the_model_is_a_pipeline_that_python_opens(folder):
+    model = rkhs.load(folder / "model.skops")
+    features = pd.read_csv(folder / "new.csv")
+    predictions = pd.read_csv(folder / "out" / "predictions.csv") if (folder / "out").exists() else None
+    found = model.predict(features[["width", "height", "size", "color"]])
+    assert set(found) <= {"yes", "no"}
+    if predictions is not None:
+        assert list(found) == list(predictions["label"])
+
+
+def test_inspect_has_the_facts_of_fit(folder):
+    facts, expected = facts_of("inspect", "model.skops"), json.loads((folder / "facts.json").read_text())
+    assert facts["rkhs"] == rkhs.__version__
+    assert facts["size in bytes"] == (folder / "model.skops").stat().st_size
+    for name in ("target", "C", "nu", "kernel", "comparison"):
+        assert facts[name] == expected[name]
+
+
+def test_text_output_has_the_same_facts(folder):
+    printed = command("inspect model.skops")
+    for word in ("target: label", "plain SVM", "converged", "width, height, size"):
+        assert word in printed
+
+
+@pytest.mark.slow
+def test_fit_with_a_grid_over_parquet(folder):
+    table(rows=60).drop(columns="label").to_parquet(folder / "data.parquet")
+    arguments = ("--target", "amount", "--regression", "--invariance", "graph", "--cv", "--out", "grid/model.skops")
+    facts = facts_of("fit", "data.parquet", *arguments, "--picture", "grid/picture.png")
+    assert facts["picture"] == "grid/picture.png"
+    assert (folder / "grid" / "picture.png").exists()
+    model = rkhs.load(folder / "grid" / "model.skops")[-1]
+    assert len(model.cv_results_["params"]) == facts["settings tried"] == 75  # C, nu and scale
+    assert facts["C"] == model.C_
+    facts_of("predict", "grid/model.skops", "data.parquet", "--out", "grid/out.parquet")
+    assert len(pd.read_parquet(folder / "grid" / "out.parquet")) == 60
+
+
+@pytest.mark.slow
+def test_fit_a_number(folder):
+    frame = table(rows=60, labeled=0.8).drop(columns="label")
+    frame.to_csv(folder / "numbers.csv", index=False)
+    arguments = ("--target", "amount", "--regression", "--C", "100", "--out", "numbers.skops")
+    facts = facts_of("fit", "numbers.csv", *arguments)
+    assert facts["rows with a target"] == frame["amount"].notna().sum()
+    assert facts["comparison"]["error"] < frame["amount"].std()
+    predicted = facts_of("predict", "numbers.skops", "numbers.csv", "--out", "numbers_out.csv")
+    assert predicted["root mean squared error"] < 0.5
+    found = pd.read_csv(folder / "numbers_out.csv")
+    assert list(found.columns) == ["amount", "lower (90 %)", "upper (90 %)"]
+    known = frame["amount"].notna()
+    inside = (found["lower (90 %)"] <= frame["amount"]) & (frame["amount"] <= found["upper (90 %)"])
+    assert inside[known].mean() >= 0.9
+
+
+def test_a_new_category_and_an_empty_cell_are_no_obstacle(folder):
+    frame = pd.read_csv(folder / "new.csv").head(3)
+    frame["color"] = ["red", "violet", None]
+    frame["width"] = [1.0, None, 2.0]
+    frame.to_csv(folder / "odd.csv", index=False)
+    assert facts_of("predict", "model.skops", "odd.csv", "--out", "odd_out.csv")["rows"] == 3
+
+
+@pytest.mark.every
+@pytest.mark.parametrize(
+    ("model", "data", "complaint"),
+    [
+        ("nothing.skops", "new.csv", "There is no file nothing.skops"),
+        ("data.csv", "new.csv", "data.csv is not a model file of rkhs"),
+        ("model.skops", "nothing.csv", "There is no file nothing.csv"),
+        ("model.skops", "narrow.csv", "narrow.csv has no column 'size', which the model needs"),
+        ("model.skops", "wordy.csv", "wordy.csv, line 3: column 'width' has 'wide', which is not a number"),
+        ("old.skops", "new.csv", "was saved by rkhs 0.0.7 and this is rkhs"),
+        ("bare.skops", "new.csv", "was not written by `rkhs fit`"),
+        (".", "new.csv", ". is a folder, not a model file"),
+        ("model.skops", "vast.csv", "vast.csv, line 2: column 'width' has '1e+200', and the squares of numbers beyond"),
+        ("model.skops", "bare.skops", "bare.skops"),
+    ],
+)
+def test_predict_refuses_with_one_sentence(folder, model, data, complaint):
+    new = pd.read_csv(folder / "new.csv")
+    new.drop(columns="size").to_csv(folder / "narrow.csv", index=False)
+    new.astype({"width": object}).head(3).replace({"width": {new["width"][1]: "wide"}}).to_csv(
+        folder / "wordy.csv", index=False
+    )
+    new.assign(width=1e200).to_csv(folder / "vast.csv", index=False)
+    rkhs.save(rkhs.Gaussian(), folder / "bare.skops")
+    older(folder / "model.skops", folder / "old.skops")
+    assert complaint in refused("predict", model, data, "--out", "never.csv")
+    assert not (folder / "never.csv").exists()
+
+
+def older(path: Path, copy: Path):
+    """Copy a model file as if it were written by an older version."""
+    from zipfile import ZipFile
+
+    with ZipFile(path) as source, ZipFile(copy, "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            if name == "rkhs.json":
+                content = json.dumps({**json.loads(content), "rkhs": "0.0.7"}).encode()
+            target.writestr(name, content)
+
+
+def test_inspect_reads_files_of_other_versions_and_refuses_others(folder):
+    older(folder / "model.skops", folder / "old.skops")
+    assert facts_of("inspect", "old.skops")["rkhs"] == "0.0.7"
+    assert "is not a model file of rkhs" in refused("inspect", "data.csv")
+    assert "There is no file" in refused("inspect", "nothing.skops")
+
+
+@pytest.mark.slow
+def test_a_process_refuses_in_the_same_way(folder):
+    done = rkhs_command("fit", "data.csv", "--target", "lable", "--out", "other.skops", cwd=folder)
+    assert sentences(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_at_once_and_writes_nothing(folder):
+    code = (
+        "import os, signal, sys, rkhs._command.fit as fit; from rkhs._command import main;"
+        "fit.Fit.of = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
+        "sys.argv = ['rkhs', 'fit', 'data.csv', '--target', 'label', '--out', 'stopped.skops']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 130
+    assert "model" not in done.stdout
+    assert done.stderr.strip() == "Stopped."
+    assert not (folder / "stopped.skops").exists()
+
+
+def test_errors_in_json(folder):
+    done = invoke("inspect nothing.skops --json")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout) == {"error": "There is no file nothing.skops."}
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("arguments", ["fit", "fit a.csv", "conjure", "predict a.skops b.csv -x"])
+def test_wrong_usage_exits_with_two(arguments):
+    done = invoke(arguments)
+    assert done.exit_code == 2
+    assert "Usage" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["fit", "nothere.csv", "--target", "y"], "There is no file nothere.csv"),
+        (["fit", "nothere.csv", "--target", "y", "--C", "0"], "--C must be a finite number > 0"),
+        (["fit", "nothere.csv", "--target", "y", "--decimal", ":"], "--decimal must be . or ,"),
+        (["predict", "nothere.skops", "nothere.csv"], "There is no file nothere.skops"),
+        (["inspect", "nothere.skops"], "There is no file nothere.skops"),
+    ],
+)
+def test_wrong_files_and_options_are_reported_before_heavy_imports(arguments, complaint, tmp_path):
+    heavy = {"matplotlib", "numpy", "pandas", "pyarrow", "scipy", "sklearn", "skops", "torch"}
+    code = (
+        f"import sys; sys.argv = ['rkhs', *{arguments!r}]; from rkhs_command import main\n"
+        f"try: main()\nfinally: print(*{heavy!r} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 1
+    assert complaint in done.stderr
+    assert done.stdout.split() == []
+
+
+def test_help_and_version():
+    assert rkhs_command("--version").stdout.strip() == f"rkhs {rkhs.__version__}"
+    helped = command("--help")
+    assert all(name in helped for name in ("fit", "predict", "inspect", "demo"))
+
+
+@pytest.mark.slow
+def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(tmp_path):
+    rng, rows = np.random.default_rng(0), 22_000
+    X, city = rng.standard_normal((rows, 3)), rng.integers(10_000, size=rows)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["city"] = [f"city {k}" for k in city]
+    frame["label"] = np.where(X[:, 0] + X[:, 1] * X[:, 2] > 0, "yes", "no")
+    frame.to_csv(tmp_path / "large.csv", index=False)
+    fit = ("fit", "large.csv", "--target", "label", "--invariance", "none", "--out", "large.skops", "--json")
+    facts = json.loads(rkhs_command(*fit, cwd=tmp_path).stdout)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * 2**20  # in KiB, of the largest child so far
+    assert 20_000 <= facts["rows learned from"] < 20_100
+    assert "in the span of Landmarks: 1000 functions" in facts["solution"]
+    (column,) = [row for row in facts["table"] if row["column"] == "city"]
+    assert column["values"] == len(set(city.tolist()))
+    assert f"the {column['values'] - 49} rarest" in column["cells"]
+    predict = ("predict", "large.skops", "large.csv", "--out", "out.csv", "--json")
+    predicted = json.loads(rkhs_command(*predict, cwd=tmp_path).stdout)
+    assert predicted["rows"] == rows
+    assert predicted["error"] < 0.1
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 * 2**20
+
+
+@pytest.mark.slow
+def test_demo_shows_that_priors_help(tmp_path):
+    facts = facts_of("demo", "--out", tmp_path)
+    errors = [row["error"] for row in facts["few labels"]]
+    assert all(error < errors[0] for error in errors[1:])
+    assert Path(facts["picture"]).read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,171 @@
+"""Test that what reports, pictures and advice say is derived from the model that was kept."""
+
+import re
+from contextlib import chdir
+from html import escape
+from types import SimpleNamespace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from running import facts_of
+from sklearn.datasets import make_moons
+
+import rkhs
+from rkhs._command.comparison import PairedDifference, _ablations
+from rkhs._command.effects import Effect, advise
+from rkhs._command.learning import PRIORS, Examples, Fit, Tried, _search
+from rkhs._command.options import Request
+from rkhs._command.report import _draw_tried, candidates_table, grid_chart, sections
+from rkhs.estimators.search._graph_candidates import graphs_in
+from rkhs.estimators.search._selection import KINDS
+
+
+@pytest.fixture(scope="module")
+def moons(tmp_path_factory):
+    """A table for which a sum with a graph is chosen, though a graph alone has fewer leave-one-out errors."""
+    home = tmp_path_factory.mktemp("moons")
+    X, y = make_moons(60, noise=0.2, random_state=1)
+    frame = pd.DataFrame(X, columns=["u", "v"]).assign(left=np.where(np.arange(60) % 2, None, "q"))
+    frame["label"] = np.where(np.arange(60) < 16, np.where(y == 1, "yes", "no"), None)
+    frame.to_csv(home / "moons.csv", index=False)
+    return home
+
+
+def fitted(home, *options):
+    with chdir(home):
+        fit = ("fit", "moons.csv", "--target", "label", "--ignore", "left", "--out", "m.skops", "--force")
+        facts = facts_of(*fit, *options)
+    return facts, (home / "m.html").read_text(), rkhs.load(home / "m.skops")[-1]
+
+
+def test_the_report_of_a_sum_with_a_graph(moons):
+    facts, page, model = fitted(moons)
+    assert graphs_in(model.function_.kernel)
+    assert model.selection_report_["chosen"]["prior"] == "sum"
+    assert facts["prior"] == PRIORS["sum"]
+    [gained] = [section for section in sections(facts) if section.name == "gained"]
+    assert "one without the unlabeled rows" in gained.sentences[0]
+    [details] = [section for section in sections(facts) if section.name == "details"]
+    assert [PRIORS["sum"]] == [value for key, value in details.rows if key == "prior"]
+    assert "nu" not in dict(details.rows)  # which is zero, though there is a prior
+    # the page: the chosen row has the prior of the model, and the smallest value of the criterion
+    rows = re.findall(r"<tr><td>([^<]*)</td><td>.*?</td><td><data value=\"([^\"]*)\">.*?<td>(chosen|)</td></tr>", page)
+    assert [name for name, _, chosen in rows if chosen] == [PRIORS["sum"]]
+    assert {name for name, _, _ in rows} == {
+        PRIORS[kind] for kind in ("none", "additive", "features", "graph", "clusters", "sum")
+    }
+    assert escape(model.selection_report_["sentence"]) in page
+    assert 'aria-label="chosen"' not in page  # a grid of errors, in which another cell may be better
+    # the picture
+    _, ax = plt.subplots()
+    tried = Tried.by(model)
+    _draw_tried(ax, tried)
+    [points] = ax.collections
+    [blue] = np.flatnonzero(points.get_facecolors()[:, 2] > 0.7 + 1e-6)
+    assert blue == tried.chosen
+    assert ax.get_yticklabels()[blue].get_text().replace("\n", " ") == PRIORS["sum"]
+    plt.close("all")
+    # the column "left" is missing in half of the rows, and is left out
+    assert not any("'left'" in sentence for sentence in facts["advice"])
+
+
+def test_a_monotone_column_beside_unlabeled_rows(moons):
+    facts, _, model = fitted(moons, "--increasing", "u")
+    assert not graphs_in(model.function_.kernel)  # whose functions have no derivatives
+    assert facts["prior"] in (PRIORS["none"], PRIORS["features"], PRIORS["sum"])
+
+
+def test_a_grid_of_folds_frames_the_best_cell(moons):
+    facts, page, model = fitted(moons, "--invariance", "gradient", "--cv", "--nu", "3")
+    assert facts["nu"] == 3.0
+    [cell] = re.findall(r'<td class="chosen"[^>]*><data value="([^"]+)"', page)
+    cells = re.findall(r'<td[^>]*--shade[^>]*><data value="([^"]+)"', page)
+    assert float(cell) == pytest.approx(1 - model.best_score_) == min(map(float, cells))
+    assert Tried.by(model) is None
+
+
+def test_every_kind_of_prior_has_a_name():
+    assert tuple(PRIORS) == KINDS
+    assert len(set(PRIORS.values())) == len(KINDS)
+
+
+def test_the_score_of_evidence_is_penalized():
+    """The kernel with the larger evidence has more settings, and is not chosen."""
+    rows = [
+        {"kernel": rkhs.Gaussian(scale=1 / 3), "evidence": 10.0, "score": 8.0, "C": 1.0},
+        {"kernel": rkhs.Gaussian(scale=2.0), "evidence": 11.0, "score": 6.0, "C": 1.0},
+    ]
+    search = SimpleNamespace(selection_report_={"candidates": rows, "chosen": {"prior": "none"}})
+    page = candidates_table(search, regression=True)
+    first, second = re.findall("<tr><td>.*?</tr>", page)
+    assert ("chosen" in first, "chosen" in second) == (True, False)
+    assert "Gaussian(scale=0.3333)" in first
+    assert page.count("logarithm of the evidence minus the number of learned settings") == 2
+    assert grid_chart(search, regression=True) == ""
+
+
+def test_nothing_is_gained_from_unlabeled_rows_that_are_not_there():
+    request = Request(data=None, target="y")
+    fit = Fit(
+        request,
+        SimpleNamespace(selection_report_={"chosen": {"prior": "features"}, "weights": [{"prior": "features"}]}),
+        None,
+    )
+    assert list(_ablations(fit, unlabeled=True)) == ["one without the unlabeled rows"]
+    assert _ablations(fit, unlabeled=False) == {}
+
+
+def test_the_discriminant_belongs_to_the_settings():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 4))
+    score = X[:, 0] + 0.3 * rng.normal(size=150)
+    y = np.array(["low", "mid", "top"])[np.digitize(score, [-1.0, 1.0])]
+    examples = Examples(pd.DataFrame(X), y, regression=False)
+    fit = Fit.of(Request(data=None, target="y"), X, examples)
+    assert fit.model.discriminant_ is not None
+    again = fit.refit(X, examples).model
+    np.testing.assert_array_equal(again.predict(X), fit.model.predict(X))
+
+
+def test_a_stated_C_is_kept_by_a_grid():
+    X = np.random.default_rng(0).normal(size=(10, 2))
+    stated = _search(Request(data=None, target="y", invariance="graph", cv=True, C=7.0), None, X)
+    assert (stated.Cs, stated.nus) == ([7.0], 5)
+
+
+def advice(effects, table, rows=50, unlabeled=0, drawn=0):
+    y = np.r_[np.arange(50.0 - drawn), np.full(drawn, np.nan)]
+    examples = Examples(pd.DataFrame({"a": y}, index=pd.RangeIndex(50, name="line")), y, regression=True)
+    solution = SimpleNamespace(source=None)
+    fit = SimpleNamespace(
+        request=SimpleNamespace(increasing=(), decreasing=()), model=SimpleNamespace(solution_=solution)
+    )
+    found = {"rows": rows, "rows without a target": unlabeled, "table": table}
+    labels = PairedDifference("one with half of the labels", 1.0, 1.0, 1.0, regression=True)
+    return " ".join(advise(fit, examples, y[:, None], labels, effects, found))
+
+
+def test_a_constant_prediction_neither_rises_nor_falls():
+    flat = Effect("a", [0.0, 1.0], np.zeros((2, 1)), np.zeros((50, 1)))
+    assert "with 'a'" not in advice([flat], [])
+    falls = Effect("a", [0.0, 1.0], np.array([[1.0], [0.0]]), np.full((50, 1), -1.0))
+    assert "falls with 'a' at 100 % of the rows" in advice([falls], [])
+
+
+@pytest.mark.parametrize(("rows", "often"), [(50, True), (5000, False)])
+def test_missing_cells_are_a_share_of_the_whole_table(rows, often):
+    slope = Effect("a", [0.0, 1.0], np.array([[0.0], [1.0]]), np.array([[1.0], [-1.0]] * 25))
+    table = [{"column": name, "kind": "numbers", "missing": 20} for name in ("a", "left out")]
+    assert ("Cells are often missing in 'a':" in advice([slope], table, rows=rows)) == often
+
+
+def test_kernels_are_listed_by_evidence_and_no_errors_are_shown():
+    X = np.random.default_rng(0).uniform(size=(100, 2))
+    search = rkhs.InvariantRegressorCV().fit(X, np.sin(6 * X[:, 0]) + X[:, 1])
+    page = candidates_table(search, regression=True)
+    assert "logarithm of the evidence" in page
+    assert page.count("Matern") >= 3
+    assert page.count("<td>chosen</td>") == 1
+    assert grid_chart(search, regression=True) == ""

@@ -1,0 +1,185 @@
+"""Nearest neighbors against all distances, and the projection to principal components."""
+
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from rkhs._core.graphs import neighbor_graph
+from rkhs._core.graphs.neighbor_graph import Projection, as_rows, can_search, nearest, nearest_of, principal_directions
+
+torch = pytest.importorskip("torch")
+
+
+def points(t=60, n=3, seed=0):
+    return np.random.default_rng(seed).standard_normal((t, n))
+
+
+def all_distances(queries, X):
+    return np.linalg.norm(queries[:, None] - X, axis=2)
+
+
+def brute_force(X, count):
+    """The distances and indices of other points, from all differences."""
+    distances = all_distances(X, X)
+    np.fill_diagonal(distances, np.inf)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :count]
+    return np.take_along_axis(distances, order, axis=1), order
+
+
+SEARCHES = {"CPU": nearest, "device": lambda X, count: nearest(X, count, device="cpu")}
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize(("t", "n", "count"), [(60, 1, 4), (60, 3, 5), (60, 20, 7), (6, 2, 5), (2, 2, 1), (500, 40, 3)])
+def test_all_differences_give_the_same(search, t, n, count):
+    X = points(t, n)
+    distances, indices = search(X, count)
+    expected = brute_force(X, count)
+    np.testing.assert_array_equal(indices, expected[1])
+    rounding = 10 * n * np.finfo(float).eps * np.max(X**2)  # |x|^2 + |y|^2 - 2 x'y
+    np.testing.assert_allclose(distances**2, expected[0] ** 2, rtol=1e-12, atol=rounding)
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+@pytest.mark.parametrize("n", [2, 20])
+def test_equal_points(search, n):
+    """Each of seven copies has neighbors other than itself, at distance zero."""
+    X = np.concatenate([points(20, n), np.tile(points(1, n, seed=1), (7, 1))])
+    distances, indices = search(X, 4)
+    assert indices.shape == (27, 4)
+    assert not np.any(indices == np.arange(27)[:, None])
+    assert all(len(set(row)) == 4 for row in indices)
+    assert np.all(indices[20:] >= 20)
+    np.testing.assert_allclose(distances[20:], 0.0, atol=1e-6)
+    np.testing.assert_allclose(distances[:20], brute_force(X, 4)[0][:20], rtol=1e-7)
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+def test_clusters_far_apart(search):
+    """Neighbors within a cluster are the same whether or not another one is a thousand widths away."""
+    X = points(400, 2)
+    X[200:] += 1000.0
+    X -= X.mean(axis=0)
+    np.testing.assert_array_equal(search(X, 5)[1], brute_force(X, 5)[1])
+
+
+@pytest.mark.parametrize("tile", [1, 7, 60])
+def test_a_device_computes_in_tiles(monkeypatch, tile):
+    X, progress = points(), []
+    expected = brute_force(X, 5)
+    monkeypatch.setattr(neighbor_graph, "report_progress", progress.append)
+    monkeypatch.setattr(neighbor_graph, "int", lambda x: min(tile, int(x)), raising=False)
+    distances, indices = neighbor_graph._nearest_on_device(X, 5, "cpu")
+    np.testing.assert_array_equal(indices, expected[1])
+    np.testing.assert_allclose(distances, expected[0], rtol=1e-12)
+    assert len(progress) == -(-60 // tile)
+    assert progress[-1] == 1
+
+
+def test_neighbors_of_other_points():
+    X, queries = points(30), points(9, seed=1)
+    expected = np.sort(all_distances(queries, X), axis=1)[:, :4]
+    distances, indices = nearest_of(queries, X, 4)
+    np.testing.assert_allclose(distances, expected, rtol=1e-12)
+    np.testing.assert_allclose(np.take_along_axis(all_distances(queries, X), indices, axis=1), expected)
+    assert nearest_of(queries, X[:2], 4)[1].shape == (9, 2)
+    distances, indices = nearest_of(X[3:5], X, 2)  # a node is its own nearest point
+    np.testing.assert_array_equal(indices[:, 0], [3, 4])
+    np.testing.assert_array_equal(distances[:, 0], 0.0)
+
+
+def test_an_index_for_many_points(monkeypatch):
+    pytest.importorskip("pynndescent")
+    monkeypatch.setattr(neighbor_graph, "EXACT", 100)
+    X = points(800, 5)
+    distances, indices = nearest(X, 8)
+    expected = brute_force(X, 8)[1]
+    shared = [len(set(own) & set(other)) for own, other in zip(indices, expected, strict=True)]
+    assert np.mean(shared) > 0.9 * 8
+    assert not np.any(indices == np.arange(800)[:, None])
+    np.testing.assert_allclose(distances, np.take_along_axis(all_distances(X, X), indices, axis=1), rtol=1e-3)
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["with itself", "without itself"])
+def test_the_index_may_or_may_not_return_the_point_itself(monkeypatch, seen):
+    """An index in place of pynndescent's, which returns points by their distance."""
+    X = points(50, 3)
+
+    class NNDescent:
+        def __init__(self, data, n_neighbors, random_state):
+            assert data.dtype == np.float32
+            table = all_distances(data, data)
+            if not seen:
+                np.fill_diagonal(table, np.inf)
+            order = np.argsort(table, axis=1)[:, :n_neighbors].astype(np.int32)
+            self.neighbor_graph = order, np.take_along_axis(table, order, axis=1)
+
+    module = ModuleType("pynndescent")
+    module.NNDescent = NNDescent
+    monkeypatch.setitem(sys.modules, "pynndescent", module)
+    monkeypatch.setattr(neighbor_graph, "EXACT", 49)
+    distances, indices = nearest(X, 6)
+    assert not np.any(indices == np.arange(50)[:, None])
+    np.testing.assert_array_equal(indices, brute_force(X, 6)[1])
+    np.testing.assert_allclose(distances, brute_force(X, 6)[0], rtol=1e-5)
+    assert distances.dtype == np.float64
+    assert indices.dtype == np.intp
+
+
+def test_a_missing_index_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(neighbor_graph, "EXACT", 59)
+    monkeypatch.setitem(sys.modules, "pynndescent", None)
+    with pytest.raises(ImportError, match=r"more than 59 rows, here 60, .*pip install 'rkhs\[graphs\]', or .* GPU"):
+        nearest(points(), 5)
+    assert nearest(points(59), 5)[1].shape == (59, 5)
+    assert nearest(points(), 5, device="cpu")[1].shape == (60, 5)
+    assert [can_search(59), can_search(60), can_search(60, "cpu")] == [True, False, True]
+    monkeypatch.setitem(sys.modules, "pynndescent", ModuleType("pynndescent"))
+    sys.modules["pynndescent"].__spec__ = ModuleSpec("pynndescent", None)
+    assert can_search(60)
+
+
+def test_many_points_are_projected(monkeypatch):
+    monkeypatch.setattr(neighbor_graph, "MANY", 30)
+    monkeypatch.setattr(neighbor_graph, "COMPONENTS", 2)
+    X = points(31, 5) * [5.0, 1.0, 0.1, 0.1, 3.0]
+    assert Projection.of(X[:30]).directions is None
+    assert Projection.of(X[:, :2]).directions is None
+    projection = Projection.of(X)
+    assert projection.directions.shape == (2, 5)
+    centered = X - X.mean(axis=0)
+    expected = np.linalg.svd(centered, full_matrices=False)
+    np.testing.assert_allclose(np.abs(projection(X)), np.abs(expected[0][:, :2] * expected[1][:2]), atol=1e-12)
+    assert Projection.of(X, components=4).directions.shape == (4, 5)
+
+
+def test_scales_divide_the_features():
+    X, scale = points(20), np.array([1.0, 10.0, 0.1])
+    np.testing.assert_allclose(Projection.of(X * scale, scale)(X * scale), X - X.mean(axis=0), atol=1e-14)
+    np.testing.assert_allclose(Projection.of(X, 4.0)(X + 4.0), (X - X.mean(axis=0)) / 4 + 1, atol=1e-14)
+    own = Projection.of(X * scale, scale, components=2)(X * scale)
+    np.testing.assert_allclose(np.abs(own), np.abs(Projection.of(X, components=2)(X)), atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(30, 4), (4, 30), (5, 5), (1, 3)])
+@pytest.mark.parametrize("count", [1, 3, 100])
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_principal_directions(shape, count, unit):
+    X = points(*shape) + 3.0
+    found = principal_directions(X * unit, count)
+    assert found.shape == (min(count, *shape), shape[1])
+    np.testing.assert_allclose(found @ found.T, np.eye(len(found)), atol=1e-13)
+    centered = X - X.mean(axis=0)
+    most = np.sum(np.linalg.svd(centered)[1][: len(found)] ** 2)
+    assert np.sum((centered @ found.T) ** 2) == pytest.approx(most, rel=1e-10, abs=1e-20)
+
+
+def test_rows_of_any_library():
+    X = points(5).astype(np.float32)
+    for values in (X, torch.tensor(X), X.astype(np.float64)):
+        found = as_rows(values)
+        assert found.dtype == np.float64
+        np.testing.assert_array_equal(found, X)
