@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 import campaign
 import clocks
 import rkhs
-from estimators.test_parameters import LEARNERS
+from estimators.test_honored_parameters import LEARNERS
 from rkhs._core.finite import monitor as monitors, sums
 from rkhs._core.finite.certificate import certify
 from rkhs._core.finite.features import FeatureTerms
