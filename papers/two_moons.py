@@ -34,6 +34,7 @@ LOSSES: dict[str, tuple[str, rkhs.extend.Loss]] = {
     "hinge + epsilon-insensitive": ("hinge", rkhs.losses.EpsilonInsensitive(EPSILON)),
 }
 SEEDS = 20
+TOL = 1e-9  # at 1e-4 the errors of nu = 0.01 were 9.5 % instead of 8.5: J is flat there, the boundary is not
 
 SCALE_2006, RHO_1 = 0.12, 1.0
 NONZERO_PRINTED = {0.0: 0.5, 0.001: 36.6, 0.005: 50.9, 0.01: 61.7, 0.1: 77.4, 10.0: 74.1}  # rho_2: percent
@@ -84,7 +85,7 @@ def fit(moons: TwoMoons, losses: str, nu: float) -> rkhs.InvariantClassifier:
     """Fit the model of a panel of Zhang et al. 2013, whose formula (2) has no constant."""
     loss, invariance_loss = LOSSES[losses]
     options = gradient_options(nu, invariance_loss, len(moons.y), SCALE)
-    model = rkhs.InvariantClassifier(scale=SCALE, loss=loss, fit_intercept=False, unlabeled=0, **options)
+    model = rkhs.InvariantClassifier(scale=SCALE, loss=loss, fit_intercept=False, unlabeled=0, tol=TOL, **options)
     return model.fit(moons.X, known_labels(moons))
 
 
@@ -92,7 +93,7 @@ def fit_2006(moons: TwoMoons, rho_2: float, squares: bool = False) -> rkhs.Invar
     """Fit the model of a panel of Lee et al. 2006, or the same with squared losses of labels and slopes."""
     loss: rkhs.extend.Loss = rkhs.Squared() if squares else rkhs.losses.EpsilonInsensitive(EPSILON)
     options = gradient_options(rho_2 / (2 * RHO_1), loss, len(moons.y), SCALE_2006)
-    options |= {"C": 1 / (2 * RHO_1), "fit_intercept": False, "tol": 1e-9}
+    options |= {"C": 1 / (2 * RHO_1), "fit_intercept": False, "tol": TOL}
     options |= {"loss": "squared"} if squares else {"loss": "hinge", "solver": rkhs.solvers.BoxDual()}
     model = rkhs.InvariantClassifier(scale=SCALE_2006, unlabeled=0, **options)
     return model.fit(moons.X, known_labels(moons))
