@@ -34,7 +34,7 @@ def table():
 X, CLASSES, VALUES, SLOPES = table()
 SET = {"scale": 1.5, "C": 2.0, "tol": 1e-8}
 PLAIN = {**SET, "invariance": None}
-FLAT = {**SET, "nu": 0.3}
+FLAT = {**SET, "invariance": "gradient", "nu": 0.3}
 GRID = {"Cs": [0.1, 1.0, 10.0], "nus": [0, 1.0], "scales": 1.5, "cv": 4, "invariance": "gradient"}
 AUTO = {"Cs": [0.1, 1.0, 10.0], "scales": [0.4, 1.5], "kernel": "gaussian"}
 CLASSIFIERS = {

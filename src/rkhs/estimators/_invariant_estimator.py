@@ -130,8 +130,9 @@ class InvariantEstimator(BaseKernelEstimator):
     solver: Any = "auto"
 
     def _idle(self, slopes: bool) -> list[Idle]:
+        metric = same(self.scale, "agop")  # which changes any kernel
         return [
-            *super()._idle(slopes),
+            *(row for row in super()._idle(slopes) if row[0] != "scale" or not metric),
             ("nu", self.invariance is None, "invariance=None has no weight"),
             ("invariance", slopes and same(self.invariance, "gradient"), "slopes are measured, and may be large"),
             ("scale", slopes and self.C is None and same(self.scale, "median"), "without C, slopes determine scales"),
