@@ -21,9 +21,9 @@ from rkhs._core.backend.arrays import (
 from rkhs._core.calculus.atoms import Atoms
 from rkhs._core.calculus.forms import Form
 from rkhs._core.calculus.function_spaces import FunctionSpace
-from rkhs._core.warning import warn
 from rkhs._core.finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.warning import warn
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import Functional, Part
 from rkhs.invariances import Invariance

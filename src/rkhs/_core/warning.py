@@ -21,9 +21,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     --------
     >>> import warnings, rkhs
     >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
     ...     rkhs.extend.warn("Three rows repeat.")
-    >>> str(caught[0].message)
-    'Three rows repeat.'
+    >>> [str(warning.message) for warning in caught]
+    ['Three rows repeat.']
     """
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):

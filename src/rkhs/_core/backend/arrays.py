@@ -218,7 +218,7 @@ def check_choice(value: Any, name: str, *among: str) -> None:
 
 
 def as_points(points: Any, name: str = "X", *, sparse: bool = False) -> Array:
-    """Validate points of R^n and return them as the rows of an array.
+    """Validate points, and return them as the rows of an array.
 
     Parameters
     ----------
