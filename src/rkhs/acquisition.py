@@ -18,8 +18,8 @@ from scipy.optimize import minimize
 from scipy.special import erfcx, ndtr
 from scipy.stats import qmc
 
-from rkhs._core.backend.arrays import Matrix, Vector, as_points, to_numpy
 from rkhs._core.finite.solution import Posterior, Solution
+from rkhs.extend import Matrix, Vector, as_points, to_numpy
 from rkhs.functionals import Evaluation, Gradient, stack
 
 __all__ = ["log_expected_improvement", "suggest"]

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._core.backend.arrays import Matrix, Vector, import_optional
-from rkhs.molecules._force_field import ForceFieldRegressor
+from rkhs.extend import Matrix, Vector, import_optional
+from rkhs.geometry import ForceFieldRegressor
 
 try:
     from ase.calculators.calculator import Calculator as _Calculator

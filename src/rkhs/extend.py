@@ -3,12 +3,27 @@
 The pages under "Extend" of the documentation have one example of each; `rkhs.testing` has the checks.
 """
 
-from rkhs._core.backend.arrays import namespace
+from rkhs._core.backend.arrays import (
+    Array,
+    Matrix,
+    Vector,
+    as_points,
+    check_choice,
+    check_count,
+    check_number,
+    double,
+    import_optional,
+    like,
+    namespace,
+    to_numpy,
+    unique_rows,
+)
 from rkhs._core.calculus.atoms import Atoms
 from rkhs._core.calculus.forms import Form
 from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.warning import warn
 from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import Functional, Part
 from rkhs.invariances import Invariance
@@ -31,6 +46,8 @@ __all__ = [
     "ScaledKernel",
     "SpectralDensity",
 ]
-__all__ += ["BlockLoss", "IntervalLoss", "Invariance", "Loss", "namespace"]
+__all__ += ["BlockLoss", "IntervalLoss", "Invariance", "Loss"]
+__all__ += ["Array", "Matrix", "Vector", "as_points", "check_choice", "check_count", "check_number", "double"]
+__all__ += ["import_optional", "like", "namespace", "to_numpy", "unique_rows", "warn"]
 __all__ += ["Approximation", "FiniteProblem", "FiniteSpace", "FourierSpace", "LandmarkSpace"]
 __all__ += ["Iterate", "Monitor", "NotApplicableError", "OutOfIterations", "Solver", "Stopped"]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.spatial on first use
 
-from rkhs._core.backend.arrays import Matrix, Vector, double, import_optional, to_numpy
 from rkhs.estimators._coordinates import LONLAT, LonLat
+from rkhs.extend import Matrix, Vector, double, import_optional, to_numpy
 
 __all__ = ["grid", "points"]
 

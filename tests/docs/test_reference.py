@@ -88,7 +88,7 @@ def test_everything_public_is_listed_once():
     for module in map(importlib.import_module, MODULES):
         for name in module.__all__:
             thing = getattr(module, name)
-            if not isinstance(thing, ModuleType):
+            if not isinstance(thing, ModuleType) and name not in ("Array", "Vector", "Matrix"):  # types in annotations
                 assert id(thing) in objects, f"{module.__name__}.{name}"
 
 

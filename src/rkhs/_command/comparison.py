@@ -21,8 +21,8 @@ from sklearn.svm import SVC, SVR
 import rkhs
 from rkhs._command.learning import Examples, Fit
 from rkhs._command.options import AUTO, NONE, Request
-from rkhs._core.backend.arrays import Vector
 from rkhs.estimators._regressor import likely_spread
+from rkhs.extend import Vector
 
 LABELED, OTHERS = 200, 600  # rows that are compared at most, drawn at random: seconds for each fold
 PLAIN_SCALES, PLAIN_CS = (0.25, 0.5, 1.0, 2.0, 4.0), np.logspace(-1, 3, 5)  # of the SVM; scales in median distances

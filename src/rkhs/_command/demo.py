@@ -29,7 +29,7 @@ from sklearn.svm import SVC
 import rkhs
 from rkhs._command.options import check_outputs, write_figure, write_table
 from rkhs._command.terminal import step
-from rkhs._core.backend.arrays import Vector
+from rkhs.extend import Vector
 from rkhs.invariances import ImageTangents, Invariance
 from rkhs.plotting import TangentsDisplay
 

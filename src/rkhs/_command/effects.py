@@ -21,8 +21,8 @@ import rkhs
 from rkhs._command.comparison import BETTER, PairedDifference
 from rkhs._command.learning import Examples, Fit, lead
 from rkhs._command.tables import CLOCK, Kinds
-from rkhs._core.backend.arrays import Vector, to_numpy
 from rkhs.estimators._regressor import likely_spread
+from rkhs.extend import Vector, to_numpy
 from rkhs.preprocessing import TableEncoder
 
 MONOTONE = 0.95  # the share of rows with slopes of one sign from which a monotone column is suggested

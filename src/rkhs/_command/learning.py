@@ -15,10 +15,10 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import rkhs
 from rkhs._command.options import AUTO, NONE, NU, Request
 from rkhs._command.terminal import CommandError, listed
-from rkhs._core.backend.arrays import Vector
 from rkhs.estimators.search import _selection as selection
-from rkhs.invariances import Monotone, RandomSubset
-from rkhs.invariances._base import Invariance, as_invariances
+from rkhs.extend import Vector
+from rkhs.invariances import Invariance, Monotone, RandomSubset
+from rkhs.invariances._base import as_invariances
 
 PRIORS = {  # what the automatic choice tries, by the names of the library
     selection.NONE: NONE,

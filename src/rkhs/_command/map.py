@@ -15,12 +15,11 @@ import rkhs
 from rkhs._command.options import NETCDF, MapRequest, check_picture, write_figure, write_table
 from rkhs._command.tables import TEXT, Table, read
 from rkhs._command.terminal import CommandError, Problems, listed, step
-from rkhs._core.backend.arrays import Vector, import_optional
 from rkhs._core.files import replacing
-from rkhs._core.warning import warn
 from rkhs.estimators._coordinates import LONLAT, are_degrees, check_degrees
 from rkhs.estimators._maps import left_out_surprise
 from rkhs.estimators.search._search import paired_test
+from rkhs.extend import Vector, import_optional, warn
 from rkhs.maps import GridMap, axes_around, coordinate_names
 from rkhs.plotting import MapDisplay
 

@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from rkhs import load
 from rkhs._command.learning import Examples, lead
 from rkhs._command.options import Format, write_table
 from rkhs._command.tables import NOTES, Kinds, features_of, read
 from rkhs._command.terminal import CommandError, Problems, listed, step
-from rkhs._core.backend.arrays import Vector
 from rkhs.estimators._regressor import likely_spread
-from rkhs.export._model_files import load, notes_of
+from rkhs.export._model_files import notes_of
+from rkhs.extend import Vector
 
 REQUIRED = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list}
 

@@ -31,9 +31,9 @@ from rkhs._command.effects import Effect
 from rkhs._command.learning import Examples, Fit, Search, Tried
 from rkhs._command.options import write_figure
 from rkhs._command.terminal import as_text, finite, show_section
-from rkhs._core.backend.arrays import Vector
 from rkhs._core.files import replacing
 from rkhs.estimators.search._selection import SUM
+from rkhs.extend import Vector
 from rkhs.plotting import BoundaryDisplay, GridDisplay
 
 Facts = dict[str, Any]

@@ -30,8 +30,8 @@ import pyarrow as pa
 
 from rkhs._command.options import PARQUET, Format, check_is_file
 from rkhs._command.terminal import CommandError, Problems, listed, suggest
-from rkhs._core.backend.arrays import Vector
 from rkhs._core.backend.frames import CATEGORICAL, NUMERIC, as_text, days_since_1970
+from rkhs.extend import Vector
 from rkhs.preprocessing import TableEncoder
 from rkhs.preprocessing._tables import ID, MAX_CATEGORIES, WORDS, kind_of_texts, names_rows
 

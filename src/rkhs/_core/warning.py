@@ -8,7 +8,24 @@ PACKAGE = str(Path(__file__).parents[1])
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning that points to the innermost stack frame outside of this package."""
+    """Issue a warning that points to the line of the user's code that called this package.
+
+    Parameters
+    ----------
+    message : str
+        What happened, and what to do.
+    category : type, default=UserWarning
+        The category.
+
+    Examples
+    --------
+    >>> import warnings, rkhs
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     rkhs.extend.warn("Three rows repeat.")
+    >>> [str(warning.message) for warning in caught]
+    ['Three rows repeat.']
+    """
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame, level = frame.f_back, level + 1

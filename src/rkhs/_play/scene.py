@@ -14,9 +14,9 @@ import numpy as np
 from sklearn.neighbors import kneighbors_graph
 
 import rkhs
-from rkhs._core.backend.arrays import Vector, to_numpy
 from rkhs._core.finite.certificate import CONVERGED
 from rkhs.estimators._data import one_vs_rest, predicted_codes
+from rkhs.extend import Vector, to_numpy
 from rkhs.plotting._displays import Active
 
 # The limits of settings, in units of the board, which is [-1, 1] x [-1, 1].

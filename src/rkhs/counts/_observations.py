@@ -29,13 +29,10 @@ from sklearn.metrics import d2_tweedie_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
-from rkhs._core.backend.arrays import Array, Matrix, Vector, as_column, check_number, double, to_numpy, unique_rows
-from rkhs._core.calculus.function_spaces import Constant, FunctionSpace
+from rkhs import Constant, InvariantRegressor, Problem, Term
+from rkhs._core.backend.arrays import as_column
 from rkhs._core.finite.function import Function
 from rkhs._core.finite.solution import CONVERGED
-from rkhs._core.finite.term import Term
-from rkhs._core.problem import Problem
-from rkhs._core.warning import warn
 from rkhs.estimators import _base as base
 from rkhs.estimators._base import BaseKernelEstimator, as_input_type, documented_by, same, transactional
 from rkhs.estimators._data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes, of_one_kind
@@ -43,9 +40,9 @@ from rkhs.estimators._folds import left_out_by_folds
 from rkhs.estimators._formulation import WeightNormalization, as_loss, quoted
 from rkhs.estimators._length_scales import SCALED, as_kernel, deviations, scaled_kernels
 from rkhs.estimators._quantile_regressor import Offsets
-from rkhs.estimators._regressor import InvariantRegressor
 from rkhs.estimators.search._cv import searched
 from rkhs.estimators.search._search import Candidate, best_of, paired_test, row_losses, search
+from rkhs.extend import Array, FunctionSpace, Matrix, Vector, check_number, double, to_numpy, unique_rows, warn
 from rkhs.functionals import Difference, Evaluation, Functional
 from rkhs.kernels import Kernel, LinearTransform
 from rkhs.losses import Logistic, Loss, Poisson

@@ -20,9 +20,8 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._core.backend.arrays import Array, Matrix, Vector, apply_matrix, double, import_optional, to_numpy
-from rkhs._core.calculus.atoms import Atoms
-from rkhs._core.calculus.function_spaces import FunctionSpace
+from rkhs import FunctionalRegressor, QuantileRegressor
+from rkhs._core.backend.arrays import apply_matrix
 from rkhs._core.files import replacing
 from rkhs._core.finite.features import FeatureCovariance
 from rkhs._core.finite.function import FeatureFunction, Function
@@ -31,20 +30,28 @@ from rkhs._core.linalg.saddle import Saddle
 from rkhs.counts import _observations as observations
 from rkhs.estimators._classifier import Classifier
 from rkhs.estimators._formulation import as_loss
-from rkhs.estimators._measurements import FunctionalRegressor
-from rkhs.estimators._quantile_regressor import QuantileRegressor
 from rkhs.estimators._regressor import Regressor
 from rkhs.exceptions import ExportError
 from rkhs.export._steps import Column, Data, Table, features, recorded_step, refuse, takes_columns
 from rkhs.export._tracing import Graph, Node, PointPairs, Symbol
-from rkhs.functionals import Evaluation
-from rkhs.functionals._base import Functional, Part
-from rkhs.kernels._base import Kernel
+from rkhs.extend import (
+    Array,
+    Atoms,
+    FourierSpace,
+    FunctionSpace,
+    Matrix,
+    Part,
+    Vector,
+    double,
+    import_optional,
+    to_numpy,
+)
+from rkhs.functionals import Evaluation, Functional
+from rkhs.geometry import ForceFieldRegressor
+from rkhs.kernels import Kernel
 from rkhs.losses import Logistic
-from rkhs.molecules._force_field import ForceFieldRegressor
 from rkhs.preprocessing import TableEncoder
 from rkhs.solvers._conditioned import ConditionedGram
-from rkhs.spaces._fourier_features import FourierSpace
 
 CHECKED = 20  # points of each kind of functional at which the recorded formula is compared with f
 TOL = 1e-3  # largest difference there, relative to the largest value of f: formulas in float32 differ by their rounding

@@ -19,10 +19,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 
-from rkhs._core.backend.arrays import Matrix, Vector
 from rkhs._core.backend.frames import CATEGORICAL
 from rkhs.exceptions import ExportError
 from rkhs.export._tracing import Graph, Symbol
+from rkhs.extend import Matrix, Vector
 from rkhs.preprocessing import TableEncoder
 from rkhs.preprocessing._tables import AMOUNTS
 

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Array, Matrix, Vector
 from rkhs._core.calculus.atoms import Pairing
 from rkhs.export._reader import OPERATIONS
+from rkhs.extend import Array, Matrix, Vector
 
 FLOAT = np.dtype(np.float64)
 UFUNCS = {f: name for name, f in OPERATIONS.items() if isinstance(f, np.ufunc) and f is not np.matmul}

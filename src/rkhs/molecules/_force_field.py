@@ -14,17 +14,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs._core.backend.arrays import Array, Matrix, Vector, as_array, double, like, placed, to_numpy, unique_rows
+from rkhs import Constant, Problem, Term, gram
+from rkhs._core.backend.arrays import as_array, placed
 from rkhs._core.calculus.environments import BOND, AtomicEnvironments
-from rkhs._core.calculus.function_spaces import Constant
 from rkhs._core.finite.solution import Posterior
-from rkhs._core.finite.term import Term
-from rkhs._core.gram import gram
 from rkhs._core.gram.expansion import Expansion
-from rkhs._core.problem import Problem
-from rkhs._core.warning import warn
 from rkhs.estimators._base import transactional, warn_unless_converged
 from rkhs.estimators.search._search import Candidate, best_of, paired_test, search
+from rkhs.extend import Array, Matrix, Vector, double, like, to_numpy, unique_rows, warn
 from rkhs.functionals import Difference, Evaluation, Functional, Gradient
 from rkhs.kernels import Gaussian, InverseDistances, Kernel, Matern, Sum, Symmetrized, median_scale
 from rkhs.kernels._symmetrized import AtomicSum, generated

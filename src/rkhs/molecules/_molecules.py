@@ -17,8 +17,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from rkhs._core.backend.arrays import Matrix, Vector
-from rkhs._core.warning import warn
+from rkhs.extend import Matrix, Vector, warn
 from rkhs.kernels._symmetrized import generated, group_order
 
 SYMBOLS = (

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Matrix, Vector, as_points, double, import_optional, to_numpy
 from rkhs._core.finite.function import Function
+from rkhs.extend import Matrix, Vector, as_points, double, import_optional, to_numpy
 
 COLORS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Vector
+from rkhs.extend import Vector
 from rkhs.maps import STD, GridMap
 from rkhs.plotting._displays import pyplot
 

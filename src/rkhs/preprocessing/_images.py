@@ -13,8 +13,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._core.backend.arrays import Images, Vector, check_count, check_number
+from rkhs._core.backend.arrays import Images
 from rkhs._core.backend.memory import map_in_threads
+from rkhs.extend import Vector, check_count, check_number
 from rkhs.invariances._images import affine_coordinates, as_images, as_shape, resampled, slopes, smooth
 
 BATCH = 500  # images that are transformed at once, by one thread: they fit into the cache

@@ -16,7 +16,6 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._core.backend.arrays import Matrix, Vector
 from rkhs._core.backend.converters import HasOnnxConverter
 from rkhs._core.backend.frames import (
     BOOLEAN,
@@ -28,7 +27,7 @@ from rkhs._core.backend.frames import (
     FrameColumn,
     frame_columns,
 )
-from rkhs._core.warning import warn
+from rkhs.extend import Matrix, Vector, warn
 
 WORDS, ID, EMPTY = "words", "id", "empty"
 AMOUNTS = (NUMERIC, BOOLEAN, DATE, ORDERED)  # kinds of columns that become one feature each

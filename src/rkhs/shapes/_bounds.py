@@ -40,20 +40,17 @@ from typing import Any
 import numpy as np
 from scipy.special import factorial as factorials
 
-from rkhs._core.backend.arrays import EPS, Matrix, double, to_numpy, unique_rows
-from rkhs._core.calculus.atoms import Atoms
-from rkhs._core.calculus.forms import Form
-from rkhs._core.calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, multi_indices
+from rkhs import Polynomials, gram
+from rkhs._core.backend.arrays import EPS
+from rkhs._core.calculus.function_spaces import SumOfSpaces, multi_indices
 from rkhs._core.finite.function import Function
-from rkhs._core.finite.monitor import Stopped
 from rkhs._core.finite.solution import TIME_LIMIT
-from rkhs._core.gram import gram
 from rkhs._core.gram.blocks import blocks
 from rkhs._core.progress import report_progress, seconds_left
-from rkhs.functionals._base import Combination, Part, stack
-from rkhs.functionals._values import Evaluation
-from rkhs.kernels._algebra import Multiple, Sum
-from rkhs.kernels._base import Kernel
+from rkhs.extend import Atoms, Form, FunctionSpace, Matrix, Part, Stopped, double, to_numpy, unique_rows
+from rkhs.functionals import Evaluation, stack
+from rkhs.functionals._base import Combination
+from rkhs.kernels import Kernel, Multiple, Sum
 from rkhs.shapes._claims import Claim
 
 DEGREES = (1, 4, 4, 2)  # degrees of Taylor polynomials for 0, 1, 2 and more active features; more terms, fewer cells

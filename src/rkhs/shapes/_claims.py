@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Matrix
 from rkhs._core.backend.frames import NAMELESS
-from rkhs._core.calculus.atoms import Atoms
-from rkhs.functionals._base import Combination, Functional, Part
+from rkhs.extend import Atoms, Matrix, Part
+from rkhs.functionals import Functional
+from rkhs.functionals._base import Combination
 
 KINDS = {"increasing": (1, 1.0), "decreasing": (1, -1.0), "convex": (2, 1.0), "concave": (2, -1.0)}  # order and sign
 

@@ -22,21 +22,17 @@ import scipy  # imports scipy.optimize lazily
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs._core.backend.arrays import EPS, Array, Matrix, double, to_numpy
-from rkhs._core.calculus.function_spaces import Constant, FunctionSpace, Polynomials, SumOfSpaces, multi_indices
+from rkhs import Constant, Polynomials, Problem, Term, gram
+from rkhs._core.backend.arrays import EPS
+from rkhs._core.calculus.function_spaces import SumOfSpaces, multi_indices
 from rkhs._core.finite.basis import on_basis
 from rkhs._core.finite.function import Function
-from rkhs._core.finite.monitor import FACTOR, Monitor, Stopped
-from rkhs._core.finite.problem import Iterate
+from rkhs._core.finite.monitor import FACTOR
 from rkhs._core.finite.solution import TIME_LIMIT, Solution
-from rkhs._core.finite.term import Term
-from rkhs._core.gram import gram
 from rkhs._core.linalg.saddle import Saddle
-from rkhs._core.problem import Problem
 from rkhs._core.progress import seconds_left, with_extended_deadline, with_time_limit
-from rkhs._core.warning import warn
-from rkhs.functionals._base import Functional, stack
-from rkhs.functionals._values import Evaluation
+from rkhs.extend import Array, FunctionSpace, Iterate, Matrix, Monitor, Stopped, double, to_numpy, warn
+from rkhs.functionals import Evaluation, Functional, stack
 from rkhs.invariances._base import as_invariances
 from rkhs.losses import OneSided
 from rkhs.shapes._bounds import along, lower_bounds

@@ -17,11 +17,10 @@ from math import ceil
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Matrix
 from rkhs._core.finite.function import Function
-from rkhs._core.finite.monitor import Monitor, Stopped
 from rkhs._core.finite.solution import Record
 from rkhs._core.progress import interrupted, with_progress_callback, with_time_limit
+from rkhs.extend import Matrix, Monitor, Stopped
 from rkhs.shapes._bounds import LowerBound, lower_bounds
 from rkhs.shapes._claims import Claim
 

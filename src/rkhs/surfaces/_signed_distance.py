@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
-from rkhs._core.backend.arrays import Matrix, as_array, double, import_optional, to_numpy
+from rkhs import Problem, Term
+from rkhs._core.backend.arrays import as_array
 from rkhs._core.finite.function import Function
-from rkhs._core.finite.term import Term
-from rkhs._core.problem import Problem
 from rkhs._core.progress import interrupts_raised
+from rkhs.extend import Matrix, double, import_optional, to_numpy
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Polyharmonic
 from rkhs.losses import Squared

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from rkhs._core.backend.arrays import Matrix, Vector, check_choice, double, to_numpy
-from rkhs._core.calculus.function_spaces import Constant
-from rkhs._core.finite.term import Term
-from rkhs._core.problem import Problem
+from rkhs import Constant, InvariantClassifier, InvariantRegressor, Problem, Term
 from rkhs.estimators._base import BaseKernelEstimator, documented_by, transactional
-from rkhs.estimators._classifier import Classifier, InvariantClassifier
-from rkhs.estimators._regressor import InvariantRegressor, Regressor
+from rkhs.estimators._classifier import Classifier
+from rkhs.estimators._regressor import Regressor
+from rkhs.extend import Matrix, Vector, check_choice, double, to_numpy
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate, median_scale
 
 

@@ -34,7 +34,26 @@ LARGEST_EXACT = 2**53  # float64 represents all integers up to this one exactly
 
 
 def import_optional(module: str, message: str) -> Any:
-    """Import a module of an optional dependency, or raise an ImportError with a message that says how to install it."""
+    """Import a module of an optional dependency, or raise an ImportError that says how to install it.
+
+    Parameters
+    ----------
+    module : str
+        The name of the module.
+    message : str
+        The message of the error.
+
+    Returns
+    -------
+    module
+        The module.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.extend.import_optional("math", "This needs math.").pi
+    3.141592653589793
+    """
     try:
         return import_module(module)
     except ImportError:
@@ -126,7 +145,28 @@ def check_unmasked(values: Any, name: str) -> None:
 
 
 def check_number(value: Any, name: str, *, or_zero: bool = False) -> float:
-    """Return the value as a float; raise ValueError unless it is finite and positive, or zero with `or_zero`."""
+    """Return a value as a float, or raise a ValueError unless it is finite and positive.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave.
+    name : str
+        The name of the parameter, for the message.
+    or_zero : bool, default=False
+        Whether zero is allowed.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.extend.check_number(3, "C")
+    3.0
+    """
     valid = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
     if not valid or (float(value) == 0 and not or_zero):
         raise ValueError(f"{name} must be a finite number {'>=' if or_zero else '>'} 0, got {value!r}.")
@@ -134,23 +174,71 @@ def check_number(value: Any, name: str, *, or_zero: bool = False) -> float:
 
 
 def check_count(value: Any, name: str, least: int = 1) -> None:
-    """Raise ValueError unless the value is an integer of at least `least`."""
+    """Raise a ValueError unless a value is an integer of at least `least`.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave.
+    name : str
+        The name of the parameter, for the message.
+    least : int, default=1
+        The smallest count.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.extend.check_count(10, "neighbors")
+    """
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
         kind = {0: "a nonnegative integer", 1: "a positive integer"}.get(least, f"an integer of at least {least}")
         raise ValueError(f"{name} must be {kind}, got {value!r}.")
 
 
 def check_choice(value: Any, name: str, *among: str) -> None:
-    """Raise ValueError unless the value is one of the given texts."""
+    """Raise a ValueError unless a value is one of several texts.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave.
+    name : str
+        The name of the parameter, for the message.
+    *among : str
+        The texts.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.extend.check_choice("knn", "graph", "knn", "radius")
+    """
     if not isinstance(value, str) or value not in among:
         listed = ", ".join(f'"{one}"' for one in among[:-1])
         raise ValueError(f'{name} must be {listed} or "{among[-1]}", got {value!r}.')
 
 
 def as_points(points: Any, name: str = "X", *, sparse: bool = False) -> Array:
-    """Validate points of R^n like `as_array` and return them as the rows of a (t, n) array.
+    """Validate points, and return them as the rows of an array.
 
-    With `sparse`, a SciPy sparse matrix stays sparse, as `SparseVectors`.
+    Parameters
+    ----------
+    points : array-like of shape (t, n)
+        The points; arrays of NumPy and PyTorch keep their library and device.
+    name : str, default="X"
+        Their name, for messages.
+    sparse : bool, default=False
+        Whether a SciPy sparse matrix stays sparse.
+
+    Returns
+    -------
+    array of shape (t, n)
+        The points, in floating point.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.extend.as_points([[1, 2]])
+    array([[1., 2.]])
     """
     if sparse and (scipy.sparse.issparse(points) or isinstance(points, SparseVectors)):
         return _as_sparse_points(points, name)
@@ -235,7 +323,26 @@ def frozen(array: Array) -> Array:
 
 
 def like(values: Any, array: Array) -> Array:
-    """Return the values as an array of the namespace, dtype and device of `array`."""
+    """Return values as an array of the library, dtype and device of another one.
+
+    Parameters
+    ----------
+    values : array-like
+        The values.
+    array : array
+        An array of NumPy or PyTorch.
+
+    Returns
+    -------
+    array
+        The values.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.extend.like([1, 2], np.zeros(1, dtype=np.float32))
+    array([1., 2.], dtype=float32)
+    """
     if isinstance(values, SparseVectors):
         if is_torch_array(array):
             raise TypeError("Sparse points stay on the CPU: pass X.toarray(), or leave the device out.")
@@ -255,12 +362,46 @@ def moved(values: Array, array: Array) -> Array:
 
 
 def to_numpy(array: Array) -> Matrix:
-    """Return a NumPy view or copy of an array of any namespace."""
+    """Return an array of any library in NumPy, without a copy where that is possible.
+
+    Parameters
+    ----------
+    array : array
+        An array of NumPy or PyTorch, on any device.
+
+    Returns
+    -------
+    ndarray
+        The same values.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.extend.to_numpy(np.ones(2))
+    array([1., 1.])
+    """
     return array.numpy(force=True) if is_torch_array(array) else np.asarray(array)
 
 
 def double(array: Array) -> Matrix:
-    """Return a NumPy copy of an array of any namespace in float64."""
+    """Return a copy of an array of any library in NumPy and float64.
+
+    Parameters
+    ----------
+    array : array
+        An array of NumPy or PyTorch, on any device.
+
+    Returns
+    -------
+    ndarray
+        The copy.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.extend.double(np.ones(2, dtype=np.float32)).dtype
+    dtype('float64')
+    """
     return to_numpy(array).astype(np.float64)
 
 
@@ -298,9 +439,20 @@ def unique_rows(rows: Matrix) -> tuple[Matrix, Vector, Vector]:
 
     `numpy.unique` with an axis returns the same by way of a structured dtype, where Ctrl-C becomes a TypeError.
 
+    Parameters
+    ----------
+    rows : ndarray of shape (t, n)
+        The rows.
+
+    Returns
+    -------
+    tuple of ndarray
+        The distinct rows (s, n), the index of the first of each (s,), and the index of each row's distinct row (t,).
+
     Examples
     --------
-    >>> unique_rows(np.array([[2.0, 1.0], [0.0, 3.0], [2.0, 1.0]]))
+    >>> import numpy as np, rkhs
+    >>> rkhs.extend.unique_rows(np.array([[2.0, 1.0], [0.0, 3.0], [2.0, 1.0]]))
     (array([[0., 3.],
            [2., 1.]]), array([1, 0]), array([1, 0, 1]))
     """
