@@ -223,16 +223,3 @@ def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_eviden
     evidences = [of_values.learned(start, np.arange(90))[0] for start in (smooth, rough)]
     assert evidences[1] < evidences[0]
     assert of_values.candidate([smooth, rough], smooth).params["kernel"] == "gaussian"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("loss", "features", "rtol"), [(None, 10, 1e-3), (None, 2, 1e-2), ("absolute", 2, 1e-2), ("absolute", 5, 1e-2)]
-)
-@pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_units_of_features_and_targets_change_nothing(loss, features, rtol, unit):
-    X, y = make_friedman1(80, noise=0.5, random_state=0)
-    X, options = X[:, :features], {} if loss is None else {"loss": loss}
-    one, other = (rkhs.InvariantRegressorCV(**options).fit(u * X, u * y) for u in (1.0, unit))
-    assert one.selection_report_["chosen"]["prior"] == other.selection_report_["chosen"]["prior"]
-    np.testing.assert_allclose(other.predict(unit * X) / unit, one.predict(X), rtol=rtol)

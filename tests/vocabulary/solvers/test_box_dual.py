@@ -65,20 +65,6 @@ def test_one_class_is_a_constant_for_libsvm():
     np.testing.assert_allclose(solution.function(X + 1), -1.0)
 
 
-@pytest.mark.parametrize("name", difficult.NAMES)
-def test_difficult_problems_for_libsvm(name):
-    for kernel, basis in difficult.SPACES[:2]:
-        terms = [t for t in difficult.terms(rkhs.Hinge())[name] if not t.loss.quadratic]
-        if not terms or name == "nothing at all":
-            continue
-        problem = rkhs.Problem(kernel, terms, basis)
-        if basis is not None and name == "zero functionals":  # which do not see the constant: it is no intercept
-            with pytest.raises(rkhs.exceptions.NotApplicableError, match="constant"):
-                problem.solve(rkhs.solvers.LibSVM())
-            continue
-        assert problem.solve(rkhs.solvers.LibSVM(), tol=1e-6).status == "converged"
-
-
 def test_epsilon_insensitive_alone_is_sklearns_svr():
     X, _ = points(60)
     y = np.sin(2 * X[:, 0])

@@ -130,11 +130,3 @@ def test_the_objective_never_rises_and_the_end_is_quick():
 
 def test_auto_takes_it_for_small_mixed_problems():
     assert beside_kinks().solve().solver == "ProximalNewton"
-
-
-def test_warm_start():
-    problem = two_terms(rkhs.SquaredHinge(), 10.0, basis=rkhs.Constant())
-    cold = problem.solve(rkhs.solvers.Newton(), tol=1e-8)
-    warm = problem.solve(rkhs.solvers.Newton(), tol=1e-8, start=cold)
-    assert warm.iterations == 0 < cold.iterations
-    assert warm.primal == pytest.approx(cold.primal, rel=1e-12)
