@@ -12,7 +12,6 @@ import campaign
 import judge
 import problems
 import rkhs
-import rkhs.estimators
 import rkhs.solvers
 from rkhs.solvers._interior_point import Interior
 

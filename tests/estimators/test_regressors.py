@@ -50,12 +50,6 @@ def test_a_parameter_that_changes_after_the_fit_changes_nothing(sine):
     np.testing.assert_array_equal(after, before)
 
 
-def test_spread_needs_squared_losses(sine):
-    model = rkhs.InvariantRegressor(loss="huber").fit(*sine)
-    with pytest.raises(ValueError, match="needs squared losses"):
-        model.predict(sine[0], return_std=True)
-
-
 def test_without_invariances_it_is_svr(sine):
     X, y = sine
     ours = rkhs.InvariantRegressor(loss=rkhs.losses.EpsilonInsensitive(0.2), C=3.0, nu=0.0, scale=1.0, tol=1e-8).fit(

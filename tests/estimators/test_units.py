@@ -256,7 +256,7 @@ CONSTANT = {
     "landmarks": rkhs.InvariantRegressor(approximation=rkhs.Landmarks(8)),
     "increasing": rkhs.InvariantRegressor(shape={0: "increasing"}),
     "convex": rkhs.InvariantRegressor(shape={0: "convex"}),
-    "search": rkhs.InvariantRegressorCV(Cs=[1, 10]),
+    "search": rkhs.InvariantRegressorCV(),
     "thin plate": rkhs.geometry.ThinPlateRegressor(),
     "quantiles": rkhs.QuantileRegressor(),
 }
