@@ -8,6 +8,7 @@ import scipy.sparse
 import torch
 
 import rkhs
+from refusals import refused
 from rkhs.exceptions import NotBoundedError
 from rkhs.functionals import Average, DirectionalDerivative, GraphDifference, LocalAverage, LocalDeviation
 from rkhs.results import Function
@@ -275,21 +276,18 @@ def test_a_graph_without_edges():
 
 # Things that do not go together.
 
-
-def test_families_of_different_dimension():
-    L, M = rkhs.Evaluation(X), rkhs.Evaluation(np.zeros((6, 3)))
-    for combine in (
-        rkhs.extend.Functional.__add__,
-        rkhs.extend.Functional.__sub__,
-        lambda L, M: rkhs.stack([L, M]),
-        lambda L, M: rkhs.gram(K, L, M),
-    ):
-        with pytest.raises(ValueError, match=r"R\^2\) and .*R\^3\) .* of different dimension"):
-            combine(L, M)
-    with pytest.raises(ValueError, match="X has 2 features but Y has 3"):
-        K(X, np.zeros((6, 3)))
-    with pytest.raises(ValueError, match=r"X has shape \(6, 2\) and Y has \(4, 2\): a Difference needs pairs"):
-        rkhs.Difference(X, Y)
+PLANE, SPACE, TENSORS = rkhs.Evaluation(X), rkhs.Evaluation(np.zeros((6, 3))), rkhs.Evaluation(torch.tensor(X))
+OF_FAMILIES = [lambda L, M: rkhs.gram(K, L, M), lambda L, M: rkhs.stack([L, M]), lambda L, M: L + M, lambda L, M: L - M]
+OF_POINTS = [K, rkhs.Difference, DirectionalDerivative, lambda A, B: rkhs.gram(K, rkhs.Evaluation(A)) @ B]
+LIBRARIES_DIFFER = r"different libraries cannot be combined: numpy and torch.*from_numpy"
+test_what_does_not_go_together = refused(
+    *((lambda of=of: of(PLANE, SPACE), r"R\^2\) and .*R\^3\) .* of different dimension") for of in OF_FAMILIES),
+    *((lambda of=of: of(PLANE, TENSORS), LIBRARIES_DIFFER, TypeError) for of in OF_FAMILIES),
+    *((lambda of=of: of(PLANE.X, TENSORS.X), LIBRARIES_DIFFER, TypeError) for of in OF_POINTS),
+    (lambda: torch.ones((2, 6)) @ PLANE, "W is a tensor, but .* holds NumPy arrays", TypeError),
+    (lambda: K(X, np.zeros((6, 3))), "X has 2 features but Y has 3"),
+    (lambda: rkhs.Difference(X, Y), r"X has shape \(6, 2\) and Y has \(4, 2\): a Difference needs pairs"),
+)
 
 
 @pytest.mark.every
@@ -328,29 +326,6 @@ def test_thin_plates_in_too_high_a_dimension():
         rkhs.kernels.ThinPlate(1)(X)
     assert rkhs.kernels.ThinPlate(2)(X).shape == (6, 6)  # the remedies
     assert rkhs.kernels.Polyharmonic(power=2)(X).shape == (6, 6)
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(
-    "combine",
-    [
-        lambda L, M: rkhs.gram(K, L, M),
-        lambda L, M: rkhs.stack([L, M]),
-        lambda L, M: L + M,
-        lambda L, M: K(L.X, M.X),
-        lambda L, M: rkhs.Difference(L.X, M.X),
-        lambda L, M: DirectionalDerivative(L.X, M.X),
-        lambda L, M: rkhs.gram(K, L) @ M.X,
-    ],
-)
-def test_arrays_of_different_libraries(combine):
-    with pytest.raises(TypeError, match=r"different libraries cannot be combined: numpy and torch.*from_numpy"):
-        combine(rkhs.Evaluation(X), rkhs.Evaluation(torch.tensor(X)))
-
-
-def test_a_tensor_as_the_matrix_of_numpy_functionals():
-    with pytest.raises(TypeError, match=r"W is a tensor, but .* holds NumPy arrays"):
-        torch.ones((2, 6)) @ rkhs.Evaluation(X)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -561,13 +536,6 @@ ARGUMENTS = [
 def test_bad_parameters_and_arguments(make, value, error, sentence):
     with pytest.raises(error, match=sentence):
         make(value)
-
-
-def test_functions_of_different_spaces():
-    f, g = (Function(k, rkhs.Evaluation(X), np.ones(6)) for k in (K, rkhs.kernels.Linear()))
-    for combine in (rkhs.results.Function.inner, rkhs.results.Function.__add__, rkhs.results.Function.__sub__):
-        with pytest.raises(ValueError, match=r"different spaces, of Gaussian\(scale=1.5\) and of Linear\(\)"):
-            combine(f, g)
 
 
 def test_axes_and_edges_of_other_types():

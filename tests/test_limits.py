@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import scipy.interpolate
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
 
 import rkhs
 
@@ -21,31 +19,6 @@ def solved(terms, kernel=KERNEL, basis=None, gap=1e-8, **options):
     solution = rkhs.Problem(kernel, terms, basis).solve(**{"tol": 1e-11, **options})
     assert solution.relative_gap < gap
     return solution.function
-
-
-def features(points):
-    """The coordinates of k(x, .) in an orthonormal basis of the span of the k(x_i, .)."""
-    values, vectors = np.linalg.eigh(KERNEL(X))
-    return KERNEL(points, X) @ (vectors / np.sqrt(values))
-
-
-@pytest.mark.parametrize(("loss", "name"), [(rkhs.Hinge(), "hinge"), (rkhs.SquaredHinge(), "squared_hinge")], ids=repr)
-@pytest.mark.parametrize("C", [0.1, 10.0])
-def test_support_vector_machine_without_offset(C, loss, name):
-    f = solved([rkhs.Term(rkhs.Evaluation(X), loss, LABELS, C)])
-    tol = 1e-6 if name == "hinge" else 1e-12
-    svm = LinearSVC(C=C, loss=name, fit_intercept=False, tol=tol, max_iter=1_000_000).fit(features(X), LABELS)
-    np.testing.assert_allclose(f(Z), svm.decision_function(features(Z)), atol=1e-5)
-
-
-@pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=["penalized", "offset"])
-@pytest.mark.parametrize("C", [0.1, 10.0])
-def test_kernel_logistic_regression(C, basis):
-    f = solved([rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), LABELS, C)], basis=basis, tol=1e-13)
-    model = LogisticRegression(
-        C=C, fit_intercept=basis is not None, solver="newton-cholesky", tol=1e-12, max_iter=1000
-    ).fit(features(X), LABELS)
-    np.testing.assert_allclose(f(Z), model.decision_function(features(Z)), atol=1e-6)
 
 
 SMOOTHING = {"5e-13": 5e-13, "0.01": 0.01, "1": 1.0, "100": 100.0, "each": 10 ** RNG.uniform(-2, 2, size=50)}

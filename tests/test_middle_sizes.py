@@ -8,7 +8,6 @@ import pytest
 import rkhs
 from rkhs._core.finite.solution import ABSOLUTE, CONVERGED
 from rkhs._core.gram import matrix
-from rkhs._core.linalg.saddle import Saddle
 from rkhs.estimators._length_scales import NormalizedKernels
 from rkhs.estimators.search import _many_labels as many_labels, _selection as selection
 from rkhs.estimators.search._search import Candidate
@@ -120,15 +119,6 @@ def test_an_absolute_gap_is_that_of_other_targets():
     np.testing.assert_allclose(moved.function(X), f[:, 0], atol=1e-7)
     with pytest.raises(ValueError, match="atol must be finite and not negative"):
         given.solve(atol=-1.0)
-
-
-@pytest.mark.parametrize("rank", [0, 1, 3])
-def test_quadratic_forms_are_those_of_solutions(rank):
-    A = RNG.standard_normal((30, 30))
-    saddle = Saddle(A @ A.T, RNG.uniform(0.1, 1.0, 30), RNG.standard_normal((30, rank)))
-    b, e = RNG.standard_normal((30, 4)), RNG.standard_normal((rank, 4))
-    a, c = saddle.solve(b, e)
-    np.testing.assert_allclose(saddle.quadratic_forms(b, e), np.sum(b * a, axis=0) + np.sum(e * c, axis=0), rtol=1e-9)
 
 
 @pytest.mark.parametrize("basis", [rkhs.Constant(), rkhs.Polynomials(1)])

@@ -3,7 +3,6 @@
 What was slow is counted in products.  Where a solver has a limit of time, what is stated holds whenever it stops.
 """
 
-import inspect
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,7 +12,6 @@ import campaign
 import judge
 import problems
 import rkhs
-import rkhs.estimators
 import rkhs.solvers
 from rkhs.solvers._interior_point import Interior
 
@@ -67,14 +65,6 @@ def test_landmarks_that_are_the_functionals(weight, targets):
     true_or_not_converged(span.solve(tol=TOL), exact)
 
 
-@pytest.mark.parametrize("weight", [1.0, 1e6, 1e8])
-def test_landmarks_of_thirty_functionals_against_the_judge(weight):
-    X = rng().random((30, 2))
-    L = rkhs.Evaluation(X)
-    problem = rkhs.Problem(rkhs.Gaussian(0.3), [rkhs.Term(L, rkhs.Squared(), wave(X), weight)])
-    honest(problem, replace(problem, approximation=rkhs.Landmarks(L)).solve(tol=TOL), judge.Judge(problem))
-
-
 # Targets and weights beyond the range of floating-point numbers.
 
 
@@ -88,18 +78,6 @@ def test_targets_beyond_the_range_of_numbers_are_refused(targets, weight, approx
     word = "overflows" if targets > 1 else "underflows"
     with pytest.raises(ValueError, match=f"{word} float64: rescale the targets or the weights"):
         rkhs.Problem(rkhs.Gaussian(0.4), [term], approximation=approximation).solve()
-
-
-@pytest.mark.parametrize("units", [1e-130, 1e140])
-def test_targets_near_the_ends_of_the_range_are_not(units):
-    X = np.linspace(0, 1, 9)[:, None]
-    y = np.sin(5 * X[:, 0])
-    one, other = (
-        rkhs.Problem(rkhs.Gaussian(0.4), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), unit * y)]).solve()
-        for unit in (1.0, units)
-    )
-    assert other.status == CONVERGED
-    np.testing.assert_allclose(other.function(X), units * one.function(X), rtol=1e-6)
 
 
 # Solvers that lie.
@@ -312,23 +290,6 @@ def test_a_tolerance_that_is_none(tol):
     for work in (problem.solve, span.solve, lambda tol: problem.grid({0: [1.0, 2.0]}, tol=tol)):
         with pytest.raises((ValueError, TypeError), match="tol"):
             work(tol=tol)
-
-
-def _with_both():
-    homes = (rkhs, rkhs.counts, rkhs.geometry)
-    estimators = [one for home in homes for name in home.__all__ if isinstance(one := getattr(home, name), type)]
-    found = [one for one in estimators if {"approximation", "solver"} <= set(inspect.signature(one).parameters)]
-    assert {rkhs.InvariantRegressor, rkhs.InvariantClassifier} <= set(found)
-    return found
-
-
-@pytest.mark.parametrize("estimator", _with_both(), ids=lambda one: one.__name__)
-def test_an_approximation_and_a_solver_are_not_both_obeyed(estimator):
-    X = rng().standard_normal((40, 2))
-    y = (X[:, 0] > 0).astype(int) if "Classifier" in estimator.__name__ else X[:, 0]
-    model = estimator(approximation=rkhs.Landmarks(10), solver=rkhs.solvers.Newton())
-    with pytest.raises(ValueError, match=r"(?s)(approximation.*solver|solver.*approximation)"):
-        model.fit(X, y)
 
 
 def test_elimination_ends_when_only_rounding_is_left():

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 
 import rkhs
 from refusals import refused
@@ -119,21 +118,6 @@ def test_outputs_share_products():
     """That their minima are those of separate problems is a law of `check_solver`."""
     copies = problem(target=np.stack([LABELS, -LABELS, LABELS], axis=1)).solve(NonlinearCG(), tol=1e-4)
     assert copies.products == problem().solve(NonlinearCG(), tol=1e-4).products
-
-
-# Arrays.
-
-
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), pytest.param(rkhs.Hinge(), marks=pytest.mark.slow)])
-@pytest.mark.parametrize("solver", ["auto", NonlinearCG()], ids=["auto", "NonlinearCG"])
-def test_torch_gives_the_same_numbers(loss, solver):
-    ours = problem(loss).solve(solver, tol=1e-7)
-    theirs = problem(loss, points=torch.tensor(X), target=torch.tensor(LABELS)).solve(solver, tol=1e-7)
-    values = theirs.function(torch.tensor(Z))
-    assert isinstance(values, torch.Tensor)
-    assert values.dtype == torch.float64
-    assert theirs.primal == pytest.approx(ours.primal, rel=2e-7)
-    np.testing.assert_allclose(values.numpy(), ours.function(Z), atol=5e-3)
 
 
 # Mistakes.

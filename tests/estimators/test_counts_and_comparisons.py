@@ -36,15 +36,6 @@ def test_a_linear_kernel_is_the_regressor_of_scikit_learn():
     assert ours.score(X, y / exposure, exposure) == pytest.approx(theirs.score(X, y / exposure, exposure), rel=1e-6)
 
 
-def test_exposures_are_weights():
-    """A row with exposure 2 is two rows with exposure 1 and half of the counts each."""
-    X, y, _, _ = counts(60)
-    stated = {"kernel": "gaussian", "scale": 1.0, "C": 1.0}
-    once = rkhs.counts.KernelPoissonRegressor(**stated).fit(X, y / 2, sample_weight=np.full(60, 2.0))
-    twice = rkhs.counts.KernelPoissonRegressor(**stated).fit(np.repeat(X, 2, axis=0), np.repeat(y / 2, 2))
-    assert once.predict(X) == pytest.approx(twice.predict(X), rel=1e-3)
-
-
 def daily(size, seed, unit=1.0):
     """Return days, weekdays and temperatures, counts, and the true rates."""
     rng = np.random.default_rng(seed)

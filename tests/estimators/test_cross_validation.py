@@ -138,17 +138,6 @@ def test_knowledge_with_several_losses_has_one_nu(approximation):
     check_cells(search, model, X, Y, Y, [next(shuffled(3).split(X, Y))])
 
 
-def test_own_functionals_choose_as_the_exact_search_does():
-    own = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X)]))
-    settings = {"Cs": [1.0, 100.0], "nus": [0.0, 0.1], "scales": 1.0, "cv": 3, "tol": 1e-8}
-    exact, near = (
-        rkhs.InvariantClassifierCV(invariance="gradient", approximation=approximation, **settings).fit(X, FEW)
-        for approximation in (None, own)
-    )
-    np.testing.assert_allclose(near.cv_results_["mean_test_score"], exact.cv_results_["mean_test_score"])
-    assert near.best_params_ == exact.best_params_
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("search", [rkhs.InvariantClassifierCV, rkhs.InvariantRegressorCV])
 def test_rows_in_blocks_are_collected(search):

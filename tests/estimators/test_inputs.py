@@ -27,13 +27,6 @@ def moons():
     return make_moons(40, noise=0.2, random_state=0)
 
 
-@pytest.mark.parametrize("estimator", ALL.values(), ids=ALL)
-def test_sparse_points(estimator, moons):
-    X, y = moons
-    dense, thin = clone(estimator).fit(X, y), clone(estimator).fit(scipy.sparse.csr_array(X), y)
-    np.testing.assert_array_equal(thin.predict(scipy.sparse.coo_array(X)), dense.predict(X))
-
-
 @pytest.mark.filterwarnings("ignore:With C=.* InvariantRegressor misses its training")
 def test_sparse_points_in_blocks(moons):
     X, y = moons

@@ -8,8 +8,8 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 import rkhs
+from estimators.test_equal_problems import edges
 from refusals import refused
-from rkhs.invariances._graph import nearest, neighbor_weights
 
 
 def moons_with_two_labels(seed, points=200):
@@ -19,11 +19,6 @@ def moons_with_two_labels(seed, points=200):
     for c in (0, 1):
         few[rng.choice(np.flatnonzero(y == c))] = c
     return X, y, few
-
-
-def edges(points):
-    """Differences along the edges of the graph of nearest neighbors."""
-    return rkhs.functionals.GraphDifference(points, neighbor_weights(*nearest(points, 10), "ones"))
 
 
 @pytest.fixture(scope="module")

@@ -380,6 +380,7 @@ test_what_is_refused = refused(
         lambda: rkhs.InvariantRegressorCV(rkhs.kernels.ThinPlate(2)).fit(PLANE, PLANE[:, 0]),
         r'ThinPlate.*order 2.*invariance="gradient"',
     ),
+    (lambda: rkhs.InvariantRegressorCV(scales="full").fit(PLANE, PLANE[:, 0]), "scale must be positive"),
     (lambda: rkhs.InvariantRegressorCV().fit(np.zeros((5, 1)), np.full(5, 2.0)), "fewer than two of them are distinct"),
     *(
         (lambda unit=unit: rkhs.InvariantClassifierCV().fit(unit * MOONS[0], MOONS[1]), "rescale the features")

@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone, is_classifier
 
 import rkhs
-from estimators.models import MODELS, SPANNED, values
+from estimators.models import MODELS, QUANTILES, SPANNED, values
 from rkhs.invariances import Monotone
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -24,7 +24,9 @@ TARGET = X[:, 0] - 2 * X[:, 1]
 CLASSES = (TARGET > 0).astype(int)
 SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:8]))
 ESTIMATORS = {
-    name: clone(model).set_params(approximation=SPAN) if name in SPANNED else model for name, model in MODELS.items()
+    name: clone(model).set_params(approximation=SPAN) if name in SPANNED else model
+    for name, model in (MODELS | QUANTILES).items()
+    for name, model in (MODELS | QUANTILES).items()
 }
 IN_BLOCKS = ("InvariantClassifier, landmarks", "InvariantRegressor, landmarks")
 COLLECTED = tuple(name for name in ESTIMATORS if "CV" in name)  # blocks are put together in memory
@@ -104,18 +106,6 @@ def test_predict(name, change):
         np.testing.assert_allclose(found, values(clone(estimator).fit(X, y_of(estimator)), X), atol=1e-9)
         frame, y = pl.from_pandas(FRAME), pl.Series(y_of(estimator))
         np.testing.assert_allclose(values(clone(estimator).fit(frame, y), frame), found, atol=1e-9)
-
-
-@cache
-def quantiles():
-    return rkhs.QuantileRegressor([0.3, 0.7], scale=2.0).fit(FRAME, TARGET)
-
-
-@pytest.mark.slow
-def test_quantiles(change):
-    found = check(change, quantiles().predict)
-    if found is not None:
-        np.testing.assert_array_equal(found, quantiles().predict(lazy(FRAME)))
 
 
 def test_score(name, change):

@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import rkhs
 import updates
+from estimators.models import values
 from rkhs.invariances import Graph
 
 RNG = np.random.default_rng(0)
@@ -101,18 +102,23 @@ def test_classes():
     assert model.forget(range(5)).classes_.tolist() == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("weight", ["balanced", rkhs.ClassPrior([0.3, 0.7])])
-def test_weights_of_classes_follow_the_rows(weight):
-    model = rkhs.InvariantClassifier(loss="squared", class_weight=weight, **EXACT).fit(X[:30], CLASSES[:30])
-    model.partial_fit(X[30:], CLASSES[30:])
-    np.testing.assert_allclose(model.decision_function(X), clone(model).fit(X, CLASSES).decision_function(X), atol=1e-8)
+FEW = np.where(RNG.random(60) < 0.3, CLASSES, -1)
+SQUARED = {"loss": "squared", **EXACT}
+ADDED = {  # model, rows, targets, accuracy: weights of classes and graphs are those of all rows
+    "balanced": (rkhs.InvariantClassifier(class_weight="balanced", **SQUARED), X, CLASSES, 1e-8),
+    "class prior": (rkhs.InvariantClassifier(class_weight=rkhs.ClassPrior([0.3, 0.7]), **SQUARED), X, CLASSES, 1e-8),
+    "graph": (rkhs.InvariantClassifier(invariance="graph", nu=1e3, **SQUARED), X, FEW, 1e-7),
+    "float32": (rkhs.InvariantRegressor(C=10.0, scale=1.0), X.astype(np.float32), TARGET, 1e-2),
+}
 
 
-def test_graphs_are_built_anew():
-    few = np.where(RNG.random(60) < 0.3, CLASSES, -1)
-    model = rkhs.InvariantClassifier(loss="squared", invariance="graph", nu=1e3, **EXACT).fit(X[:40], few[:40])
-    model.partial_fit(X[40:], few[40:])
-    np.testing.assert_allclose(model.decision_function(X), clone(model).fit(X, few).decision_function(X), atol=1e-7)
+@pytest.mark.parametrize("name", ADDED)
+def test_added_rows_are_as_if_they_were_there_before(name):
+    model, Z, y, accuracy = ADDED[name]
+    found = clone(model).fit(Z[:30], y[:30]).partial_fit(Z[30:], y[30:])
+    assert found.solution_.status == "converged"
+    assert values(found, Z).dtype == Z.dtype
+    np.testing.assert_allclose(values(found, Z), values(clone(model).fit(Z, y), Z), atol=accuracy)
 
 
 def test_sparse_rows():
@@ -136,14 +142,6 @@ def test_tensors(loss):
         found = model.predict(Z).numpy()
     again = rkhs.InvariantRegressor(loss=loss, invariance=None, **EXACT).fit(X[1:], TARGET[1:])
     np.testing.assert_allclose(found, again.predict(X), atol=1e-4)
-
-
-def test_single_precision():
-    Z = X.astype(np.float32)
-    model = rkhs.InvariantRegressor(C=10.0, scale=1.0).fit(Z[:40], TARGET[:40]).partial_fit(Z[40:], TARGET[40:])
-    assert model.predict(Z).dtype == np.float32
-    np.testing.assert_allclose(model.predict(Z), clone(model).fit(Z, TARGET).predict(Z), atol=1e-2)
-    assert model.solution_.status == "converged"
 
 
 def test_a_failed_call_changes_nothing():

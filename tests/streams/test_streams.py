@@ -239,14 +239,6 @@ def test_blocks_without_rows_are_passed_over(nothing, loss):
         regressor(loss=loss).fit(rkhs.streams.blocks(lambda: iter([(nothing, [1.0, 2.0])])))
 
 
-def test_a_frame_is_cut_by_places_and_not_by_labels():
-    """Slices of a frame with floats as its index would be slices of that."""
-    frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(1000)[::-1] / 3)
-    y = pd.Series(TARGET, index=frame.index)
-    found = regressor().fit(rkhs.streams.blocks(frame, y, rows=300))
-    np.testing.assert_allclose(found.predict(frame), regressor().fit(X, TARGET).predict(X), atol=1e-7)
-
-
 CHANGED = [
     {"C": 1.0},
     {"nu": 1.0},

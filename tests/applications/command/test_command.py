@@ -205,20 +205,6 @@ def test_a_process_refuses_in_the_same_way(folder):
     assert sentences(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.mark.slow
-def test_ctrl_c_stops_at_once_and_writes_nothing(folder):
-    code = (
-        "import os, signal, sys, rkhs._command.fit as fit; from rkhs._command import main;"
-        "fit.Fit.of = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
-        "sys.argv = ['rkhs', 'fit', 'data.csv', '--target', 'label', '--out', 'stopped.skops']; main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=False)
-    assert done.returncode == 130
-    assert "model" not in done.stdout
-    assert done.stderr.strip() == "Stopped."
-    assert not (folder / "stopped.skops").exists()
-
-
 def test_errors_in_json(folder):
     done = invoke("inspect nothing.skops --json")
     assert done.exit_code == 1

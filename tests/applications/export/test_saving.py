@@ -10,6 +10,7 @@ from zipfile import ZipFile
 import numpy as np
 import pandas
 import pytest
+import scipy.sparse
 import sklearn
 import skops.io
 from numpy.testing import assert_array_equal
@@ -74,6 +75,7 @@ TRIED = rkhs.InvariantClassifierCV(scales="median")
 MODELS = {
     **{f"prior: {name}": (machine(invariance=prior), X, Y) for name, prior in KNOWLEDGE.items()},
     **{repr(kernel): (machine(kernel=kernel, nu=0.0, fit_intercept=kernel.order > 0), X, Y) for kernel in KERNELS},
+    "sparse": (machine(invariance=None), scipy.sparse.csr_array(X), CLASSES),
     "frame": (make_pipeline(COLUMNS, machine()), FRAME, Y),
     "classifier CV": (rkhs.InvariantClassifierCV(**SEARCH), X, CLASSES),
     "regressor": (rkhs.InvariantRegressor(unlabeled=-1), X, Y),
@@ -92,6 +94,7 @@ MODELS = {
     "shape": (rkhs.InvariantRegressor(C=10.0, shape=rkhs.Shape({0: "increasing"}, time_limit=60.0)), X, X[:, 1]),
     "losses": (rkhs.InvariantRegressorCV(invariance=None, loss=LOSSES, Cs=[1.0], nus=[0.0], cv=2), X, X[:, 1]),
     **{name: (clone(model), X, CLASSES) for name, model in (SPANNED | QUANTILES | ORDERED).items()},
+    "coordinates": (rkhs.InvariantRegressor(coordinates="lonlat"), X + 180.0 * (np.arange(4) == 0), CLASSES),
     "metric": (rkhs.InvariantRegressor(scale="agop"), X, CLASSES),
     "functionals": (rkhs.FunctionalRegressor(scale=1.0), rkhs.Measurement(rkhs.Evaluation(X), 1.0 * CLASSES), None),
     **{f"graphs, {k} labels": (TRIED, MOONS, np.append(SIDES[:k], np.full(150 - k, -1))) for k in (4, 15)},

@@ -11,8 +11,11 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import rkhs
+from estimators.test_equal_problems import X as ROWS
+from estimators.test_parameters import LEARNERS
 from rkhs._core import progress as _progress
 from rkhs._core.finite import monitor
 from rkhs._core.finite.monitor import Monitor
@@ -20,27 +23,23 @@ from rkhs._core.finite.monitor import Monitor
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))
 CLASSES, VALUES = (X[:, 0] > 0).astype(int), np.sin(X[:, 0])
+MODELS = {
+    **{cls.__name__: cls() for cls in LEARNERS if cls is not rkhs.FunctionalRegressor},
+    "by folds": rkhs.InvariantRegressorCV(invariance="gradient"),
+    "landmarks": rkhs.InvariantRegressor(approximation=rkhs.Landmarks(10)),
+    "shape": rkhs.InvariantRegressor(shape={0: "increasing"}),
+}
 WORK = {
     "solve": lambda verbose: problem(rkhs.Logistic(), 2.0 * CLASSES - 1).solve(verbose=verbose),
     "grid": lambda verbose: problem(rkhs.Squared(), VALUES).grid({0: [1.0, 10.0]}, verbose=verbose),
     "tune": lambda verbose: problem(rkhs.Squared(), VALUES, rkhs.Tunable()).tune(verbose=verbose),
-    "classifier": lambda verbose: rkhs.InvariantClassifier(loss="logistic", verbose=verbose).fit(X, CLASSES),
-    "classifier CV": lambda verbose: rkhs.InvariantClassifierCV(verbose=verbose).fit(X, CLASSES),
-    "regressor CV by folds": lambda verbose: rkhs.InvariantRegressorCV(invariance="gradient", verbose=verbose).fit(
-        X, VALUES
-    ),
-    "landmarks": lambda verbose: rkhs.InvariantRegressor(approximation=rkhs.Landmarks(10), verbose=verbose).fit(
-        X, VALUES
-    ),
-    "shape": lambda verbose: rkhs.InvariantRegressor(shape={0: "increasing"}, verbose=verbose).fit(X, X[:, 0]),
-    "quantiles": lambda verbose: rkhs.QuantileRegressor(scale=1.0, C=1.0, verbose=verbose).fit(X, VALUES),
     "measurements": lambda verbose: rkhs.FunctionalRegressor(verbose=verbose).fit(
         rkhs.Measurement(rkhs.Evaluation(X), VALUES)
     ),
-    "thin plate": lambda verbose: rkhs.geometry.ThinPlateClassifier(verbose=verbose).fit(X, CLASSES),
-    "virtual samples": lambda verbose: rkhs.VirtualSampleSVC([np.negative], loss="logistic", verbose=verbose).fit(
-        X, CLASSES
-    ),
+    **{
+        name: lambda verbose, own=model: clone(own).set_params(verbose=verbose).fit(ROWS, LEARNERS[type(own)])
+        for name, model in MODELS.items()
+    },
 }
 
 

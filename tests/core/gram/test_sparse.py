@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.svm import SVC
 
 import rkhs
 from rkhs._core.backend.arrays import immutable_copy, row_keys, same_kind, take_rows
@@ -192,33 +190,6 @@ def test_estimators_keep_sparse_points(model, target):
         np.testing.assert_allclose(deviations, dense.predict(new.toarray(), return_std=True)[1], atol=1e-8)
         np.testing.assert_allclose(sparse.predict_interval(new), dense.predict_interval(new.toarray()), atol=1e-6)
         assert means.shape[0] == 7
-
-
-def test_equal_rows_are_merged():
-    rows = np.r_[np.arange(25), np.arange(5)]
-    model = rkhs.InvariantRegressor(invariance=None, tol=1e-10)
-    target = np.arange(25.0)
-    merged = clone(model).fit(X[rows], target[rows])
-    assert merged.problem_.terms[0].size == 25
-    weighted = clone(model).fit(X, target, sample_weight=1 + (np.arange(25) < 5))
-    np.testing.assert_allclose(merged.predict(X), weighted.predict(X), atol=1e-6)
-
-
-def test_saving(tmp_path):
-    model = rkhs.InvariantClassifier(invariance=None).fit(X, Y)
-    rkhs.save(model, tmp_path / "model.skops")
-    restored = rkhs.load(tmp_path / "model.skops")
-    np.testing.assert_array_equal(restored.decision_function(X), model.decision_function(X))
-
-
-def test_a_search_of_scikit_learn_and_its_svm():
-    search = GridSearchCV(rkhs.InvariantClassifier("linear", invariance=None), {"C": [0.1, 10.0]}, cv=2).fit(X, Y)
-    assert search.predict(X).shape == (25,)
-    kernel = rkhs.kernels.Linear()
-    v = float(np.mean(np.diag(kernel(D))))
-    svm = SVC(kernel="linear", C=2.0 / v, tol=1e-8).fit(X, Y)
-    ours = rkhs.InvariantClassifier(kernel, invariance=None, C=2.0, tol=1e-10).fit(X, Y)
-    np.testing.assert_allclose(ours.decision_function(X), svm.decision_function(X), atol=1e-4)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Evidence: against scikit-learn, GPyTorch and 50 digits, and its derivatives against differences."""
+"""Evidence: against scikit-learn and 50 digits, and its derivatives against differences."""
 
 from dataclasses import replace
 
@@ -80,29 +80,6 @@ def test_scikit_learn(ours, kernel):
     square = found.amplitude**2
     process = GaussianProcessRegressor(theirs.ConstantKernel(square) * kernel, alpha=square / 40, optimizer=None)
     assert found.value == pytest.approx(process.fit(X, Y).log_marginal_likelihood_value_, rel=1e-12)
-
-
-def test_gpytorch_with_gradients():
-    """Its kernel of values and gradients, put into the formula; values and slopes are interleaved there."""
-    gpytorch, torch = pytest.importorskip("gpytorch"), pytest.importorskip("torch")
-    kernel = gpytorch.kernels.RBFKernelGrad(ard_num_dims=2).double()
-    kernel.lengthscale = torch.tensor([[0.3, 0.8]], dtype=torch.float64)
-    Z = X[:6]
-    with torch.no_grad():
-        G = kernel(torch.tensor(Z)).to_dense().numpy()
-    y, slopes = Y[:6], RNG.standard_normal((6, 2))
-    b = np.concatenate([y[:, None], slopes], axis=1).reshape(-1)
-    noise = np.tile([1 / 40, 1 / 4, 1 / 4], 6)
-    S = G + np.diag(noise)
-    square = b @ np.linalg.solve(S, b) / len(b)
-    distribution = torch.distributions.MultivariateNormal(torch.zeros(len(b)).double(), torch.tensor(square * S))
-    terms = [
-        rkhs.Term(rkhs.Evaluation(Z), rkhs.Squared(), y, 20.0),
-        rkhs.Term(rkhs.Gradient(Z), rkhs.Squared(), slopes, 2.0),
-    ]
-    found = rkhs.Problem(rkhs.Gaussian((0.3, 0.8)), terms).evidence()
-    assert found.value == pytest.approx(float(distribution.log_prob(torch.tensor(b))), rel=1e-9)
-    assert found.amplitude == pytest.approx(square**0.5, rel=1e-9)
 
 
 @pytest.mark.parametrize("basis", [None, rkhs.Constant(), rkhs.Polynomials(1)], ids=repr)

@@ -1,6 +1,4 @@
-"""The nearest point of a box on which linear forms vanish: against enumeration and cvxpy."""
-
-from itertools import product
+"""The nearest point of a box on which linear forms vanish: against cvxpy."""
 
 import cvxpy
 import numpy as np
@@ -31,24 +29,6 @@ def drawn(rng, size, forms, spread=1.0):
     return rng.standard_normal(size) * weight * rng.choice([0.1, 1, 10]), low, high, Q
 
 
-def enumerated(point, low, high, Q):
-    """The nearest feasible point among those of all ways to be at a lower end, at an upper end, or free."""
-    best, distance = None, np.inf
-    for sides in product((-1, 0, 1), repeat=len(point)):
-        side = np.array(sides)
-        a = np.where(side < 0, low, np.where(side > 0, high, point))
-        if not np.all(np.isfinite(a)):
-            continue
-        free = side == 0
-        if np.any(free):
-            m, *_ = np.linalg.lstsq(Q[free].T @ Q[free], -Q.T @ a)
-            a[free] += Q[free] @ m
-        inside = np.all(a >= low - 1e-12) and np.all(a <= high + 1e-12)
-        if inside and np.max(abs(Q.T @ a), initial=0.0) <= 1e-11 and np.sum((a - point) ** 2) < distance - 1e-15:
-            best, distance = a, np.sum((a - point) ** 2)
-    return best
-
-
 def by_cvxpy(point, low, high, Q):
     a = cvxpy.Variable(len(point))
     ends = [a[low > -np.inf] >= low[low > -np.inf], a[high < np.inf] <= high[high < np.inf]]
@@ -70,20 +50,10 @@ def feasible(a, low, high, Q):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_against_enumeration(seed):
-    rng = np.random.default_rng(seed)
-    size = int(rng.integers(1, 7))
-    point, low, high, Q = drawn(rng, size, int(rng.integers(1, min(4, size) + 1)))
-    a = projected(point, low, high, Q)
-    assert feasible(a, low, high, Q)
-    np.testing.assert_allclose(a, enumerated(point, low, high, Q), atol=1e-9 * max(1.0, abs(point).max()))
-
-
-@pytest.mark.parametrize("seed", range(25))
 def test_against_cvxpy(seed):
     rng = np.random.default_rng(1000 + seed)
-    size = int(rng.integers(10, 60))
-    point, low, high, Q = drawn(rng, size, int(rng.integers(1, 8)))
+    size = int(rng.integers(1, 60))
+    point, low, high, Q = drawn(rng, size, int(rng.integers(1, min(8, size + 1))))
     a = projected(point, low, high, Q)
     assert feasible(a, low, high, Q)
     np.testing.assert_allclose(a, by_cvxpy(point, low, high, Q), atol=1e-5 * abs(point).max())

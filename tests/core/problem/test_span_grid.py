@@ -9,7 +9,6 @@ import rkhs
 from problems import check_cells
 from rkhs._core.finite import monitor, sums
 from rkhs._core.finite.monitor import Monitor
-from rkhs._core.finite.sums import FeatureSums
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(7, 3))
@@ -72,14 +71,6 @@ def test_conditionally_positive_definite_kernels():
     check_cells(thin, {0: CS}, None, 1e-9, found=thin.path(0, CS))
 
 
-def test_the_exact_grid_where_landmarks_are_the_functionals():
-    exact = problem(rkhs.SquaredHinge(), None).grid({0: CS, (1, 2): NUS}, held_out={0: FOLDS}, tol=1e-8)
-    own = rkhs.Landmarks(1000)  # more than there are functionals
-    found = problem(rkhs.SquaredHinge(), own).grid({0: CS, (1, 2): NUS}, held_out={0: FOLDS}, tol=1e-8)
-    for one, other in zip(found.flat, exact.flat, strict=True):
-        assert one.primal == pytest.approx(other.primal, rel=1e-6)
-
-
 def test_the_rows_are_looked_at_once(monkeypatch):
     """However many cells and folds there are."""
     seen = []
@@ -116,28 +107,3 @@ def test_progress_promises_what_there_is(monkeypatch):
         watched._display = SimpleNamespace(update=said.append)
         watched.report(best, 1.0, 0.5)
     assert not any("Ctrl-C" in line for line in said)  # which `solve` and `fit` answer differently
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_a_limit_that_ends_while_rows_are_summed_up(loss):
-    """It returned after three times the limit: nothing looked at the clock before the first cell was solved."""
-    given = problem(loss, SPANS["values"])
-    for own, factor in zip(given.grid({0: CS}, time_limit=0.0), CS, strict=True):
-        nothing = np.sum(np.asarray(loss.value(np.zeros(40), Y[:40]))) * factor
-        assert own.status == "time limit"
-        assert own.primal == pytest.approx(nothing)
-        assert own.dual <= given.grid({0: [factor]})[0].primal
-        np.testing.assert_array_equal(own.function(Z), 0)
-
-
-def test_an_interrupt_while_rows_are_summed_up(monkeypatch):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    given = problem(rkhs.Squared(), SPANS["waves"], target=np.stack([Y[:40], -Y[:40]], axis=1))
-    monkeypatch.setattr(FeatureSums, "of", interrupt)
-    found = given.grid({0: CS, 1: NUS}, held_out={0: FOLDS})
-    assert found.shape == (2, 2, 3)
-    assert {own.status for own in found.flat} == {"interrupted"}
-    assert found[0, 0, 0].function(Z).shape == (7, 2)
-    assert found[0, 0, 0].certificate.primal == pytest.approx([0.5 * (40 - len(FOLDS[0]))] * 2)

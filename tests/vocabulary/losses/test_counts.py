@@ -4,7 +4,6 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import PoissonRegressor
 from sklearn.metrics import mean_poisson_deviance
 
 import problems
@@ -80,18 +79,6 @@ def test_same_minimum_as_cvxpy():
     problem = rkhs.Problem(rkhs.Gaussian(scale=1.0), [term], rkhs.Constant())
     best = problems.cvxpy_solution(problem, rkhs.Evaluation(X)).value
     assert problem.solve(tol=1e-10).primal == pytest.approx(best, rel=1e-6)
-
-
-def test_linear_kernel_is_the_regressor_of_scikit_learn():
-    """Exposures are weights, and the targets are counts divided by exposures."""
-    rng = np.random.default_rng(2)
-    X, exposure = rng.standard_normal((100, 3)), rng.uniform(0.5, 5.0, 100)
-    y = rng.poisson(exposure * np.exp(X @ [0.5, -0.3, 0.1] + 0.7))
-    alpha = 0.1
-    theirs = PoissonRegressor(alpha=alpha, tol=1e-10, max_iter=1000).fit(X, y / exposure, sample_weight=exposure)
-    term = rkhs.Term(rkhs.Evaluation(X), LOSS, target=y / exposure, weight=exposure / exposure.sum() / alpha)
-    ours = rkhs.Problem(rkhs.kernels.Linear(), [term], rkhs.Constant()).solve(tol=1e-12).function
-    assert np.exp(ours(X)) == pytest.approx(theirs.predict(X), rel=1e-5)
 
 
 def test_zeros_alone_have_no_minimum_with_a_constant():

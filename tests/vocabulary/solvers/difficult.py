@@ -9,6 +9,13 @@ X = RNG.standard_normal((12, 2))
 Y = np.where(X[:, 0] > 0, 1.0, -1.0)
 
 
+def crossed(size=60, seed=0):
+    """Points and their labels, the signs of the product of both features, with some noise."""
+    rng = np.random.default_rng(seed)
+    points = rng.standard_normal((size, 2))
+    return points, np.where(points[:, 0] * points[:, 1] + 0.3 * rng.standard_normal(size) > 0, 1.0, -1.0)
+
+
 def terms(loss):
     """name -> terms."""
     E, T = rkhs.Evaluation, rkhs.Term

@@ -3,7 +3,7 @@
 import difficult
 import numpy as np
 import pytest
-from sklearn.svm import SVC, SVR
+from sklearn.svm import SVC
 
 import rkhs
 from rkhs.solvers._interior_point import Interior
@@ -20,14 +20,8 @@ LOSSES = (
 )
 
 
-def points(size=30, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((size, 2))
-    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(size) > 0, 1.0, -1.0)
-
-
 def two_terms(loss, weight=1.0, kernel=None, basis=None, target=None):
-    X, y = points()
+    X, y = difficult.crossed(30)
     return rkhs.Problem(
         kernel or rkhs.Gaussian(1.0),
         [
@@ -42,7 +36,7 @@ def two_terms(loss, weight=1.0, kernel=None, basis=None, target=None):
 @pytest.mark.parametrize("solver", [rkhs.solvers.BoxDual(), rkhs.solvers.LibSVM()], ids=repr)
 @pytest.mark.parametrize("C", [0.01, 1.0, 300.0])
 def test_hinge_alone_is_sklearns_svc(C, solver):
-    X, y = points(80)
+    X, y = difficult.crossed(80)
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), y, C)
     ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(solver, tol=1e-10)
     svc = SVC(C=C, gamma=1 / (2 * 0.8**2), tol=1e-10).fit(X, y)
@@ -57,36 +51,12 @@ def test_hinge_alone_is_sklearns_svc(C, solver):
 
 
 def test_one_class_is_a_constant_for_libsvm():
-    X, _ = points()
+    X, _ = difficult.crossed(30)
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), -np.ones(30), 2.0)
     solution = rkhs.Problem(rkhs.Gaussian(1.0), [term], rkhs.Constant()).solve(rkhs.solvers.LibSVM())
     assert solution.primal < 1e-12
     assert solution.relative_gap == 0
     np.testing.assert_allclose(solution.function(X + 1), -1.0)
-
-
-@pytest.mark.parametrize("name", difficult.NAMES)
-def test_difficult_problems_for_libsvm(name):
-    for kernel, basis in difficult.SPACES[:2]:
-        terms = [t for t in difficult.terms(rkhs.Hinge())[name] if not t.loss.quadratic]
-        if not terms or name == "nothing at all":
-            continue
-        problem = rkhs.Problem(kernel, terms, basis)
-        if basis is not None and name == "zero functionals":  # which do not see the constant: it is no intercept
-            with pytest.raises(rkhs.exceptions.NotApplicableError, match="constant"):
-                problem.solve(rkhs.solvers.LibSVM())
-            continue
-        assert problem.solve(rkhs.solvers.LibSVM(), tol=1e-6).status == "converged"
-
-
-def test_epsilon_insensitive_alone_is_sklearns_svr():
-    X, _ = points(60)
-    y = np.sin(2 * X[:, 0])
-    term = rkhs.Term(rkhs.Evaluation(X), rkhs.losses.EpsilonInsensitive(0.1), y, 5.0)
-    ours = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).solve(rkhs.solvers.BoxDual(), tol=1e-10)
-    svr = SVR(C=5.0, epsilon=0.1, gamma=1 / (2 * 0.8**2), tol=1e-10).fit(X, y)
-    np.testing.assert_allclose(ours.function(X), svr.predict(X), atol=1e-6)
-    assert set(np.flatnonzero(ours.function.coefficients)) == set(svr.support_)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +103,7 @@ def test_a_gram_matrix_that_does_not_fit_is_refused(monkeypatch):
 @pytest.mark.parametrize("basis", [None, rkhs.Constant()], ids=repr)
 def test_the_active_set_of_a_start_is_exchanged_until_it_is_optimal(loss, basis, monkeypatch):
     """Targets that differ a little need no interior points, if most rows of the start are at bounds or kinks."""
-    target = points()[1]
+    target = difficult.crossed(30)[1]
     before = two_terms(loss, 3.0, basis=basis, target=target).solve(rkhs.solvers.BoxDual(), tol=1e-9)
     after = two_terms(loss, 3.0, basis=basis, target=np.where(np.arange(30) < 3, -target, target))
     cold = after.solve(rkhs.solvers.BoxDual(), tol=1e-9)

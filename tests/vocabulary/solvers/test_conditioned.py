@@ -96,24 +96,6 @@ test_what_is_refused = refused(
 )
 
 
-@pytest.mark.parametrize("basis", [rkhs.Constant(), rkhs.Polynomials(1)])
-def test_a_basis_is_a_flat_prior(basis, both_ways):
-    """The limit of a prior on the basis that becomes wide: universal kriging."""
-    kernel = rkhs.Gaussian(0.8)
-    wide = 1e6 * rkhs.kernels.Polynomial(max(basis.degree, 1), offset=1.0)
-    if basis.degree == 0:
-        wide = 1e6 * (
-            rkhs.kernels.Linear() @ np.zeros((1, 2)) + rkhs.kernels.Polynomial(1, offset=1.0) @ np.zeros((1, 2))
-        )
-    q = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(X[:5])])
-    noisy = rkhs.gram(kernel + wide, q).dense() + np.diag([1 / 8] * 20 + [1.0] * 10)
-    cross = rkhs.gram(kernel + wide, q, M).dense()
-    expected = rkhs.gram(kernel + wide, M).dense() - cross.T @ np.linalg.solve(noisy, cross)
-    found = module.ConditionedGram.of(represented(kernel, basis)).covariance(M)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
-    assert np.all(np.diag(found) >= module.ConditionedGram.of(represented(kernel)).variance(M) - 1e-9)
-
-
 def test_a_variance_is_not_below_its_rounding_error():
     """Rounding may make the difference that a variance is negative, and then nothing would be unsure."""
     X, new = np.linspace(0, 1, 60)[:, None], np.linspace(0, 1, 61)[:, None]

@@ -61,27 +61,6 @@ def test_kernel_ridge_regression(weight):
     np.testing.assert_allclose(f(Z), ridge.predict(np.exp(-distances(Z, X))), rtol=1e-7)
 
 
-def test_laplacian_regularized_least_squares():
-    edges = RNG.integers(0, 30, size=(60, 2))
-    edges = np.unique(np.sort(edges[edges[:, 0] != edges[:, 1]], axis=1), axis=0)
-    w = RNG.uniform(0.5, 2, len(edges))
-    A = np.zeros((30, 30))
-    A[edges[:, 0], edges[:, 1]] = w
-    A = A + A.T
-    laplacian = np.diag(A.sum(1)) - A
-    labeled, lam, nu = np.arange(8), 3.0, 0.7
-    kernel = rkhs.Gaussian(0.7)
-    terms = [
-        rkhs.Term(rkhs.Evaluation(X[labeled]), rkhs.Squared(), Y[labeled], lam),
-        rkhs.Term(rkhs.functionals.GraphDifference(X, edges, w), rkhs.Squared(), weight=nu),
-    ]
-    f = solve(kernel, terms).function
-    J = np.diag((np.arange(30) < 8).astype(float))
-    K = kernel(X)
-    alpha = np.linalg.solve(2 * lam * J @ K + 2 * nu * laplacian @ K + np.eye(30), 2 * lam * J @ Y)
-    np.testing.assert_allclose(f(Z), kernel(Z, X) @ alpha, rtol=1e-9)
-
-
 def test_interpolation():
     """Weights of 1e12 interpolate, on a Gram matrix that is singular to rounding."""
     grid = np.linspace(-1, 1, 25)[:, None]
@@ -112,11 +91,3 @@ def test_it_takes_the_memory_of_one_matrix():
     tracemalloc.stop()
     assert solution.status == "converged"
     assert peak < 8 * 2500**2 + 96 * 2**20
-
-
-def test_outputs_are_solved_together_as_each_alone():
-    targets = np.stack([Y, np.cos(X[:, 1]), np.zeros(30)], axis=1)
-    f = solve(rkhs.Gaussian(0.8), [values(target=targets), slopes()], rkhs.Constant()).function
-    for k in range(3):
-        alone = solve(rkhs.Gaussian(0.8), [values(target=targets[:, k]), slopes()], rkhs.Constant()).function
-        np.testing.assert_allclose(f(Z)[:, k], alone(Z), atol=1e-12)

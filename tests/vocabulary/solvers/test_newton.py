@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import sklearn.datasets
+from difficult import crossed
 
 import rkhs
 from rkhs.solvers import _newton
@@ -22,14 +23,8 @@ LOSSES = (
 )
 
 
-def moons(size=60, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((size, 2))
-    return X, np.where(X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(size) > 0, 1.0, -1.0)
-
-
 def two_terms(loss, weight=1.0, kernel=None, basis=None):
-    X, y = moons()
+    X, y = crossed()
     return rkhs.Problem(
         kernel or rkhs.Gaussian(1.0),
         [
@@ -61,7 +56,7 @@ def test_a_piecewise_quadratic_problem_is_solved_exactly():
 @pytest.mark.slow
 def test_only_curved_rows_are_factorized(monkeypatch):
     """2,000 points, of which few violate the margin: the equations are of these alone."""
-    X, y = moons(2000)
+    X, y = crossed(2000)
     far = np.abs(X[:, 0] * X[:, 1]) > 0.2
     X, y = X[far], np.sign(X[far, 0] * X[far, 1])
     problem = rkhs.Problem(rkhs.Gaussian(0.5), [rkhs.Term(rkhs.Evaluation(X), rkhs.SquaredHinge(), y, 100.0)])
@@ -84,7 +79,7 @@ def test_only_curved_rows_are_factorized(monkeypatch):
 
 def test_huber_keeps_its_linear_part_out_of_the_equations(monkeypatch):
     """Rows far from the target have a = -w loss' = 2 w delta exactly."""
-    X, y = moons()
+    X, y = crossed()
     y = y + 10.0 * (np.arange(60) % 5 == 0)
     problem = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Huber(0.3), y, 2.0)])
     solution = problem.solve(rkhs.solvers.Newton(), tol=1e-10)
@@ -109,14 +104,14 @@ def test_weights_far_apart_are_certified_for_every_output():
 
 
 def beside_kinks(weight=2.0, kinks=True):
-    X, y = moons(25)
+    X, y = crossed(25)
     labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), y, weight)
     rising = rkhs.Term(rkhs.Derivative(X, axes=[1]), rkhs.losses.OneSided(), 0.1, 1.0)
     return rkhs.Problem(rkhs.Gaussian(1.0), [labels, rising] if kinks else [labels], rkhs.Constant())
 
 
 def test_without_kinks_it_is_newton():
-    smooth, (Z, _) = beside_kinks(kinks=False), moons(6, 1)
+    smooth, (Z, _) = beside_kinks(kinks=False), crossed(6, 1)
     ours, theirs = (smooth.solve(s, tol=1e-10) for s in (rkhs.solvers.ProximalNewton(), rkhs.solvers.Newton()))
     np.testing.assert_allclose(ours.function(Z), theirs.function(Z), atol=1e-4)
     assert ours.iterations <= 8
@@ -130,11 +125,3 @@ def test_the_objective_never_rises_and_the_end_is_quick():
 
 def test_auto_takes_it_for_small_mixed_problems():
     assert beside_kinks().solve().solver == "ProximalNewton"
-
-
-def test_warm_start():
-    problem = two_terms(rkhs.SquaredHinge(), 10.0, basis=rkhs.Constant())
-    cold = problem.solve(rkhs.solvers.Newton(), tol=1e-8)
-    warm = problem.solve(rkhs.solvers.Newton(), tol=1e-8, start=cold)
-    assert warm.iterations == 0 < cold.iterations
-    assert warm.primal == pytest.approx(cold.primal, rel=1e-12)

@@ -1,10 +1,9 @@
-"""SchurComplement: against the conditioned kernel in closed form, cvxpy, and the other solvers."""
+"""SchurComplement: against the conditioned kernel in closed form, and the other solvers."""
 
 import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-import problems
 import rkhs
 from rkhs.solvers import _conditioned, _direct
 
@@ -19,14 +18,6 @@ SPACES = (
     (rkhs.Gaussian(1.0), WAVES),
     (rkhs.kernels.Polyharmonic(3), None),
     (rkhs.kernels.Polyharmonic(3), rkhs.Polynomials(2)),
-)
-LOSSES = (
-    rkhs.Hinge(),
-    rkhs.SquaredHinge(),
-    rkhs.Logistic(),
-    rkhs.losses.Absolute(),
-    rkhs.Huber(0.3),
-    rkhs.Quantile(0.7),
 )
 
 
@@ -107,38 +98,3 @@ def test_without_the_null_space():
     solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.BoxDual(), tol=1e-8).primal, rel=1e-7)
-
-
-def named(value):
-    terms = isinstance(value, tuple) and hasattr(value[0], "__name__")
-    return " and ".join(term.__name__ for term in value) if terms else repr(value)
-
-
-@pytest.mark.parametrize(
-    ("loss", "space", "quadratic"),
-    [
-        pytest.param(loss, space, terms, marks=pytest.mark.slow if (i + j + k) % 3 else ())  # all pairs of the three
-        for i, loss in enumerate(LOSSES)
-        for j, space in enumerate(SPACES)
-        for k, terms in enumerate([(slopes,), (values,), (slopes, values)])
-    ],
-    ids=named,
-)
-def test_against_cvxpy(loss, space, quadratic, used):
-    terms = [labels(loss), *(term() for term in quadratic)]
-    try:
-        problem = rkhs.Problem(space[0], terms, space[1])
-        solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-9)
-    except rkhs.exceptions.UnattainedError:
-        return
-    expected = problems.cvxpy_solution(problem, rkhs.Evaluation(Z))
-    assert solution.status == "converged"
-    assert solution.primal == pytest.approx(expected.value, rel=1e-6)
-    if quadratic != (slopes,):  # or the loss alone determines the constant, perhaps not uniquely
-        np.testing.assert_allclose(solution.function(Z), expected.penalized + expected.free, atol=1e-4)
-    exact = {"LibSVM"} if _plain_svm(loss, quadratic) else {"BoxDual", "Newton"} if loss.smooth else {"BoxDual"}
-    assert used[0] in exact
-
-
-def _plain_svm(loss, quadratic):
-    return isinstance(loss, rkhs.Hinge) and quadratic == (slopes,)

@@ -9,7 +9,7 @@ import registry
 import rkhs
 from problems import LOSSES
 from rkhs._core.learning.evidence import spatial_sample
-from rkhs.spaces import _normal_equations as normal_equations, _toeplitz as toeplitz
+from rkhs.spaces import _normal_equations as normal_equations
 
 RNG = np.random.default_rng(5)
 GRID = rkhs.FourierGrid(1e-9)
@@ -216,20 +216,6 @@ def test_the_basis_may_separate_the_data():
 
 
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Huber(0.1), rkhs.losses.Absolute()], ids=repr)
-def test_no_time(loss):
-    X = POINTS[2]
-    for basis in BASES[:2]:
-        approximate, exact = problems(KERNELS[2], values(X, loss, 30.0), basis)
-        stopped = approximate.solve(time_limit=0.0)
-        assert stopped.status == "time limit"
-        minimum = exact.solve(tol=1e-6)
-        assert stopped.dual <= minimum.primal <= stopped.primal * (1 + 1e-6)
-        assert np.all(np.isfinite(stopped.function(X)))
-        cells = approximate.grid({0: [1.0, 10.0]}, time_limit=0.0)
-        assert [one.status for one in cells] == ["time limit"] * 2
-
-
-@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Huber(0.1), rkhs.losses.Absolute()], ids=repr)
 @pytest.mark.parametrize("after", [0, 3])
 def test_interrupts(loss, after, monkeypatch):
     """After some products: the best iterate so far, with a true certificate."""
@@ -249,19 +235,6 @@ def test_interrupts(loss, after, monkeypatch):
     assert stopped.status == "interrupted"
     minimum = exact.solve(tol=1e-6)
     assert stopped.dual <= minimum.primal <= stopped.primal * (1 + 1e-6)
-
-
-def test_an_interrupt_while_rows_are_summed(monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(toeplitz.ToeplitzSums, "of", interrupted)
-    X = POINTS[2]
-    stopped = rkhs.Problem(KERNELS[2], values(X, weight=300.0), rkhs.Constant(), approximation=GRID).solve()
-    assert stopped.status == "interrupted"
-    assert stopped.primal == pytest.approx(300 * np.sum(target(X) ** 2))
-    assert stopped.dual <= 0
-    assert not np.any(stopped.function(X))
 
 
 # The posterior.

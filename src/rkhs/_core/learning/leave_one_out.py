@@ -116,7 +116,7 @@ def left_out_of(problem: ConvexProblem, groups: Any) -> LeaveOneOut:
     predictions, residuals, ends = [], [], np.cumsum([term.size for term in problem.terms])[:-1]
     for term, rows, columns in zip(problem.terms, np.split(kept, ends), np.split(padded, ends), strict=True):
         values = double(term.functional(solution.function))  # kept for rows of weight zero
-        values.reshape(term.size, -1)[rows] = columns[rows]
+        values.reshape(columns.shape)[rows] = columns[rows]
         predictions.append(like(values, term.functional.prototype))
         target = to_numpy(term.observed_target)
         if outputs is not None and term.target.ndim == 1:

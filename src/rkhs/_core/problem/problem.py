@@ -300,7 +300,7 @@ class Problem:
         """
         found: dict[int, tuple[float, float]] = {}
         for k, term in enumerate(self.terms):
-            if not isinstance(term.loss, OneSided | SquaredOneSided) or solution.status == LOCAL:
+            if not isinstance(term.loss, OneSided | SquaredOneSided) or solution.status == LOCAL or not term.size:
                 continue
             block = block_in_double(term, term.outputs)
             values = to_numpy(term.functional(solution.function)).reshape(term.size, -1)  # and outputs
