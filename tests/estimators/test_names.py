@@ -108,6 +108,7 @@ def test_predict(name, change):
         np.testing.assert_allclose(values(clone(estimator).fit(frame, y), frame), found, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", MODELS)  # quantiles have no score, and no weights
 def test_score(name, change):
     estimator = fitted(name, "fit")
     check(change, lambda frame: estimator.score(frame, y_of(estimator)))
@@ -277,6 +278,7 @@ def test_scales_go_by_the_order_of_features():
         assert rkhs.InvariantRegressor(scale=given).fit(FRAME, TARGET).function_.kernel.scale == (2.0, 3.0, 1.0)
 
 
+@pytest.mark.parametrize("name", MODELS)
 def test_weights_and_targets_go_by_rows(name):
     """A series has an index, which scikit-learn does not look at: rows are those of X by their place."""
     estimator, weight = ESTIMATORS[name], RNG.uniform(0.5, 2.0, 24)
