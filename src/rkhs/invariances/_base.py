@@ -262,12 +262,12 @@ class InputNoise:
             return self.width * Gradient(points)
         t, n = points.shape
         if len(self.width) != n:
-            raise ValueError(f"Jitter has {len(self.width)} widths but X has {n} features: give one for each.")
+            raise ValueError(f"InputNoise has {len(self.width)} widths but X has {n} features: give one for each.")
         widths = np.tile(self.width, t)
         kept = np.flatnonzero(widths)
         scaled = scipy.sparse.csr_array((widths[kept], (np.arange(kept.size), kept)), shape=(kept.size, t * n))
         each = kept.size // t
-        return Combination((t, each), (scaled @ Gradient(points)).parts, f"Jitter({t} points, {each} features)")
+        return Combination((t, each), (scaled @ Gradient(points)).parts, f"InputNoise({t} points, {each} features)")
 
 
 def Monotone(

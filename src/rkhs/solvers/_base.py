@@ -11,7 +11,7 @@ within a factor of about two.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, log
@@ -27,6 +27,7 @@ from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock, blocks_
 from rkhs._core.finite.representers import GramGeometry
 from rkhs._core.gram.matrix import CALL, GramMatrix, GramOperator, SingleGram, diagonal_part
 from rkhs.exceptions import NotApplicableError
+from rkhs.losses import Loss
 
 ENTRY = 18e-9  # seconds per entry to compute a dense Gram matrix
 FLOP = 1 / 25e9  # seconds per floating-point operation of a factorization or a matrix product
@@ -276,6 +277,15 @@ class OutputSolver(DenseSolver):
     @abstractmethod
     def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         """Solve a problem of one output whose Gram matrix is a NumPy array."""
+
+
+def check_losses(
+    solver: Solver, system: FiniteProblem, allowed: Callable[[Loss], bool], needed: str, remedy: str
+) -> None:
+    """Raise `NotApplicableError` about the first loss that is not allowed."""
+    for t in system.terms:
+        if not allowed(t.loss):
+            raise NotApplicableError(f"{solver.name} needs {needed}, but one loss is {t.loss!r}: use {remedy}.")
 
 
 def cheapest(among: Sequence[Solver], system: FiniteProblem, tol: float) -> Solver:

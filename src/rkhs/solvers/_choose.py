@@ -78,16 +78,29 @@ def screen(system: FiniteProblem, tol: float) -> Vector:
 
 
 @dataclass(frozen=True)
-class ScreenedSolver(Solver):
-    """Run `first` without the functionals `dropped`; continue with `then` on all if the certificate asks for it."""
+class Beginning(Solver):
+    """The base of solvers that run `first`, under whose name they are shown."""
 
     first: Solver
-    then: Solver
-    dropped: tuple[int, ...]
 
     @property
     def name(self) -> str:
         return self.first.name
+
+    @property
+    def inexact(self) -> bool:
+        return self.first.inexact
+
+    def check(self, system: FiniteProblem) -> None:
+        self.first.check(system)
+
+
+@dataclass(frozen=True)
+class ScreenedSolver(Beginning):
+    """Run `first` without the functionals `dropped`; continue with `then` on all if the certificate asks for it."""
+
+    then: Solver
+    dropped: tuple[int, ...]
 
     @property
     def inexact(self) -> bool:
@@ -177,26 +190,18 @@ def stored(solver: Solver, estimate: Estimate) -> Solver:
 
 
 @dataclass(frozen=True)
-class StoredInSingle(Solver):
+class StoredInSingle(Beginning):
     """Run `first` with a Gram matrix that is stored in float32 (`SingleGram`).
 
     It starts from the exact image of an iterate, so that another run from the result corrects rounding errors of the
     first one (iterative refinement).  Certificates use the exact operator in any case.
     """
 
-    first: Solver
     matrices: list[SingleGram] = field(default_factory=list, compare=False, repr=False)  # kept for further runs
-
-    @property
-    def name(self) -> str:
-        return self.first.name
 
     @property
     def inexact(self) -> bool:
         return not isinstance(self.first, InteriorPointCG)  # which cannot continue from an iterate
-
-    def check(self, system: FiniteProblem) -> None:
-        self.first.check(system)
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         if not self.matrices:
@@ -209,14 +214,13 @@ class StoredInSingle(Solver):
 
 
 @dataclass(frozen=True)
-class Fallback(Solver):
+class Fallback(Beginning):
     """Run `first`; fall back to `then` after `steps` iterations or on stagnation.
 
     In a trial of `trial` iterations the decrease of the gap is extrapolated: if `first` would need more than `steps`
     iterations, `then` starts at once.
     """
 
-    first: Solver
     then: Solver
     steps: int
     storing: bool  # whether the Gram matrix is kept in memory
@@ -228,16 +232,8 @@ class Fallback(Solver):
         steps = max(MIN_PRODUCTS, int(cost / (first.step(estimate) + estimate.stored_product)))
         return cls(stored(first, estimate), then, steps, estimate.storing is GramMatrix, trial)
 
-    @property
-    def name(self) -> str:
-        return self.first.name
-
-    @property
-    def inexact(self) -> bool:
-        return self.first.inexact
-
     def check(self, system: FiniteProblem) -> None:
-        self.first.check(system)
+        super().check(system)
         self.then.check(system)
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:

@@ -44,6 +44,7 @@ from rkhs.solvers._base import (
     Estimate,
     Solver,
     cheapest,
+    check_losses,
     factorization,
     fits_once,
     from_memory,
@@ -108,13 +109,8 @@ class Direct(DenseSolver):
 
 def check_quadratic(solver: Solver, system: FiniteProblem) -> None:
     """Raise `NotApplicableError` if a loss is not squared."""
-    for t in system.terms:
-        if not t.loss.quadratic:
-            raise NotApplicableError(
-                f"{solver.name} needs all losses to be Squared, but one is {t.loss!r}: use "
-                "rkhs.solvers.SchurComplement() if few functionals have such a loss, or rkhs.solvers.NonlinearCG() at "
-                "any size."
-            )
+    remedy = "rkhs.solvers.SchurComplement() if few functionals have such a loss, or rkhs.solvers.NonlinearCG()"
+    check_losses(solver, system, lambda loss: loss.quadratic, "all losses to be Squared", f"{remedy} at any size")
 
 
 DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNewton(), NonlinearCG())

@@ -49,9 +49,8 @@ from rkhs._core.linalg.cg import BasisFit, BlockCG
 from rkhs._core.linalg.projection import project
 from rkhs._core.linalg.saddle import Saddle
 from rkhs._core.progress import report_progress
-from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, factorization
+from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, check_losses, factorization
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, landmark_count
 
 FACTORIZATIONS = 15  # the typical number, including those of the crossover
@@ -201,12 +200,9 @@ class InteriorPointCG(Solver):
 
 def check_intervals(solver: Solver, system: FiniteProblem) -> None:
     """Raise `NotApplicableError` unless all losses are those of the distance from an interval."""
-    for t in system.terms:
-        if not isinstance(t.loss, IntervalLoss):
-            raise NotApplicableError(
-                f"{solver.name} needs losses that are linear or quadratic in the distance from an interval, but "
-                f"{t.loss!r} is not: use rkhs.solvers.Newton(), or rkhs.solvers.NonlinearCG() at any size."
-            )
+    needed = "losses that are linear or quadratic in the distance from an interval"
+    remedy = "rkhs.solvers.Newton(), or rkhs.solvers.NonlinearCG() at any size"
+    check_losses(solver, system, lambda loss: isinstance(loss, IntervalLoss), needed, remedy)
 
 
 class _IterativeOutput:

@@ -21,7 +21,7 @@ from rkhs._core.finite.monitor import Monitor
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Hinge
-from rkhs.solvers._base import Estimate, OutputSolver
+from rkhs.solvers._base import Estimate, OutputSolver, check_losses
 from rkhs.solvers._interior_point import BoxDual, run_from
 
 ITERATIONS = 50_000  # maximal number of LIBSVM's iterations, each of which updates a pair of examples
@@ -43,12 +43,10 @@ class LibSVM(OutputSolver):
     """
 
     def check(self, system: FiniteProblem) -> None:
-        for t in system.terms:
-            if not isinstance(t.loss, Hinge):
-                raise NotApplicableError(
-                    f"LibSVM needs all losses to be Hinge, but one is {t.loss!r}: use rkhs.solvers.SchurComplement() "
-                    "if the others are Squared, or rkhs.solvers.NonlinearCG() for any losses."
-                )
+        remedy = (
+            "rkhs.solvers.SchurComplement() if the others are Squared, or rkhs.solvers.NonlinearCG() for any losses"
+        )
+        check_losses(self, system, lambda loss: isinstance(loss, Hinge), "all losses to be Hinge", remedy)
         if not (system.Q.shape[1] == 0 or _constant(to_numpy(system.Q))):
             raise NotApplicableError(
                 "LibSVM needs a constant basis or none, but this problem has another: use rkhs.solvers.NonlinearCG()."

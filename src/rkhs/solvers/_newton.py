@@ -28,9 +28,8 @@ from rkhs._core.finite.certificate import FEASIBLE, certificate_of, certify
 from rkhs._core.finite.monitor import FACTOR, Monitor, OutOfIterations, quiet
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._core.linalg.saddle import Saddle
-from rkhs.exceptions import NotApplicableError
 from rkhs.losses._interval import IntervalLoss, Squared
-from rkhs.solvers._base import Estimate, OutputSolver, factorization
+from rkhs.solvers._base import Estimate, OutputSolver, check_losses, factorization
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._reduced import around, minimize
 
@@ -62,12 +61,8 @@ class Newton(OutputSolver):
     max_iterations: int = 500
 
     def check(self, system: FiniteProblem) -> None:
-        for t in system.terms:
-            if not t.loss.smooth:
-                raise NotApplicableError(
-                    f"Newton needs differentiable losses, but {t.loss!r} has a kink: "
-                    "use rkhs.solvers.BoxDual(), which is exact, or rkhs.solvers.NonlinearCG() at any size."
-                )
+        remedy = "rkhs.solvers.BoxDual(), which is exact, or rkhs.solvers.NonlinearCG() at any size"
+        check_losses(self, system, lambda loss: loss.smooth, "differentiable losses, without a kink", remedy)
         super().check(system)
 
     def cost(self, estimate: Estimate) -> float:
@@ -212,12 +207,9 @@ class ProximalNewton(OutputSolver):
 
     def check(self, system: FiniteProblem) -> None:
         super().check(system)
-        for t in system.terms:
-            if not (t.loss.smooth or isinstance(t.loss, IntervalLoss)):
-                raise NotApplicableError(
-                    f"ProximalNewton needs losses that are smooth or of the distance from an interval, but {t.loss!r} "
-                    "is neither: use rkhs.solvers.NonlinearCG()."
-                )
+        needed = "losses that are smooth or of the distance from an interval"
+        remedy = "rkhs.solvers.NonlinearCG()"
+        check_losses(self, system, lambda loss: loss.smooth or isinstance(loss, IntervalLoss), needed, remedy)
 
     def cost(self, estimate: Estimate) -> float:
         return 5 * BoxDual().cost(estimate)  # five models are typical

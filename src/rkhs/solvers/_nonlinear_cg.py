@@ -42,8 +42,7 @@ from rkhs._core.finite.certificate import bounds, certify, relative_gap
 from rkhs._core.finite.monitor import InnerMonitor, Monitor, OutOfIterations
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.linalg.cg import Preconditioner
-from rkhs.exceptions import NotApplicableError
-from rkhs.solvers._base import Estimate, Solver
+from rkhs.solvers._base import Estimate, Solver, check_losses
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count
 from rkhs.solvers._reduced import SHRINK, Smoothing, around, minimize
 
@@ -265,10 +264,10 @@ class _OutputState:
 def _orthonormal(D: Array, U: Array, lost: list[float]) -> tuple[Array, Array]:
     """Return H-orthonormal directions with the span of D, and their images; the columns of D have norm one in H.
 
-    SearchSubspace that depend on previous ones up to the rounding errors in `lost` are dropped.
+    Directions that depend on previous ones up to the rounding errors in `lost` are dropped.
     """
     gram = double(D.T @ U)
-    # SearchSubspace count as dependent if their squared distance is below 1e-2 sqrt(eps).
+    # Directions count as dependent if their squared distance is below 1e-2 sqrt(eps).
     threshold = 1e-2 * float(namespace(D).finfo(D.dtype).eps) ** 0.5
     kept: list[int] = []
     for k, share in enumerate(lost):
@@ -314,12 +313,8 @@ class LBFGS(Solver):
     max_iterations: int = 100_000
 
     def check(self, system: FiniteProblem) -> None:
-        for t in system.terms:
-            if not t.loss.smooth:
-                raise NotApplicableError(
-                    f"LBFGS needs differentiable losses, but {t.loss!r} has a kink: "
-                    "use rkhs.solvers.NonlinearCG(), or smooth the loss with its .smoothed(width)."
-                )
+        remedy = "rkhs.solvers.NonlinearCG(), or smooth the loss with its .smoothed(width)"
+        check_losses(self, system, lambda loss: loss.smooth, "differentiable losses, without a kink", remedy)
 
     def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
         state = start

@@ -334,7 +334,7 @@ class Landmarks(Approximation):
         directions = _along(to_numpy(Gradient(anchors)(f)), to_numpy(anchors), random)
         form = kernel.summands()[0][1].form(points.shape[1])
         if form is not None and form.linear is not None and form.linear.ndim == 1:
-            # SearchSubspace of this length make derivatives about as large as values.
+            # Directions of this length make derivatives about as large as values.
             directions *= float(points.shape[1] ** 0.5 / np.linalg.norm(form.linear))
         return stack([*values, DirectionalDerivative(anchors, like(directions, anchors))])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import linprog
@@ -67,13 +67,30 @@ class ThinPlateEstimator(BaseKernelEstimator):
     approximation: Any = None
     solver: Any = "auto"
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Learn f; "auto" drops linear functions if these alone explain the labels."""
+    @transactional
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn f from points and their classes or targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        y : array-like of shape (t,)
+            The classes of a classifier, the targets of a regressor.
+        sample_weight : array-like of shape (t,), optional
+            Factors on the losses.
+
+        Returns
+        -------
+        estimator
+            The fitted estimator.
+        """
         sample = self._sample(X, y, sample_weight)
         labels = self._config().label_term(sample)
         explained = self.null_space == "auto" and self._is_explained(to_numpy(sample.X), to_numpy(labels.target))
         problem, unit = thin_plate_problem(labels, self.null_space, explained, self.power, self.approximation)
         self._learn(problem, sample, unit)
+        return self
 
     def _is_explained(self, X: Matrix, target: Matrix) -> bool:
         """Return whether linear functions of points (t, n) explain the targets at no cost."""
@@ -138,27 +155,6 @@ class ThinPlateClassifier(Classifier, ThinPlateEstimator):
     loss: Any = "squared_hinge"
     class_weight: Any = None
 
-    @transactional
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateClassifier:
-        """Learn f from points and their classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The points.
-        y : array-like of shape (t,)
-            The classes.
-        sample_weight : array-like of shape (t,), optional
-            Factors on the losses.
-
-        Returns
-        -------
-        ThinPlateClassifier
-            The fitted estimator.
-        """
-        self._fit(X, y, sample_weight)
-        return self
-
     def _is_explained(self, X: Matrix, target: Matrix) -> bool:
         return any(linearly_separable(X, signs) for signs in (target.T if target.ndim == 2 else [target]))
 
@@ -202,27 +198,6 @@ class ThinPlateRegressor(Regressor, ThinPlateEstimator):
     >>> model.predict([[3.1], [10.0]]).round(1)  # f is linear outside the data
     array([ 3.1, 13.5])
     """
-
-    @transactional
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ThinPlateRegressor:
-        """Learn f from points and their targets.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The points.
-        y : array-like of shape (t,)
-            The targets.
-        sample_weight : array-like of shape (t,), optional
-            Factors on the losses.
-
-        Returns
-        -------
-        ThinPlateRegressor
-            The fitted estimator.
-        """
-        self._fit(X, y, sample_weight)
-        return self
 
     def _is_explained(self, X: Matrix, target: Matrix) -> bool:
         return int(np.linalg.matrix_rank(np.column_stack([np.ones(len(X)), X]))) == len(X)
