@@ -7,11 +7,11 @@ from itertools import count, product
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
 from rkhs import load
+from rkhs._command.comparison import OutOfFold
 from rkhs._command.learning import Examples, lead
 from rkhs._command.options import Format, write_table
 from rkhs._command.tables import NOTES, Kinds, features_of, read
@@ -50,11 +50,8 @@ def run(model: Path, data: Path, out: Path, stated: Format) -> dict[str, Any]:
     facts["texts that the model has not seen"] = new_texts(pipeline[0], features, kinds)
     if truth is not None:
         known = Examples(features, truth, regression).labeled
-        error = None
-        if known.any() and regression:
-            error = float(np.sqrt(np.mean((predicted[known] - truth[known]) ** 2)))
-        elif known.any():
-            error = float(np.mean(predicted[known] != truth[known]))
+        classes = None if regression else pipeline.classes_
+        error = OutOfFold(truth[known], predicted[known], classes).error if known.any() else None
         facts["rows with a target" if regression else "rows with a label"] = int(known.sum())
         facts["root mean squared error" if regression else "error"] = error
     return facts

@@ -126,7 +126,7 @@ def test_work_of_many_short_parts_is_displayed(reports, monkeypatch):
     seen, shown = [], threading.Event()
 
     class Display:
-        def start(self):
+        def __init__(self):
             seen.append("start")
 
         def update(self, line):

@@ -296,7 +296,6 @@ class Monitor:
             return
         if self._display is None:
             self._display = _display(line)
-            self._display.start()
         self._display.update(line)
 
     def line(self, record: Record) -> str:
@@ -324,9 +323,6 @@ class _PlainDisplay:
     def __init__(self) -> None:
         self.printed = -inf
 
-    def start(self) -> None:
-        pass
-
     def update(self, line: str) -> None:
         if now() - self.printed > INTERVAL:
             print(line, file=sys.stderr, flush=True)
@@ -346,8 +342,6 @@ class _LineDisplay:
 
         self.spinner = Spinner("dots", text=line)
         self.live = Live(self.spinner, console=Console(stderr=True), refresh_per_second=12.5, transient=True)
-
-    def start(self) -> None:
         self.live.start()
 
     def update(self, line: str) -> None:
@@ -359,6 +353,7 @@ class _LineDisplay:
 
 
 def _display(line: str) -> Any:
+    """Start a display of the first line."""
     try:
         return _LineDisplay(line)
     except ImportError:
@@ -386,7 +381,6 @@ class _Work:
                 return
             if self.display is None:
                 self.display = _display(line)
-                self.display.start()
             self.display.update(line)
 
     def _watch(self) -> None:

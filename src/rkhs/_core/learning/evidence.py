@@ -187,12 +187,13 @@ class Observations:
         kept = order[np.cumsum(counts[order]) <= most]
         return self.take(np.flatnonzero(np.isin(self.point_labels, labels[kept if len(kept) else order[:1]])))
 
-    def equations(self, kernel: Kernel, weight: Matrix) -> tuple[Matrix, Saddle]:
-        """Return G and the factorized saddle-point equations for a kernel and weights (N,)."""
+    def equations(self, kernel: Kernel, weight: Matrix) -> tuple[Matrix, Saddle, Matrix]:
+        """Return G, the factorized saddle-point equations for a kernel and weights (N,), and their solution (N, c)."""
         with subtask(0, 2):
             G = gram(kernel, self.functionals).in_double()
         with subtask(1, 2):
-            return G, Saddle(G, 1 / (2 * weight), self.Q)
+            saddle = Saddle(G, 1 / (2 * weight), self.Q)
+            return G, saddle, saddle.solve(self.target)[0]
 
     def gradient(self, kernel: Kernel, weight: Matrix, B: Matrix, hyperparameters: Sequence[Hyperparameter]) -> Matrix:
         """Return sum_ij B_ij dS_ij / dlog(h) for each hyperparameter h."""
@@ -349,14 +350,13 @@ def log_evidence(
 
     The amplitude is profiled out unless it is given.
     """
-    G, saddle = observations.equations(kernel, weight)
+    G, saddle, a = observations.equations(kernel, weight)
     prior_rows, outputs = observations.prior_rows, observations.informative
     prior = (
         Saddle(G[np.ix_(prior_rows, prior_rows)], 1 / (2 * weight[prior_rows]), observations.Q[prior_rows])
         if len(prior_rows)
         else None
     )
-    a = saddle.solve(observations.target)[0]
     log_det = saddle.log_det() - (0.0 if prior is None else prior.log_det())
     value, squares = _log_likelihood(observations, np.sum(observations.target * a, axis=0), log_det, amplitude)
     if hyperparameters is None:

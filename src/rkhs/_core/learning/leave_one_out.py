@@ -106,8 +106,7 @@ def left_out_of(problem: ConvexProblem, groups: Any) -> LeaveOneOut:
     elif exact:
         observations = Observations.of(problem.represented)
         with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
-            saddle = observations.equations(problem.kernel, observations.weight)[1]
-        a = saddle.solve(observations.target)[0]
+            _, saddle, a = observations.equations(problem.kernel, observations.weight)
         left_out = observations.target - _solve_blocks(saddle.inverse(), saddle.scale, members, a)
     else:
         left_out = _newton_predictions(problem.represented, solution.function, members)
@@ -155,8 +154,7 @@ def left_out_amplitude(problem: ConvexProblem, groups: Matrix) -> float | Matrix
     check_squared(problem, "An amplitude")
     observations = Observations.of(problem.represented)
     kept = to_numpy(problem.terms[0].weights())[:, 0] > 0
-    saddle = observations.equations(problem.kernel, observations.weight)[1]
-    a = saddle.solve(observations.target)[0]
+    _, saddle, a = observations.equations(problem.kernel, observations.weight)
     e = _solve_blocks(saddle.inverse(), saddle.scale, _groups(groups[kept]), a)
     tau = np.sqrt(np.clip(np.mean(e * a, axis=0), 0, None))
     return float(tau[0]) if problem.represented.outputs is None else tau
@@ -175,8 +173,8 @@ def log_left_out(
 
     The derivatives are in the logarithms of the hyperparameters, if any are given.
     """
-    saddle, groups = observations.equations(kernel, weight)[1], _groups(observations.point_labels)
-    a, P = saddle.solve(observations.target)[0], saddle.inverse()
+    _, saddle, a = observations.equations(kernel, weight)
+    P, groups = saddle.inverse(), _groups(observations.point_labels)
     e = _solve_blocks(P, saddle.scale, groups, a)
     value, f = 0.0, np.zeros_like(e)
     for rows in informative_rows(observations):
