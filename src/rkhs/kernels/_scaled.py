@@ -23,7 +23,7 @@ from rkhs.kernels._base import FormKernel, Kernel, Tunable, check_known
 
 MOST_POINTS = 5000  # above this number of points, the median is estimated from a random sample
 MOST_SPARSE = 2000  # the same for sparse points, whose distances are computed from inner products
-LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # the squared_distance of a smaller length scale underflows
+LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # the square of a smaller length scale underflows
 Scale = float | tuple[float, ...] | str | Tunable
 
 

@@ -190,7 +190,7 @@ class Solver(ABC):
         return True
 
     def cost(self, estimate: Estimate) -> float:
-        """Return the estimated seconds on the reference computer (`_costs`).
+        """Return the estimated seconds on the reference computer.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Choose the solver with the least estimated time, with a fallback where the estimate is uncertain.
 
-    solver               requires                                     cost (`Solver.cost`, in seconds of `_costs`)
+    solver               requires                                     cost (`Solver.cost`)
     Direct               Squared; G in half of the memory             G, one factorization
     LibSVM               Hinge, a constant basis or none; G           G, a pass over it for each order of the weights
     Newton               smooth losses; G                             G, a factorization of the curved rows per step

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 import rkhs
 from estimators.test_equal_problems import X as ROWS
-from estimators.test_parameters import LEARNERS
+from estimators.test_honored_parameters import LEARNERS
 from rkhs._core import progress as _progress
 from rkhs._core.finite import monitor
 from rkhs._core.finite.monitor import Monitor

@@ -3,9 +3,9 @@
 `search(candidates, scorer)` scores settings until the time limit.  The candidates may depend on the scores of earlier
 ones.  A scorer maps settings to scored candidates, one for each of several values that share their work:
 
-leave-one-out  `selection.LeaveOneOutScorer`: exact predictions of every label from all others, by the squared loss
-folds          `cv.FoldScorer`: models without some of the labels, all solved together (`Problem.grid`)
-evidence       `length_scales.EvidenceScorer`: the marginal likelihood, maximized over everything that is open
+leave-one-out  `LeaveOneOutScorer`: exact predictions of every label from all others, by the squared loss
+folds          `FoldScorer`: models without some of the labels, all solved together (`Problem.grid`)
+evidence       `EvidenceScorer`: the marginal likelihood, maximized over everything that is open
 held-out rows  `row_losses`: losses at rows that were not learned from
 
 `paired_test` decides whether a candidate is better than another one by more than chance.
