@@ -19,7 +19,7 @@ MOST_PARAMETERS = 15  # InvariantClassifierCV has those of a search and all prio
 ROOT = Path(rkhs.__file__).parent
 MODULES = {name for name, home in rkhs._HOME.items() if home == "rkhs"}
 HOMES = (rkhs, rkhs.counts, rkhs.geometry, rkhs.preprocessing)
-PUBLIC = [getattr(home, name) for home in HOMES for name in dir(home) if not name.startswith("_")]
+PUBLIC = [getattr(home, name) for home in HOMES for name in home.__all__]
 ESTIMATORS = [one for one in PUBLIC if isinstance(one, type) and issubclass(one, BaseEstimator)]
 KERNEL_ESTIMATORS = [one for one in ESTIMATORS if issubclass(one, BaseKernelEstimator)]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from conftest import CASES, _quick, _spread
-from rkhs._core.warning import warn
+from rkhs.exceptions import warn
 
 
 def cases(parameters, *names, marker=True):

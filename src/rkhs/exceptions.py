@@ -1,4 +1,8 @@
-"""Exceptions; each message names the object, states what is wrong with it and suggests a remedy."""
+"""Exceptions and warnings; each message names the object, states what is wrong with it and suggests a remedy."""
+
+import sys
+import warnings
+from pathlib import Path
 
 __all__ = [
     "BlockError",
@@ -11,6 +15,8 @@ __all__ = [
     "RkhsError",
     "UnattainedError",
 ]
+
+PACKAGE = str(Path(__file__).parent)
 
 
 class RkhsError(Exception):
@@ -162,3 +168,28 @@ class NotApplicableError(RkhsError, ValueError):
     ...     print("Newton's method needs smooth losses")
     Newton's method needs smooth losses
     """
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning that points to the line of the user's code that called this package.
+
+    Parameters
+    ----------
+    message : str
+        What happened, and what to do.
+    category : type, default=UserWarning
+        The category.
+
+    Examples
+    --------
+    >>> import warnings, rkhs
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     rkhs.extend.warn("Three rows repeat.")
+    >>> [str(warning.message) for warning in caught]
+    ['Three rows repeat.']
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

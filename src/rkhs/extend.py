@@ -23,8 +23,7 @@ from rkhs._core.calculus.forms import Form
 from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.monitor import Monitor, OutOfIterations, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
-from rkhs._core.warning import warn
-from rkhs.exceptions import NotApplicableError
+from rkhs.exceptions import NotApplicableError, warn
 from rkhs.functionals._base import Functional, Part
 from rkhs.invariances import Invariance
 from rkhs.kernels._base import FormKernel, Kernel
@@ -35,17 +34,8 @@ from rkhs.losses._interval import IntervalLoss
 from rkhs.solvers._base import Solver
 from rkhs.spaces import Approximation, FiniteSpace, FourierSpace, LandmarkSpace
 
-__all__ = [
-    "Atoms",
-    "Form",
-    "FormKernel",
-    "FunctionSpace",
-    "Functional",
-    "Kernel",
-    "Part",
-    "ScaledKernel",
-    "SpectralDensity",
-]
+__all__ = ["Atoms", "Form", "FormKernel", "FunctionSpace", "Functional", "Kernel", "Part"]
+__all__ += ["ScaledKernel", "SpectralDensity"]
 __all__ += ["BlockLoss", "IntervalLoss", "Invariance", "Loss"]
 __all__ += ["Array", "Matrix", "Vector", "as_points", "check_choice", "check_count", "check_number", "double"]
 __all__ += ["import_optional", "like", "namespace", "to_numpy", "unique_rows", "warn"]

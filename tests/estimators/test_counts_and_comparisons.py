@@ -14,8 +14,8 @@ from sklearn.preprocessing import StandardScaler
 import rkhs
 from estimators.models import ORDERED
 from refusals import refused
-from rkhs.counts import _observations as observations
-from rkhs.counts._observations import Order
+from rkhs import counts as observations
+from rkhs.counts import Order
 from rkhs.estimators import _length_scales as length_scales
 
 

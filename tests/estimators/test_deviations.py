@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 import rkhs
 from rkhs.acquisition import log_expected_improvement
-from rkhs.estimators import _deviations as deviations
+from rkhs.estimators import _calibration as calibration
 from rkhs.estimators._folds import left_out_by_folds
 
 RNG = np.random.default_rng(1)
@@ -25,13 +25,13 @@ def factor(model):
 
 @pytest.mark.parametrize("outputs", [None, 2])
 def test_the_factor_is_that_of_refits(outputs, monkeypatch):
-    monkeypatch.setattr(deviations, "NORMAL", 0.5)  # with which no factor is one
+    monkeypatch.setattr(calibration, "NORMAL", 0.5)  # with which no factor is one
     y = Y if outputs is None else np.stack([Y, np.cos(X[:, 1])], axis=1)
     model, ratios = fitted(X, y), []
     for out in left_out_by_folds(5, model._searched.groups).T:
         other, L = fitted(X[~out], y[~out]), rkhs.Evaluation(X[out])
         ratios.append(np.abs(other.predict(X[out]) - y[out]) / other._posterior().std(L, weight=other._weight))
-    expected = np.sort(np.concatenate(ratios), axis=0)[37] / deviations.NORMAL  # 95 % of 40
+    expected = np.sort(np.concatenate(ratios), axis=0)[37] / calibration.NORMAL  # 95 % of 40
     assert np.all(expected > 1)
     np.testing.assert_allclose(factor(model), np.broadcast_to(expected, factor(model).shape), rtol=1e-6)
 
@@ -75,7 +75,7 @@ def test_all_deviations_have_it_and_nothing_else_asks_for_it(tmp_path):
 
 def test_without_time_deviations_are_those_of_the_settings(monkeypatch):
     model = fitted()
-    monkeypatch.setattr(deviations, "seconds_left", lambda: 0.0)
+    monkeypatch.setattr(calibration, "seconds_left", lambda: 0.0)
     with pytest.warns(UserWarning, match="too little time to repeat its search"):
         assert np.all(factor(model) == 1)
     monkeypatch.undo()

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from rkhs.estimators._calibration import fitted_slope
 from rkhs.estimators._data import checked_slopes
-from rkhs.estimators._probabilities import fitted_slope
 from rkhs.estimators.search._search import paired_test
 
 

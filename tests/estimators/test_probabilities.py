@@ -5,7 +5,7 @@ import pytest
 from scipy.special import log_softmax
 
 import rkhs
-from rkhs.estimators._probabilities import Calibration, fitted_slope, per_class
+from rkhs.estimators._calibration import Calibration, fitted_slope, per_class
 from rkhs.estimators.search._selection import Discriminant
 
 RNG = np.random.default_rng(3)

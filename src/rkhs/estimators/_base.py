@@ -28,21 +28,18 @@ from rkhs._core.backend.frames import check_numeric, frame_columns
 from rkhs._core.backend.memory import free_memory
 from rkhs._core.backend.sparse import SparseVectors
 from rkhs._core.calculus.maps import Map
-from rkhs._core.finite.function import Function
+from rkhs._core.finite.function import Function, Pullback
 from rkhs._core.finite.monitor import Monitor, Stopped, displayed
-from rkhs._core.finite.pullback import Pullback
 from rkhs._core.finite.solution import ABSOLUTE, CONVERGED, LOCAL, TIME_LIMIT, Solution
 from rkhs._core.problem import Problem
 from rkhs._core.progress import interrupts_raised, with_time_limit
-from rkhs._core.warning import warn
 from rkhs.estimators._data import Sample, as_numpy, check_columns_of, fill_missing
 from rkhs.estimators._formulation import ModelConfig, SolverOptions, depends_on_row_order
 from rkhs.estimators._length_scales import FOREIGN_KERNELS
-from rkhs.exceptions import NotInTimeError
+from rkhs.exceptions import NotInTimeError, warn
 from rkhs.functionals import Evaluation, Functional
 from rkhs.kernels import Kernel, Precomputed
 from rkhs.shapes._fitting import ShapeCertificate, shape_of, solve_with_shape
-from rkhs.spaces import FourierFeatures, FourierGrid, Neighbors
 from rkhs.streams._blocks import Blocks
 
 SHAPES = ("increasing", "decreasing", "monotonic_cst")  # parameters of the command and of scikit-learn
@@ -124,7 +121,9 @@ def same(first: Any, second: Any) -> bool:
     if isinstance(first, float) and first != first:
         return isinstance(second, float) and second != second
     if type(first) is not type(second):
-        return bool(first == second)  # numbers of different types may be equal
+        return bool(
+            np.all(first == second)
+        )  # numbers of different types may be equal, and a Series compares its values
     if isinstance(first, Mapping):
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, list | tuple):
@@ -241,7 +240,6 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
         kernel, space = getattr(self, "kernel", None), getattr(self, "approximation", None)
         fixed, free = f"kernel={kernel!r} has no open length scale", getattr(kernel, "order", 0)
         without = isinstance(kernel, Kernel) or kernel in OF_NO_SCALE
-        hidden = isinstance(space, FourierFeatures | FourierGrid | Neighbors) and shape_of(self) is not None
         slopeless = same(kernel, "precomputed") and same(getattr(self, "invariance", None), "gradient")
         slopeless = slopeless and getattr(self, "nu", None) != 0
         options = SolverOptions.of(getattr(self, "solver", "auto"))
@@ -252,7 +250,6 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
             ("scales", without, fixed),
             ("fit_intercept", free > 0, f"the null space of {kernel!r} has a constant"),
             ("approximation", same(kernel, "precomputed"), 'the matrix of kernel="precomputed" is known'),
-            ("approximation", hidden, "a shape is proved by representers, as Landmarks have them"),
             ("invariance", slopeless, 'the matrix of kernel="precomputed" has no derivatives'),
             ("solver", space is not None and chosen, f"the problem of approximation={space!r} is solved directly"),
             ("solver", on_cores and not elsewhere, "TF32 is the arithmetic of tensor cores, which a CPU lacks"),

@@ -26,7 +26,7 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Array, Matrix, as_points, double, like
 from rkhs._core.calculus.maps import Map
-from rkhs._core.warning import warn
+from rkhs.exceptions import warn
 
 RADIUS = 6371.0088  # mean radius of the earth in km
 WIDEST = 30.0  # degrees from the center of the data up to which the plane is used

@@ -24,7 +24,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from rkhs._core.backend import arrays
 from rkhs._core.backend.arrays import Array, Matrix, Vector, double, to_numpy
 from rkhs._core.backend.sparse import SparseVectors
-from rkhs._core.warning import warn
+from rkhs.exceptions import warn
 from rkhs.streams._blocks import Columns, check_columns
 
 

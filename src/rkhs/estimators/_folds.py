@@ -44,10 +44,9 @@ from rkhs._core.finite.term import Term
 from rkhs._core.learning.leave_one_out import left_out_in_subspace, left_out_of
 from rkhs._core.problem import Problem
 from rkhs._core.progress import interrupts_raised, seconds_left
-from rkhs._core.warning import warn
 from rkhs.estimators._data import ClassPrior, Sample, class_weights, fill_missing_targets
 from rkhs.estimators._formulation import ModelConfig
-from rkhs.exceptions import NotSolvedError
+from rkhs.exceptions import NotSolvedError, warn
 from rkhs.functionals import Evaluation
 
 FOLD_TOL = 1e-2  # relative duality gap of the models of folds; scores hardly change below it

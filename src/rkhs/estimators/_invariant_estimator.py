@@ -36,9 +36,9 @@ from rkhs._core.finite.term import Term
 from rkhs._core.problem import Problem
 from rkhs._core.problem.spaces import SpaceSolution, solution_of, solve_weightings
 from rkhs._core.problem.updates import Solved, functional_keys, represented_keys
-from rkhs._core.warning import warn
 from rkhs.estimators import _data as data
 from rkhs.estimators._base import BaseKernelEstimator, Idle, as_input_type, refuse_idle, same, transactional
+from rkhs.estimators._calibration import Calibration
 from rkhs.estimators._data import Sample, as_numpy
 from rkhs.estimators._folds import HeldOutInSubspace, HeldOutLabels, HeldOutPredictions
 from rkhs.estimators._formulation import (
@@ -50,9 +50,8 @@ from rkhs.estimators._formulation import (
     weight_of,
 )
 from rkhs.estimators._length_scales import OF_INNER_PRODUCTS, as_kernel, formulate, is_learned
-from rkhs.estimators._probabilities import Calibration
 from rkhs.estimators.search._graph_candidates import graphs_in, warn_of_unreached
-from rkhs.exceptions import BlockError
+from rkhs.exceptions import BlockError, warn
 from rkhs.functionals import Evaluation
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel

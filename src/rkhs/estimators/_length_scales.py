@@ -40,11 +40,11 @@ from rkhs._core.finite.term import Term
 from rkhs._core.graphs.neighbor_graph import principal_directions
 from rkhs._core.learning.tuning import CRITERIA
 from rkhs._core.problem import Problem
-from rkhs._core.warning import warn
 from rkhs.estimators._data import Sample
 from rkhs.estimators._folds import fold_values, left_out_by_folds
 from rkhs.estimators._formulation import Formulation, ModelConfig, WeightNormalization, quoted
 from rkhs.estimators.search._search import Candidate, best_of, paired_test, row_losses, search
+from rkhs.exceptions import warn
 from rkhs.functionals import Gradient
 from rkhs.kernels import Kernel, Tunable, median_scale
 from rkhs.kernels._scaled import HasLengthScale

@@ -42,11 +42,11 @@ from rkhs._core.finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._core.finite.term import Term
 from rkhs._core.problem import Problem
 from rkhs._core.progress import seconds_left
-from rkhs._core.warning import warn
 from rkhs.estimators._data import Sample
 from rkhs.estimators._formulation import ModelConfig, WeightNormalization
 from rkhs.estimators._length_scales import EvidenceScorer, formulate
 from rkhs.estimators.search._search import Candidate, best_of, paired_test, search
+from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation, Functional
 from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Polyharmonic, Sum, Tunable
 from rkhs.losses import Squared

@@ -20,7 +20,6 @@ from rkhs._core.calculus.function_spaces import Constant, FunctionSpace, Polynom
 from rkhs._core.finite.function import Function
 from rkhs._core.finite.term import Term
 from rkhs._core.problem import Problem
-from rkhs._core.warning import warn
 from rkhs.estimators._base import BaseKernelEstimator, as_input_type, check_finite, dense, documented_by, transactional
 from rkhs.estimators._data import Sample
 from rkhs.estimators._formulation import WeightNormalization
@@ -28,6 +27,7 @@ from rkhs.estimators._length_scales import EvidenceScorer, as_kernel, deviations
 from rkhs.estimators._regressor import InvariantRegressor
 from rkhs.estimators.search._search import best_of, search
 from rkhs.estimators.search._selection import C_for_loss, ScoringTargets
+from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
 from rkhs.functionals._base import Functional, stack
 from rkhs.kernels import Gaussian, Multiple, Sum, Tunable, components

@@ -15,7 +15,6 @@ from rkhs._core.backend.arrays import Array, Vector, double, frozen, to_numpy
 from rkhs._core.calculus.maps import Map
 from rkhs._core.finite.solution import Posterior, Solution
 from rkhs._core.problem import Problem
-from rkhs._core.warning import warn
 from rkhs.estimators._base import (
     BaseKernelEstimator,
     as_input_type,
@@ -30,6 +29,7 @@ from rkhs.estimators._data import Sample, check_columns_of, checked_slopes, fill
 from rkhs.estimators._folds import HeldOutLabels, bound, user_marks
 from rkhs.estimators._formulation import rows_of
 from rkhs.estimators._invariant_estimator import InvariantEstimator, fit_block, updatable
+from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.streams._blocks import in_blocks
 

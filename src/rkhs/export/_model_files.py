@@ -61,7 +61,7 @@ _TRUSTED_TYPES = (  # single types, in addition to those that skops trusts
     "sklearn.utils._bunch.Bunch",
 )
 _UNASKED = tuple(f"sklearn.externals.array_api_compat.{library}" for library in ("cupy", "dask", "torch"))
-_NOTE, _SCHEMA = "rkhs.json", "schema.json"  # members of the archive: that of rkhs, and that of skops
+_NOTE = "rkhs.json"  # the member of the archive beside those of skops
 _CHECKSUM = "sha256"  # the key of the checksum in the note
 _ARCHIVE = b"PK"  # the first bytes of a zip archive
 _MOST_BYTES, _MOST_TIMES = 2**26, 50  # the largest unpacked size: 64 MiB, or 50 times the size of the file
@@ -162,7 +162,7 @@ def load(path: str | Path, *, trusted: Iterable[Any] = ()) -> Any:
     note, contents = _unpack(path)
     skops, names = _import_skops(), _trusted_names(trusted)
     try:
-        data = _zip(contents | {_SCHEMA: _with_present_modules(contents[_SCHEMA])}, ZIP_STORED)
+        data = _zip(contents, ZIP_STORED)
         untrusted = _untrusted_types(skops, data, names)
         model = None if untrusted else skops.loads(data, trusted=trusted_types() + names)
     except Exception as error:  # constructors run with arbitrary arguments from the file and may raise anything
@@ -328,20 +328,6 @@ def _unpack(path: str | Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     return note, contents
 
 
-def _with_present_modules(schema: bytes) -> bytes:
-    """Return the schema of a file, with the present modules of types of rkhs that were moved since it was written."""
-    known = {name for name in trusted_types() if name.startswith("rkhs.")}
-    modules = {name.rpartition(".")[2]: name.rpartition(".")[0] for name in known}
-
-    def moved(node: dict[str, Any]) -> dict[str, Any]:
-        module, name = str(node.get("__module__")), str(node.get("__class__"))
-        if module.startswith("rkhs.") and f"{module}.{name}" not in known and name in modules:
-            node["__module__"] = modules[name]
-        return node
-
-    return json.dumps(json.loads(schema, object_hook=moved)).encode()
-
-
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[ZipFile, int]]:
     """Open the archive of a model file and yield it with its size; convert all errors to a `ModelFileError`."""
@@ -410,7 +396,7 @@ def _check_members(contents: dict[str, bytes], size: int) -> None:
                 _check_array(f"{name}/{member}", array)
     # A member that several objects refer to would be loaded once for each of them.
     owners: dict[str, Any] = {}
-    todo = [json.loads(contents.get(_SCHEMA, b"{}"))]
+    todo = [json.loads(contents.get("schema.json", b"{}"))]
     while todo:
         node = todo.pop()
         if isinstance(node, dict):

@@ -20,14 +20,13 @@ from sklearn.model_selection._search import BaseSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from rkhs import FunctionalRegressor, QuantileRegressor
+from rkhs import FunctionalRegressor, QuantileRegressor, counts as observations
 from rkhs._core.backend.arrays import apply_matrix
 from rkhs._core.files import replacing
 from rkhs._core.finite.features import FeatureCovariance
 from rkhs._core.finite.function import FeatureFunction, Function
 from rkhs._core.gram.blocks import blocks_of_parts
 from rkhs._core.linalg.saddle import Saddle
-from rkhs.counts import _observations as observations
 from rkhs.estimators._classifier import Classifier
 from rkhs.estimators._formulation import as_loss
 from rkhs.estimators._regressor import Regressor

@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
-from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from rkhs._core.backend.frames import CATEGORICAL
 from rkhs.exceptions import ExportError
@@ -78,7 +78,7 @@ def takes_columns(step: Any) -> bool:
         return any(takes_columns(one) for _, one in step.steps)
     if isinstance(step, ColumnTransformer):
         return any(takes_columns(one) for _, one, _ in step.transformers_)
-    if isinstance(step, (OneHotEncoder, OrdinalEncoder)):
+    if isinstance(step, OneHotEncoder):
         return any(map(_has_texts, step.categories_))
     if isinstance(step, SimpleImputer):
         return _has_texts(step.statistics_)
@@ -97,7 +97,8 @@ def recorded_step(step: Any, data: Data) -> Data:
         if type(step) is kind:  # a subclass may transform in another way
             return record(step, data)
     known = ", ".join(kind.__name__ for kind in STEPS)
-    refuse(f"The step {step!r} of the pipeline", f"only {known} are known", "export the last step alone")
+    remedy = "skl2onnx.to_onnx converts other steps of scikit-learn, or export the last step alone"
+    refuse(f"The step {step!r} of the pipeline", f"only {known} are known", remedy)
 
 
 def features(data: Data) -> Symbol:
@@ -142,14 +143,6 @@ def _standard_scaler(step: StandardScaler, data: Data) -> Data:
     return centered / step.scale_ if step.with_std else centered
 
 
-def _min_max_scaler(step: MinMaxScaler, data: Data) -> Data:
-    scaled = features(data) * step.scale_ + step.min_
-    if not step.clip:
-        return scaled
-    graph, (low, high) = scaled.graph, step.feature_range
-    return -graph.clip(-graph.clip(scaled, float(low)), -float(high))
-
-
 def _simple_imputer(step: SimpleImputer, data: Data) -> Data:
     if step.add_indicator:
         refuse("SimpleImputer with add_indicator=True", "indicators have no formula here", "leave add_indicator out")
@@ -167,15 +160,9 @@ def _simple_imputer(step: SimpleImputer, data: Data) -> Data:
     return Table([replace(column, filled=str(fill)) for column, fill in zip(data.columns, fills, strict=True)])
 
 
-def _category_encoder(step: OneHotEncoder | OrdinalEncoder, data: Data) -> Data:
-    parts, name = [], type(step).__name__
+def _category_encoder(step: OneHotEncoder, data: Data) -> Data:
+    parts = []
     for k, (categories, table) in enumerate(zip(step.categories_, _tables_of_categories(step), strict=True)):
-        if np.isnan(table).any():
-            refuse(
-                name,
-                "a file has no errors and no NaN for categories that are unknown or missing",
-                'set handle_unknown="use_encoded_value", unknown_value=-1 and encoded_missing_value=-1',
-            )
         if not _has_texts(categories):
             x, numbers = features(_taken(data, [k])), categories.astype(np.float64)
             graph = x.graph
@@ -186,14 +173,14 @@ def _category_encoder(step: OneHotEncoder | OrdinalEncoder, data: Data) -> Data:
             known = graph.reshape(graph.sum(is_category, axis=-1), (1,))
             parts.append(is_category @ table[:-1] + (1.0 - known) * table[-1])
         elif isinstance(data, Symbol):
-            refuse(name, "its columns are texts that another step has changed")
+            refuse("OneHotEncoder", "its columns are texts that another step has changed")
         else:
             graph, codes = data.columns[k].graph, data.columns[k].codes(categories.tolist())
             parts.append(graph.reshape(graph.record("Gather", (1, table.shape[1]), table, codes, axis=0), (-1,)))
     return _joined(parts)
 
 
-def _tables_of_categories(step: OneHotEncoder | OrdinalEncoder) -> list[Matrix]:
+def _tables_of_categories(step: OneHotEncoder) -> list[Matrix]:
     """Return the features (categories + 1, m) of each column; the last row is that of unknown categories."""
     step = copy(step)
     vars(step).pop("feature_names_in_", None)  # scikit-learn warns of rows without them
@@ -204,10 +191,6 @@ def _tables_of_categories(step: OneHotEncoder | OrdinalEncoder) -> list[Matrix]:
         rows = np.array([[*first[:k], one, *first[k + 1 :]] for one in categories.tolist()], dtype=object)
         found = step.transform(rows)
         encoded = np.asarray(found.toarray() if hasattr(found, "toarray") else found, dtype=np.float64)
-        if isinstance(step, OrdinalEncoder):
-            unknown = np.nan if step.unknown_value is None else step.unknown_value  # instead of an error
-            tables.append(np.vstack([encoded[:, [k]], [[unknown]]]))
-            continue
         rare = getattr(step, "infrequent_categories_", [None] * len(first))[k]
         dropped = step.drop_idx_ is not None and step.drop_idx_[k] is not None
         start, end = end, end + len(categories) - (0 if rare is None else len(rare) - 1) - dropped
@@ -216,14 +199,6 @@ def _tables_of_categories(step: OneHotEncoder | OrdinalEncoder) -> list[Matrix]:
             unknown = encoded[categories.tolist().index(rare[0]), start:end]
         tables.append(np.vstack([encoded[:, start:end], unknown]))
     return tables
-
-
-def _pca(step: PCA, data: Data) -> Data:
-    mapped = (features(data) - step.mean_) @ step.components_.T
-    if not step.whiten:
-        return mapped
-    least = np.finfo(np.float64).eps  # as in scikit-learn
-    return mapped / np.sqrt(np.maximum(step.explained_variance_, least))
 
 
 def _truncated_svd(step: TruncatedSVD, data: Data) -> Data:
@@ -299,11 +274,8 @@ STEPS: dict[type, Callable[[Any, Data], Data]] = {
     Pipeline: _pipeline,
     ColumnTransformer: _column_transformer,
     StandardScaler: _standard_scaler,
-    MinMaxScaler: _min_max_scaler,
     SimpleImputer: _simple_imputer,
     OneHotEncoder: _category_encoder,
-    OrdinalEncoder: _category_encoder,
-    PCA: _pca,
     TruncatedSVD: _truncated_svd,
     TfidfVectorizer: _words,
     FunctionTransformer: _function_transformer,

@@ -344,7 +344,7 @@ def blocks(source: Any, y: Any = None, sample_weight: Any = None, *, rows: int =
     ...     for _ in range(10):
     ...         X = random.standard_normal((500, 3))
     ...         yield X, np.sin(X[:, 0])
-    >>> model = rkhs.InvariantRegressor(scale=2.0, C=10.0, nu=1.0, approximation=rkhs.Landmarks(200))
+    >>> model = rkhs.InvariantRegressor(scale=2.0, C=10.0, approximation=rkhs.Landmarks(200))
     >>> model = model.fit(rkhs.streams.blocks(read))
     >>> X = np.zeros((1, 3))
     >>> bool(abs(model.predict(X)[0]) < 0.05)

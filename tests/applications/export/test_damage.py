@@ -143,14 +143,6 @@ def test_files_of_early_versions_have_no_checksum_and_are_read(model, tmp_path):
     assert notes_of(old)["notes"] == {"target": "y", "classes": ["a", "b"]}
 
 
-def test_types_that_were_moved_to_another_module_are_found_by_their_names(model, tmp_path):
-    """Names of classes are unique in the package, so that files outlive changes of its modules."""
-    moved = model[2]["schema.json"].replace(b"rkhs.kernels._gaussian", b"rkhs.kernels._before")
-    assert moved != model[2]["schema.json"]
-    path = written(tmp_path / "old.skops", unsigned({**model[2], "schema.json": moved}))
-    assert_array_equal(rkhs.load(path).decision_function(X), model[1])
-
-
 @pytest.mark.every
 @pytest.mark.parametrize("size", [0, 1, 100, 0.5, 0.99, -1])
 def test_files_that_are_cut_off_are_refused(size, model, tmp_path):

@@ -16,7 +16,7 @@ import numpy as np
 from rkhs._core.backend.arrays import Array, Matrix, check_count, double, indices, like, namespace
 from rkhs._core.backend.memory import check_tables
 from rkhs._core.finite.certificate import CONVERGED, Certificate
-from rkhs._core.finite.pullback import Pullback, pushed_forward
+from rkhs._core.finite.function import Pullback, pushed_forward
 from rkhs.functionals._base import Functional
 
 # Peak memory of `cov` and `sample` in matrices of the size of the covariance, measured.

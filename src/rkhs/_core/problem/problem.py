@@ -35,8 +35,7 @@ from rkhs._core.learning.tuning import Tuning, tuned
 from rkhs._core.problem import spaces
 from rkhs._core.problem.grid import GridSolver, WeightGrid
 from rkhs._core.progress import interrupted
-from rkhs._core.warning import warn
-from rkhs.exceptions import UnattainedError
+from rkhs.exceptions import UnattainedError, warn
 from rkhs.kernels._base import Kernel, check_known
 from rkhs.losses import OneSided, SquaredOneSided
 from rkhs.solvers._base import Solver

@@ -16,17 +16,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs._core.backend.arrays import Array, Matrix, Vector, double, like, namespace, take_rows, to_numpy
-from rkhs._core.finite.function import Function
+from rkhs._core.finite.function import Function, Pullback, pushed_forward
 from rkhs._core.finite.neighborhoods import LocalFunction
-from rkhs._core.finite.pullback import Pullback, pushed_forward
 from rkhs._core.finite.solution import CONVERGED, SOLVED, TIME_LIMIT, Posterior
 from rkhs._core.finite.term import Term
 from rkhs._core.graphs.neighbor_graph import EXACT, INDEX, can_search
 from rkhs._core.learning.leave_one_out import left_out_amplitude
 from rkhs._core.problem import Problem
 from rkhs._core.progress import seconds_left, with_extended_deadline, with_time_limit
-from rkhs._core.warning import warn
-from rkhs.estimators import _deviations as deviations, _formulation as formulation, _maps as maps
+from rkhs.estimators import _calibration as calibration, _formulation as formulation, _maps as maps
 from rkhs.estimators._base import BaseKernelEstimator, Idle, documented_by, same, transactional
 from rkhs.estimators._classifier import Classifier, InvariantClassifier
 from rkhs.estimators._combination import evidence
@@ -50,7 +48,7 @@ from rkhs.estimators.search._search import (
     row_losses,
     search,
 )
-from rkhs.exceptions import NotBoundedError, NotSolvedError
+from rkhs.exceptions import NotBoundedError, NotSolvedError, warn
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Tunable
@@ -224,7 +222,7 @@ class CrossValidated(BaseKernelEstimator):
             count = len(points)
         rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
         self._points = Evaluation(take_rows(points, rows))  # for `feature_importances_`
-        repeated = self._is_automatic and sample.slopes is None and deviations.is_repeated(sample)
+        repeated = self._is_automatic and sample.slopes is None and calibration.is_repeated(sample)
         self._searched = sample if repeated and not is_classifier(self) else None
         self._choose_and_learn(sample, X, y, sample_weight)
         labels, labeled = int(np.sum(given.labeled & (given.weight > 0))), sample.take(sample.labeled)
@@ -770,7 +768,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     approximation, and above 4,000 functionals, it is the amplitude of maximum likelihood, which
     `solution_.posterior` has in all cases.  Up to 400 targets, the first deviations that are asked for repeat the whole
     search without a fifth of the targets, five times, and are multiplied by the factor that 95 % of these show to be
-    missing, at least one (`rkhs.estimators._deviations`).  For maps by neighborhoods or on a grid, standard deviations
+    missing, at least one (`rkhs.estimators._calibration`).  For maps by neighborhoods or on a grid, standard deviations
     are those of neighborhoods, with a factor that depends on the deviation, so that 95 % of the left-out targets are
     within 1.96 of them near other points and in gaps.
 
@@ -850,7 +848,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
             return posterior
         factor: Any = getattr(self, "_stretch", None)
         if factor is None:
-            factor = self._stretch = deviations.stretch(self._searched, self._searched_again, type(self).__name__)
+            factor = self._stretch = calibration.stretch(self._searched, self._searched_again, type(self).__name__)
         return posterior if factor is None else replace(posterior, amplitude=factor * posterior.amplitude)
 
     def _searched_again(self, sample: Sample) -> tuple[Posterior, float]:

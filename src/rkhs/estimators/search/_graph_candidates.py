@@ -26,8 +26,8 @@ from rkhs._core.backend.arrays import Array, Matrix, Vector, placed, take_rows, 
 from rkhs._core.finite.function import Function
 from rkhs._core.graphs import neighbor_graph
 from rkhs._core.graphs.neighbor_graph import COMPONENTS, EXACT, MANY, NeighborGraph
-from rkhs._core.warning import warn
 from rkhs.estimators._length_scales import FeatureTransform, NormalizedKernels, feature_maps, units_of
+from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import GraphKernel, Kernel, Sum, median_scale
 from rkhs.kernels._graph import graph_kernels, kernel_matrices

@@ -42,7 +42,6 @@ from rkhs._core.finite.term import Term
 from rkhs._core.gram import gram
 from rkhs._core.problem import Problem
 from rkhs._core.progress import now, seconds_left, with_progress_callback
-from rkhs._core.warning import warn
 from rkhs.estimators._combination import (
     BEYOND,
     TINY,
@@ -67,6 +66,7 @@ from rkhs.estimators._length_scales import (
 from rkhs.estimators._maps import DIMENSIONS, can_map
 from rkhs.estimators.search._graph_candidates import CUTOFFS, SMALL, Graphs
 from rkhs.estimators.search._search import Candidate, paired_test, row_losses, search
+from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import Kernel, Laplace, Linear, Standardized, Sum, Tunable, additive, median_scale
 from rkhs.kernels._scaled import LEAST

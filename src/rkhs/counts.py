@@ -48,6 +48,8 @@ from rkhs.kernels import Kernel, LinearTransform
 from rkhs.losses import Logistic, Loss, Poisson
 from rkhs.spaces import Landmarks
 
+__all__ = ["KernelPoissonRegressor", "OrdinalClassifier", "PreferenceRegressor", "SurvivalRanker"]
+
 MOST_EXACT_OBSERVATIONS = 5_000  # of single points, up to which f is learned without landmarks: 0.2 GB
 FUNCTIONS = 1_000  # landmarks for more of them, and if several observations refer to each point
 SEARCH_ROWS = 1_000  # observations refer to at most this many points while C and the scale are chosen
