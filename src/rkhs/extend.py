@@ -35,8 +35,7 @@ from rkhs.solvers._base import Solver
 from rkhs.spaces import Approximation, FiniteSpace, FourierSpace, LandmarkSpace
 
 __all__ = ["Atoms", "Form", "FormKernel", "FunctionSpace", "Functional", "Kernel", "Part"]
-__all__ += ["ScaledKernel", "SpectralDensity"]
-__all__ += ["BlockLoss", "IntervalLoss", "Invariance", "Loss"]
+__all__ += ["BlockLoss", "IntervalLoss", "Invariance", "Loss", "ScaledKernel", "SpectralDensity"]
 __all__ += ["Array", "Matrix", "Vector", "as_points", "check_choice", "check_count", "check_number", "double"]
 __all__ += ["import_optional", "like", "namespace", "to_numpy", "unique_rows", "warn"]
 __all__ += ["Approximation", "FiniteProblem", "FiniteSpace", "FourierSpace", "LandmarkSpace"]

@@ -35,7 +35,7 @@ from rkhs.extend import Array, FunctionSpace, Iterate, Matrix, Monitor, Stopped,
 from rkhs.functionals import Evaluation, Functional, stack
 from rkhs.invariances._base import as_invariances
 from rkhs.losses import OneSided
-from rkhs.shapes._bounds import along, lower_bounds
+from rkhs.shapes._bounds import along, check_provable, lower_bounds
 from rkhs.shapes._claims import Claim, parse_shape
 from rkhs.shapes._proofs import MOST_CELLS, PROVED, WORK, ClaimProof, prove
 from rkhs.solvers._base import in_numpy
@@ -227,6 +227,7 @@ def solve_with_shape(
             if constraints == before:
                 break
         assert solution is not None
+        check_provable(claims[0], solution.function)
         f, tilted, bent = _corrected(solution.function, () if stopped else proofs, box, size)
         if tilted or bent or not proofs or not (stopped or all(proof.status == PROVED for proof in proofs)):
             proofs = prove(claims, f, box, verbose=verbose)
