@@ -121,9 +121,7 @@ def same(first: Any, second: Any) -> bool:
     if isinstance(first, float) and first != first:
         return isinstance(second, float) and second != second
     if type(first) is not type(second):
-        return bool(
-            np.all(first == second)
-        )  # numbers of different types may be equal, and a Series compares its values
+        return bool(np.all(first == second))  # numbers of different types may be equal; a Series compares values
     if isinstance(first, Mapping):
         return first.keys() == second.keys() and all(same(first[key], second[key]) for key in first)
     if isinstance(first, list | tuple):

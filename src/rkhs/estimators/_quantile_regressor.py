@@ -178,7 +178,8 @@ class QuantileRegressor(BaseKernelEstimator):
         F, work = Function(joint, stack([at(X, e) for e in np.eye(m)]), a, Offsets(n, m), offsets), 0.0
         for k in range(LOOKS + ROUNDS):
             centered = Problem(joint, [*data(y - median), *constrained()], Offsets(n, m))
-            start = with_functionals(F, L := centered.represented.functionals, m * len(X))
+            L = centered.represented.functionals
+            start = with_functionals(F, L, m * len(X))
             method = BoxDual() if L.size <= DENSE else "auto"
             solution = centered.solve(method, tol=self.tol, verbose=self.verbose, start=start)
             F = solution.function

@@ -165,8 +165,7 @@ class Function:
         float or array of shape (outputs,)
             The norm of each output.
         """
-        squared = self.inner(self)
-        return max(squared, 0.0) ** 0.5 if self.outputs is None else namespace(squared).clip(squared, 0, None) ** 0.5
+        return _root(self.inner(self))
 
     def compress(self, tol: float = 0.0) -> Function:
         """Drop the representers whose coefficients are zero or small.
@@ -232,6 +231,11 @@ class Function:
         if not isinstance(other, Function) or self.kernel != other.kernel:
             space = repr(other.kernel) if isinstance(other, Function) else f"a {type(other).__name__}"
             raise ValueError(f"The functions are in different spaces, of {self.kernel!r} and of {space}.")
+
+
+def _root(squares: Any) -> Any:
+    """Return the square roots of squared norms, which rounding can make negative."""
+    return max(squares, 0.0) ** 0.5 if isinstance(squares, float) else namespace(squares).clip(squares, 0, None) ** 0.5
 
 
 def inner(f: Function, g: Function) -> Any:
@@ -324,7 +328,7 @@ class FeatureFunction:
 
     def norm(self) -> Any:
         """Return the norm of each output in the RKHS, which ignores the basis functions."""
-        return self.inner(self) ** 0.5
+        return _root(self.inner(self))
 
     def output(self, which: int) -> FeatureFunction:
         """Return one output of a function with several outputs."""
