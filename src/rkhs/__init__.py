@@ -4,15 +4,14 @@ The public names stand in `__init__.pyi`.  Each is imported when it is first use
 scikit-learn together take most of a second to import.
 """
 
-import ast
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-_HOME = {name.name: node.module for node in _STUB.body if isinstance(node, ast.ImportFrom) for name in node.names}
-__all__ = sorted(_HOME)
+from rkhs._lazy import facade, homes
+
+_HOME = homes(__file__)
+__all__, _load, _names = facade(globals())
 
 
 def __getattr__(name: str) -> Any:
@@ -25,8 +24,7 @@ def __getattr__(name: str) -> Any:
         except PackageNotFoundError:  # a copy of the source that was never installed
             return "0+unknown"
     if _HOME.get(name, "rkhs") != "rkhs":
-        found = globals()[name] = getattr(import_module(_HOME[name]), name)
-        return found
+        return _load(name)
     if find_spec(f"rkhs.{name}"):
         return import_module(f"rkhs.{name}")
     # tools such as doctest ask every module for names with an underscore
@@ -38,4 +36,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return [*_names(), "__version__"]

@@ -18,8 +18,9 @@ MODULES = ["rkhs", *(f"rkhs.{name}" for name in rkhs.__all__ if isinstance(getat
 EVERYWHERE = {"GL08", "SS03", "PR01", "PR02", "PR04", "PR07", "PR08", "PR09", "RT03", "RT04", "RT05"}
 
 
-# objects that methods return and users do not create: their fields are documented as attributes
-RETURNED = {*rkhs.results.__all__, "Monitor"}
+# objects that methods return and users do not create: their fields are documented as attributes; and base classes, which
+# take any parameters
+RETURNED = {*rkhs.results.__all__, "Monitor", "BaseKernelEstimator", "Classifier", "Regressor"}
 # methods of kernels that the library calls; `docs/extend/kernel.md` documents them
 INTERNAL = {"radial_derivatives", "gaussians", "blurred_tangent"}
 

@@ -26,6 +26,24 @@ def replacing(path: str | Path) -> Iterator[Path]:
 
     The temporary file has the same suffix and is in the same folder, which must exist.  A link stays a link.  An
     existing file keeps its mode, and is not replaced if it is read-only.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file to write.
+
+    Returns
+    -------
+    context manager
+        It gives the path of the temporary file to ``with``.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from rkhs.extend import replacing
+    >>> with TemporaryDirectory() as folder, replacing(Path(folder, "report.txt")) as temporary:
+    ...     count = temporary.write_text("complete")
     """
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".rkhs-{uuid4().hex}{target.suffix}")
@@ -63,6 +81,18 @@ def exit_on_signals() -> Iterator[None]:
 
     The process exits immediately, not by an exception, which could be caught or lost.  Files stay complete because
     `replacing` writes them.  After the block both signals are ignored: the process is about to exit.
+
+    Returns
+    -------
+    context manager
+        It gives nothing to ``with``.
+
+    Examples
+    --------
+    >>> from rkhs.extend import exit_on_signals
+    >>> def main():
+    ...     with exit_on_signals():
+    ...         print("Ctrl-C ends this program at once, with status 130.")
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)

@@ -50,14 +50,48 @@ def progress_callback() -> ProgressCallback | None:
 
 
 def report_progress(fraction: float) -> None:
-    """Pass the completed fraction of the current work to the progress callback, which may raise to cancel."""
+    """Pass the completed fraction of the current work to the progress callback, which may raise to cancel.
+
+    Parameters
+    ----------
+    fraction : float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> from rkhs.extend import report_progress, with_progress_callback
+    >>> with with_progress_callback(print):
+    ...     report_progress(0.5)
+    0.5
+    """
     callback = _settings.get().callback
     if callback is not None:
         callback(fraction)
 
 
 def with_progress_callback(callback: ProgressCallback | None) -> AbstractContextManager[None]:
-    """Install a progress callback for the block, replacing that of the enclosing block."""
+    """Install a progress callback for the block, replacing that of the enclosing block.
+
+    Parameters
+    ----------
+    callback : callable or None
+        It gets the completed fraction of the work, and cancels the work by raising an exception.
+
+    Returns
+    -------
+    context manager
+        It gives nothing to ``with``.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> fractions = []
+    >>> with rkhs.extend.with_progress_callback(fractions.append):
+    ...     model = rkhs.InvariantRegressor().fit(X, X[:, 0])
+    >>> all(0 <= fraction <= 1 for fraction in fractions)
+    True
+    """
     return _changed(callback=callback)
 
 
@@ -75,12 +109,43 @@ def subtask(k: int, count: int) -> AbstractContextManager[None]:
 
 
 def interrupts_raised() -> AbstractContextManager[None]:
-    """Let Ctrl-C raise KeyboardInterrupt in the block: solvers then do not return the best iterate so far."""
+    """Let Ctrl-C raise KeyboardInterrupt in the block: solvers then do not return the best iterate so far.
+
+    Returns
+    -------
+    context manager
+        It gives nothing to ``with``.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0]]), rkhs.Squared(), target=1.0)
+    >>> with rkhs.extend.interrupts_raised():  # half of a solution would be useless here
+    ...     f = rkhs.Problem(rkhs.Gaussian(), [term]).solve().function
+    """
     return _changed(raises=True)
 
 
 def with_time_limit(seconds: float | None) -> AbstractContextManager[None]:
-    """Stop solvers and searches within the block after this many seconds, like their `time_limit`."""
+    """Stop solvers and searches within the block after this many seconds, like their `time_limit`.
+
+    Parameters
+    ----------
+    seconds : float or None
+        The time; None sets no limit.  The limit of an enclosing block holds as well.
+
+    Returns
+    -------
+    context manager
+        It gives nothing to ``with``.
+
+    Examples
+    --------
+    >>> from rkhs.extend import seconds_left, with_time_limit
+    >>> with with_time_limit(60.0):
+    ...     59 < seconds_left() <= 60
+    True
+    """
     deadline = inf if seconds is None else now() + seconds
     return _changed(deadline=min(_settings.get().deadline, deadline))
 
@@ -91,7 +156,19 @@ def with_extended_deadline(seconds: float) -> AbstractContextManager[None]:
 
 
 def seconds_left() -> float:
-    """Return the time in seconds until the earliest deadline of the enclosing blocks."""
+    """Return the time in seconds until the earliest deadline of the enclosing blocks.
+
+    Returns
+    -------
+    float
+        Infinity without a limit; negative after the deadline.
+
+    Examples
+    --------
+    >>> from rkhs.extend import seconds_left
+    >>> seconds_left()
+    inf
+    """
     return _settings.get().deadline - now()
 
 

@@ -56,6 +56,31 @@ def documented_by(*sources: Any) -> Callable[[Any], Any]:
 
     The text "As in `Source`." is replaced by that of the class.  If the type is "object", so are the type and default.
     So a parameter is described in one place, and `help` shows all of them.
+
+    Parameters
+    ----------
+    *sources : type
+        The classes.
+
+    Returns
+    -------
+    callable
+        The decorator.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> @rkhs.extend.documented_by(rkhs.InvariantRegressor)
+    ... class Model:
+    ...     '''A model.
+    ...
+    ...     Parameters
+    ...     ----------
+    ...     tol : object
+    ...         As in `InvariantRegressor`.
+    ...     '''
+    >>> "tol : float" in Model.__doc__
+    True
     """
 
     def decorate(cls: Any) -> Any:
@@ -140,6 +165,32 @@ def transactional(fit: Method) -> Method:
 
     Any exception, Ctrl-C included, leaves the estimator unchanged.  Its `time_limit`, if any, covers the whole call,
     and so does the display of progress of a `verbose` one.
+
+    Parameters
+    ----------
+    fit : callable
+        The method.
+
+    Returns
+    -------
+    callable
+        The method that does not leave an estimator half fitted.
+
+    Examples
+    --------
+    >>> from rkhs.extend import transactional
+    >>> class Model:
+    ...     @transactional
+    ...     def fit(self, X):
+    ...         self.first_ = X[0]
+    ...         self.last_ = X[5]
+    ...         return self
+    >>> model = Model()
+    >>> try:
+    ...     model.fit([1, 2])
+    ... except IndexError:
+    ...     print(hasattr(model, "first_"))
+    False
     """
 
     @wraps(fit)
@@ -183,7 +234,26 @@ def limited(predict: Method) -> Method:
 
 
 def warn_unless_converged(model: Any, solution: Solution, shape: ShapeCertificate | None = None) -> None:
-    """Warn if a solution is not certified to the tolerance: why, what to do, and that a proof of its shape holds."""
+    """Warn if a solution is not certified to the tolerance: why, what to do, and that a proof of its shape holds.
+
+    Parameters
+    ----------
+    model : object
+        The estimator, whose `tol` was to be reached.  Remedies refer to those of `C`, `solver` and `approximation` that
+        it has.
+    solution : Solution
+        The solution.
+    shape : ShapeCertificate, optional
+        The proof of the shape of f.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0]]), rkhs.Squared(), target=1.0)
+    >>> model = rkhs.InvariantRegressor(tol=1e-4)
+    >>> solution = rkhs.Problem(rkhs.Gaussian(), [term]).solve(tol=model.tol)
+    >>> rkhs.extend.warn_unless_converged(model, solution)  # it has
+    """
     if solution.status in (CONVERGED, ABSOLUTE, LOCAL):
         return
     smaller_C = ", or a smaller C" if hasattr(model, "C") else ""
@@ -206,6 +276,39 @@ class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
     Sparse X stays sparse if all parts of the estimator accept it, and becomes a dense array otherwise.  With
     scikit-learn's array API dispatch, tensors stay tensors: the problem is solved on their device, and predictions are
     tensors on that device.
+
+    `fit` of a subclass is `transactional`.  It calls ``self._validated(X, y)`` for the points, and
+    ``self._solve(problem, variance)``, which sets `solution_`, `function_` and `problem_` and warns unless the solution
+    has converged.  Predicting methods call ``self._values(X, method)``.
+
+    Attributes
+    ----------
+    tol : float, default=1e-4
+        The relative duality gap to reach.
+    verbose : bool, default=False
+        Whether to print progress to standard error.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, rkhs
+    >>> from rkhs.extend import BaseKernelEstimator, transactional
+    >>> @dataclass(eq=False, repr=False)
+    ... class Smoother(BaseKernelEstimator):
+    ...     scale: float = 1.0
+    ...
+    ...     @transactional
+    ...     def fit(self, X, y):
+    ...         points, _, y, _ = self._validated(X, y)
+    ...         term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), target=y, weight=100.0)
+    ...         self._solve(rkhs.Problem(rkhs.Gaussian(self.scale), [term]))
+    ...         return self
+    ...
+    ...     def predict(self, X):
+    ...         return self._values(X, "predict")[0]
+    >>> X = np.linspace(0, 1, 9)[:, None]
+    >>> Smoother(scale=0.3).fit(X, X[:, 0] ** 2).predict([[0.5]]).round(1)
+    array([0.3])
     """
 
     _: KW_ONLY
@@ -470,7 +573,26 @@ def accepted_formats(X: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def as_input_type(values: Any, X: Array) -> Array:
-    """Return the values as an array of the library and on the device of X."""
+    """Return the values as an array of the library and on the device of X.
+
+    Parameters
+    ----------
+    values : array
+        The values.
+    X : array
+        The input of a predicting method.
+
+    Returns
+    -------
+    array
+        The values; for sparse X in NumPy.
+
+    Examples
+    --------
+    >>> import torch, rkhs
+    >>> type(rkhs.extend.as_input_type(torch.ones(2), np.ones(2))).__name__
+    'ndarray'
+    """
     if issparse(X) or is_numpy_array(X):
         return as_numpy(values)
     if is_torch_array(values):

@@ -26,7 +26,17 @@ from rkhs.estimators.search._selection import Discriminant
 
 
 class Classifier(ClassifierMixin, BaseKernelEstimator):
-    """An estimator that predicts classes by the sign of f, or by the largest of several f, one for each class."""
+    """An estimator that predicts classes by the sign of f, or by the largest of several f, one for each class.
+
+    `fit` of a subclass, for example that of the second base, calls ``self._sample(X, y, sample_weight)`` for the
+    distinct points with the indices of their classes, and ``self._learn(problem, sample)``.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> issubclass(rkhs.InvariantClassifier, rkhs.extend.Classifier)
+    True
+    """
 
     discriminant_: Discriminant | None = None  # if None, the class of the largest score is predicted
 

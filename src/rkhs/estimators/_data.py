@@ -33,15 +33,38 @@ class Sample:
     """Distinct training points with their labels and weights.
 
     A point has the sum of the weights of equal rows, or a part of it if these are repeated observations.  Points with
-    different `marks`, such as the folds they belong to, are never merged.
+    different `marks`, such as the folds they belong to, are never merged.  ``Sample.of(X, sample_weight, y, labeled)``
+    validates the weights and merges rows.
+
+    Parameters
+    ----------
+    X : array of shape (t, n)
+        The points.
+    weight : ndarray of shape (t,)
+        Their weights.
+    y : ndarray of shape (t,) or (t, outputs)
+        The indices of classes, or targets; 0 without a label.
+    labeled : ndarray of shape (t,)
+        Whether a point has a label.
+    marks : ndarray of shape (t, k)
+        Marks of points that are not merged with those of others.
+    slopes : ndarray of shape (t, n) or (t, n, outputs), optional
+        Measured slopes, NaN where there is none.
+
+    Examples
+    --------
+    >>> from rkhs.extend import Sample
+    >>> X = np.array([[0.0], [1.0], [0.0]])
+    >>> Sample.of(X, None, np.array([2.0, 3.0, 2.0]), np.ones(3, dtype=bool)).weight
+    array([2., 1.])
     """
 
-    X: Array  # (t, n)
-    weight: Vector  # (t,)
-    y: Vector  # (t,) class indices or targets, or (t, outputs); 0 without a label
-    labeled: Vector  # (t,) whether a point has a label
-    marks: Vector  # (t, k)
-    slopes: Vector | None = None  # (t, n) or (t, n, outputs) measured slopes, NaN where there is none
+    X: Array
+    weight: Vector
+    y: Vector
+    labeled: Vector
+    marks: Vector
+    slopes: Vector | None = None
 
     @classmethod
     def of(cls, *rows: Any, **options: Any) -> Sample:

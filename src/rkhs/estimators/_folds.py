@@ -116,6 +116,28 @@ def left_out_by_folds(most: int, groups: Vector, classes: Vector | None = None, 
 
     With classes (l,) folds are stratified, and there are no more of them than points of the smallest class.  Of a group
     with several classes the rarest one counts.
+
+    Parameters
+    ----------
+    most : int
+        The number of folds, if there are enough groups.
+    groups : ndarray of shape (l,)
+        The group of each label, such as that of rows at the same point.
+    classes : ndarray of shape (l,), optional
+        The indices of the classes.
+    least : int, default=1
+        The smallest number of folds; an error says that it needs more labels.
+
+    Returns
+    -------
+    ndarray of shape (l, K)
+        The mask, all False for a single fold.
+
+    Examples
+    --------
+    >>> from rkhs.extend import left_out_by_folds
+    >>> left_out_by_folds(3, np.array([0, 1, 1, 2])).sum(axis=0)
+    array([1, 2, 1])
     """
     order = np.arange(len(groups)) if classes is None else np.argsort(np.bincount(classes)[classes], kind="stable")
     _, first, group = np.unique(groups[order], return_index=True, return_inverse=True)

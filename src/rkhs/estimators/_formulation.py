@@ -118,7 +118,28 @@ def sees_gpu() -> bool:
 
 
 def as_loss(loss: Any, names: tuple[str, ...], parameter: str) -> Loss:
-    """Return the named loss; a loss object is returned unchanged."""
+    """Return the named loss; a loss object is returned unchanged.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        The argument of an estimator.
+    names : tuple of str
+        The names that the estimator accepts.
+    parameter : str
+        The name of the parameter, for errors.
+
+    Returns
+    -------
+    Loss
+        The loss.
+
+    Examples
+    --------
+    >>> from rkhs.extend import as_loss
+    >>> as_loss("hinge", ("hinge", "logistic"), "loss")
+    Hinge()
+    """
     if isinstance(loss, Loss):
         return loss
     if not isinstance(loss, str) or loss not in names:
@@ -157,11 +178,28 @@ MOST_NORMS = 2048  # functionals over which norms are averaged, evenly spaced if
 
 @dataclass(frozen=True, eq=False)
 class WeightNormalization:
-    """The sizes v and s that make weights dimensionless, for a kernel and training points."""
+    """The sizes v and s that make weights dimensionless, for a kernel and training points.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    variance : float
+        The mean of k(x, x), which is v.
+    points : array of shape (m, n), optional
+        Where polynomials are fitted for a conditionally positive definite kernel.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> X = np.linspace(0, 1, 5)[:, None]
+    >>> rkhs.extend.WeightNormalization.at(4 * rkhs.Gaussian(), X, np.ones(5)).variance
+    4.0
+    """
 
     kernel: Kernel
-    variance: float  # v, the mean of k(x, x)
-    points: Array | None = None  # for a conditionally positive definite kernel, where polynomials are fitted
+    variance: float
+    points: Array | None = None
 
     @classmethod
     def at(cls, kernel: Kernel, X: Array, weight: Vector) -> WeightNormalization:

@@ -76,6 +76,26 @@ def as_kernel(kernel: Any, scale: Any, X: Array) -> Kernel:
 
     The scale "median" is the median distance of the distinct rows of X.  "auto" is one for each feature, in units of
     `feature_units`: the median distance in these units.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        The argument `kernel` of an estimator.
+    scale : float, array-like of shape (n,) or str
+        The argument `scale`.
+    X : array of shape (t, n)
+        The points.
+
+    Returns
+    -------
+    Kernel
+        The kernel.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.extend.as_kernel("gaussian", "median", np.array([[0.0], [1.0], [3.0]]))
+    Gaussian(scale=2.0)
     """
     if not isinstance(kernel, Kernel):
         if kernel not in KERNELS:

@@ -35,7 +35,17 @@ from rkhs.streams._blocks import in_blocks
 
 
 class Regressor(RegressorMixin, BaseKernelEstimator):
-    """An estimator that predicts f(x)."""
+    """An estimator that predicts f(x).
+
+    `fit` of a subclass, for example that of the second base, calls ``self._sample(X, y, sample_weight)`` for the
+    distinct points with their targets, and ``self._learn(problem, sample)``.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> issubclass(rkhs.InvariantRegressor, rkhs.extend.Regressor)
+    True
+    """
 
     C: float | None
 

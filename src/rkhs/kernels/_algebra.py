@@ -314,7 +314,24 @@ Push = Callable[[Atoms], tuple[Atoms, ...]]  # the push-forward of atoms: a sum 
 
 
 class PushedKernel(_Transformed):
-    """A kernel that pushes atoms forward and pairs the images with its field `kernel`."""
+    """A kernel that pushes atoms forward and pairs the images with its field `kernel`.
+
+    Functions of such a kernel are f(x) = sum over terms of g(phi(x)), with g in the space of `kernel`.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import numpy as np, rkhs
+    >>> @dataclass(frozen=True)
+    ... class Even(rkhs.extend.PushedKernel):  # the even functions: k(x, y) / 2 + k(x, -y) / 2
+    ...     kernel: rkhs.extend.Kernel
+    ...
+    ...     def pushes(self):
+    ...         yield 0.5, None, None
+    ...         yield 0.5, None, lambda atoms: (atoms.pushed(-np.ones(1)),)
+    >>> round(Even(rkhs.Gaussian())([[1.0]], [[-1.0]]).item(), 2)
+    0.57
+    """
 
     takes_blur: ClassVar[bool] = False  # whether blurred atoms can be pushed forward
 

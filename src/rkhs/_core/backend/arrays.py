@@ -100,6 +100,24 @@ def as_array(values: Any, name: str = "X") -> Array:
     Integers and booleans become float64, and half precision becomes float32; lists, data frames and object arrays of
     numbers become NumPy arrays, and tensors are detached.  Complex, sparse, masked, non-numeric and non-finite input
     raises an error that suggests a remedy.
+
+    Parameters
+    ----------
+    values : array-like
+        The values, of any shape.
+    name : str, default="X"
+        The argument that errors name.
+
+    Returns
+    -------
+    array
+        The values.
+
+    Examples
+    --------
+    >>> from rkhs.extend import as_array
+    >>> as_array([1, 2], "target")
+    array([1., 2.])
     """
     array = as_real(values, name)
     xp = namespace(array)

@@ -179,6 +179,24 @@ def map_in_threads(function: Callable[[Any], Any], items: Iterable[Any]) -> Iter
 
     The threads inherit time limits and other context variables.  Items that were not begun when the iterator is closed
     are omitted.
+
+    Parameters
+    ----------
+    function : callable
+        The work for one item.
+    items : iterable
+        The items.
+
+    Returns
+    -------
+    iterator
+        The results.
+
+    Examples
+    --------
+    >>> from rkhs.extend import map_in_threads
+    >>> list(map_in_threads(len, ["a", "bcd"]))
+    [1, 3]
     """
     count = cores(np.empty(0))
     if count == 1:
@@ -196,7 +214,20 @@ _LIMITS: list[Any] = []
 
 @contextmanager
 def single_blas() -> Iterator[None]:
-    """Limit BLAS to one thread within the block; the first caller sets the limit and the last one removes it."""
+    """Limit BLAS to one thread within the block; the first caller sets the limit and the last one removes it.
+
+    Returns
+    -------
+    context manager
+        It gives nothing to ``with``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.extend import single_blas
+    >>> with single_blas():  # many small products: threads would only wait for each other
+    ...     products = [np.eye(2) @ np.eye(2) for _ in range(3)]
+    """
     if not HAS_THREADS:
         yield
         return

@@ -24,7 +24,24 @@ from rkhs._core.calculus.atoms import Atoms
 
 
 class Map(ABC):
-    """A map phi: R^n -> R^p of the input, with its derivatives."""
+    """A differentiable map phi of the input to features.
+
+    ``kernel @ phi`` is the kernel k(phi(x), phi(y)), whose functions may be differentiated up to `orders` times.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> class Circle(rkhs.extend.Map):  # an angle as a point of the plane
+    ...     def image(self, dimension):
+    ...         return 2
+    ...     def values(self, X):
+    ...         return np.hstack([np.cos(X), np.sin(X)])
+    ...     def jacobian(self, X):
+    ...         return np.hstack([-np.sin(X), np.cos(X)])[:, :, None]
+    >>> kernel = rkhs.kernels.Composition(rkhs.Gaussian(), Circle())
+    >>> bool(np.isclose(kernel([[0.1]], [[0.2]])[0, 0], kernel([[0.1]], [[0.2 + 2 * np.pi]])[0, 0]))
+    True
+    """
 
     orders: int = 1  # the highest order of derivatives that is available
 

@@ -30,18 +30,48 @@ from rkhs.losses import Loss
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Settings with their scores."""
+    """Settings with their scores.
 
-    params: Mapping[str, Any]  # of an estimator
-    loss: float  # what the search minimizes; infinity if it could not be computed
-    scores: Vector  # (folds,) larger ones are better
+    Parameters
+    ----------
+    params : dict
+        The settings, by the names of the estimator's parameters.
+    loss : float
+        What the search minimizes; infinity if it could not be computed.
+    scores : ndarray of shape (folds,)
+        Scores, of which larger ones are better.
+    status : str, default="converged"
+        That of the solutions.
+    tie : float, default=0.0
+        A second loss, which decides between equal ones.
+    kind : str, default="none"
+        The kind of prior: "none", "slopes", "shape", "graph", ..
+    family : object, optional
+        Similar candidates, the best of which is part of a combination.
+    error : float, default=inf
+        The share of wrong classes, or the root mean squared error.
+    values : object, optional
+        Held-out predictions, or whatever the scorer wants to keep.
+    problem : Problem, optional
+        The problem with its tuned hyperparameters.
+
+    Examples
+    --------
+    >>> from rkhs.extend import Candidate
+    >>> Candidate({"C": 10.0}, loss=0.2, scores=np.array([-0.2])).params
+    {'C': 10.0}
+    """
+
+    params: Mapping[str, Any]
+    loss: float
+    scores: Vector
     status: str = CONVERGED
-    tie: float = 0.0  # a second loss, which decides between equal ones
-    kind: str = "none"  # of prior, among `selection.KINDS`
-    family: Any = None  # of similar candidates, the best of which is part of a combination
-    error: float = inf  # the share of wrong classes, or the root mean squared error
-    values: Any = None  # (l, q) held-out predictions
-    problem: Any = None  # the Problem with its tuned hyperparameters
+    tie: float = 0.0
+    kind: str = "none"
+    family: Any = None
+    error: float = inf
+    values: Any = None
+    problem: Any = None
 
     def with_errors(self, ratio: float, regression: bool) -> Candidate:
         """Return the candidate with `ratio` times the squared error, and the error and score that belong to it."""
@@ -58,6 +88,30 @@ def search(
 
     The candidates are settings, which are scored one after the other, or a function that maps the list of scored
     candidates, which grows during the search, to batches of settings, each of which is scored on all cores.
+
+    Parameters
+    ----------
+    candidates : iterable or callable
+        The settings, or the function.
+    scorer : callable
+        It maps settings to a list of scored candidates, one for each of several values that share their work.
+    monitor : Monitor, optional
+        What keeps the time limit and shows progress.
+
+    Returns
+    -------
+    found : list of Candidate
+        All that were scored.
+    status : str
+        "converged", or why a candidate or the search was stopped.
+
+    Examples
+    --------
+    >>> from rkhs.extend import Candidate, best_of, search
+    >>> def scorer(C):
+    ...     return [Candidate({"C": C}, loss=abs(C - 2), scores=np.array([-abs(C - 2)]))]
+    >>> best_of(search([0.1, 1.0, 10.0], scorer)[0]).params
+    {'C': 1.0}
     """
     found: list[Candidate] = []
     batches = candidates(found) if callable(candidates) else ([settings] for settings in candidates)
@@ -78,7 +132,25 @@ def search(
 
 
 def best_of(found: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the smallest loss; equal ones, to rounding, are decided by `tie`."""
+    """Return the candidate with the smallest loss; equal ones, to rounding, are decided by `tie`.
+
+    Parameters
+    ----------
+    found : sequence of Candidate
+        The scored candidates.
+
+    Returns
+    -------
+    Candidate
+        The best one.
+
+    Examples
+    --------
+    >>> from rkhs.extend import Candidate, best_of
+    >>> found = [Candidate({"C": C}, loss=loss, scores=np.array([-loss])) for C, loss in ((1.0, 0.3), (10.0, 0.1))]
+    >>> best_of(found).params
+    {'C': 10.0}
+    """
     least = min(candidate.loss for candidate in found)
     tied = [candidate for candidate in found if candidate.loss <= least + 1e-12 * max(abs(least), 1.0)]
     return min(tied, key=lambda candidate: candidate.tie)
@@ -111,6 +183,31 @@ def paired_test(
     The second condition is for models that are nearly equal, whose small difference may be significant.  With `signs`
     it suffices that the mean falls and the number of losses that fall exceeds the number that rise by two standard
     deviations of a fair coin, which matters if few losses dominate the mean.
+
+    Parameters
+    ----------
+    before, after : ndarray of shape (l,)
+        The losses of two models at the same rows.
+    weight : float or ndarray of shape (l,), default=1.0
+        The weights of the rows.
+    sure : float, default=1.0
+        The number of standard errors.
+    least : float, default=0.05
+        The share of the mean of `before`.
+    signs : bool, default=False
+        Whether signs suffice.
+
+    Returns
+    -------
+    bool
+        Whether the second model is better by more than chance.
+
+    Examples
+    --------
+    >>> from rkhs.extend import paired_test
+    >>> before = np.array([1.0, 0.9, 1.2, 0.8])
+    >>> paired_test(before, before - 0.3), paired_test(before, before + np.array([0.5, -0.5, 0.4, -0.5]))
+    (True, False)
     """
     share, fall = np.broadcast_to(weight, before.shape) / np.sum(np.broadcast_to(weight, before.shape)), before - after
     mean = float(share @ fall)
@@ -121,7 +218,26 @@ def paired_test(
 
 
 def row_losses(loss: Loss, values: Any, target: Any) -> Vector:
-    """Return the losses (t,) of values at rows, summed over outputs."""
+    """Return the losses of values at rows, summed over outputs.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    values, target : array of shape (t,) or (t, outputs)
+        The predicted values and their targets.
+
+    Returns
+    -------
+    ndarray of shape (t,)
+        The losses.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.extend.row_losses(rkhs.Squared(), np.array([[1.0, 0.0], [2.0, 1.0]]), np.zeros((2, 2)))
+    array([1., 5.])
+    """
     return to_numpy(loss.value(values, target)).reshape(len(values), -1).sum(axis=1)
 
 
