@@ -98,6 +98,7 @@ def test_several_outputs_are_as_one_by_one(approximation):
         np.testing.assert_allclose(with_slopes.predict(NEW)[:, k], one.predict(NEW), atol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:InvariantRegressor. errors at left-out values")
 @pytest.mark.parametrize("outputs", [(), (2,)])
 @pytest.mark.parametrize("factor", [1e-3, 1e3])
 def test_slopes_in_other_units_are_warned_of(outputs, factor):
@@ -218,10 +219,13 @@ def test_slopes_that_disagree_with_the_values_are_left_out(factor):
     model = rkhs.InvariantRegressorCV("gaussian")
     if factor == 1:
         sentence = model.fit(Z, y, gradients=slopes).selection_report_["sentence"]
-        assert re.search(r"Errors at left-out values are .* % with slopes and .* % without\.$", sentence)
+        assert re.search(r"Errors at left-out values are .* % of .* with the gradients and .* % without\.$", sentence)
         return
     with pytest.warns(
         UserWarning, match=r"leaves the gradients out: errors at left-out values are .* Check their signs"
     ):
         model.fit(Z, y, gradients=slopes)
     np.testing.assert_allclose(model.predict(Z), rkhs.InvariantRegressorCV("gaussian").fit(Z, y).predict(Z))
+    for C in (None, 1e3):
+        with pytest.warns(UserWarning, match=r"InvariantRegressor: errors at left-out .* leave them out"):
+            rkhs.InvariantRegressor(C=C, scale="auto" if C is None else 0.3).fit(Z, y, gradients=slopes)

@@ -108,24 +108,35 @@ class Sample:
 
         The weight of an observation is the `unit`, or the largest multiple of it of which all weights are multiples.
         """
-        labeled = self.take(self.labeled)
-        if self.slopes is not None or not labeled.repeated:
+        observed = self.take(self.observed)
+        if not observed.repeated:
             return self
         count = np.ones(self.size, dtype=np.int64)
-        share = np.clip(np.round(labeled.weight / unit), 1, arrays.LARGEST_EXACT).astype(np.int64)
+        share = np.clip(np.round(observed.weight / unit), 1, arrays.LARGEST_EXACT).astype(np.int64)
         most = max(min(MOST_APART, MOST_IN_ALL // self.size), 1)
-        count[self.labeled] = np.minimum(share // np.gcd.reduce(share), most)
+        count[self.observed] = np.minimum(share // np.gcd.reduce(share), most)
         return replace(self, weight=self.weight / count).take(np.repeat(np.arange(self.size), count))
 
     @property
+    def observed(self) -> Vector:
+        """The mask (t,) of points with a label or a measured slope."""
+        if self.slopes is None:
+            return self.labeled
+        return np.asarray(self.labeled | np.isfinite(self.slopes).any(axis=tuple(range(1, self.slopes.ndim))))
+
+    @property
     def repeated(self) -> bool:
-        """Whether rows with equal features are repeated observations: a share of these points has different labels."""
+        """Whether rows with equal features are repeated observations: a share of these points has different ones."""
         _, first, point = arrays.unique_rows(_row_numbers(self.X))
         if len(first) == self.size:
             return False
         total = np.bincount(point, self.weight)
-        differs = np.abs(self.y - self.y[first[point]]) > EQUAL * np.ptp(self.y, axis=0)
-        differing = len(np.unique(point[differs.reshape(self.size, -1).any(axis=1)]))
+        Y = self.y.reshape(self.size, -1)
+        if self.slopes is not None:
+            Y = np.column_stack([np.where(self.labeled[:, None], Y, np.nan), self.slopes.reshape(self.size, -1)])
+        spread = np.fmax.reduce(Y) - np.fmin.reduce(Y)
+        differs = np.abs(Y - Y[first[point]]) > EQUAL * spread  # false for what was not measured
+        differing = len(np.unique(point[differs.any(axis=1)]))
         several = np.count_nonzero(total > (1 + EQUAL) * self.weight.min())
         return bool(differing > DIFFERING * several)
 
@@ -162,7 +173,7 @@ class Sample:
         These are the points with equal features, or each point alone if there are repeated observations.
         """
         groups = np.empty_like(self.order)
-        if self.take(self.labeled).repeated:
+        if self.take(self.observed).repeated:
             groups[self.order] = np.arange(self.size)
             return groups
         _, first, inverse = arrays.unique_rows(_row_numbers(self.X)[self.order])

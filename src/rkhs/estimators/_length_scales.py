@@ -40,6 +40,7 @@ from rkhs._core.finite.term import Term
 from rkhs._core.graphs.neighbor_graph import principal_directions
 from rkhs._core.learning.tuning import CRITERIA
 from rkhs._core.problem import Problem
+from rkhs._core.progress import seconds_left
 from rkhs.estimators._data import Sample
 from rkhs.estimators._folds import fold_values, left_out_by_folds
 from rkhs.estimators._formulation import Formulation, ModelConfig, WeightNormalization, quoted
@@ -67,6 +68,7 @@ OF_INNER_PRODUCTS = tuple(name for name in KERNELS if name != "laplace")  # thos
 LEARNED = (*CRITERIA, "cv", "agop")  # names of rules that learn scales from labels
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0)  # length scales to try, in units of the median distance
 COMPONENTS = (3, 10, 30)  # numbers of principal components to try
+LEAST_VALUES, OF_SLOPES = 10, 3000  # values, and functionals at most, by which slopes are compared with none
 FEWEST_COMPARED, MOST_COMPARED = 12, 3000  # labels by which learned scales are compared with the median scale
 ROUNDING = 1e-6  # relative size below which deviations, and their differences, are rounding
 
@@ -301,6 +303,40 @@ def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
     criterion = config.scale if is_learned(config) else "evidence"
     tuned = tuned_problem(replace(config, approximation=None), sample, kernel, True, criterion=criterion)
     return replace(config, learns_noise=False, **settings_of(config, sample, tuned))
+
+
+def left_out_values(config: ModelConfig, sample: Sample) -> Matrix:
+    """Return the squared leave-one-out errors of the values (l,), in units of their variance.
+
+    A point is left out with its slopes, as they are not known at new points either.
+    """
+    config = replace(config, loss="squared", approximation=None, invariance=None)
+    found = formulate(config, sample).problem(sample)[0].leave_out("points")
+    y = sample.y[sample.labeled].reshape(int(sample.labeled.sum()), -1)
+    return np.mean(to_numpy(found.residuals[0]).reshape(y.shape) ** 2 / np.maximum(y.var(axis=0), 1e-300), axis=1)
+
+
+def errors_by_slopes(
+    config: ModelConfig, sample: Sample, without: Callable[[Sample], ModelConfig | None]
+) -> tuple[str, bool] | None:
+    """Compare errors at left-out values with measured slopes, by a configuration, and without, by another one.
+
+    Return a sentence with both, and whether they are significantly smaller without; None if there is no time, or if
+    there are too few values.  `without` chooses the configuration for a sample without slopes, at most `OF_SLOPES`
+    functionals, or returns None.
+    """
+    rows = max(LEAST_VALUES, OF_SLOPES // (1 + int(sample.X.shape[1])))
+    part = sample.take(np.sort(np.random.default_rng(0).permutation(sample.size)[:rows]))
+    if seconds_left() <= 0 or part.labeled.sum() < LEAST_VALUES:
+        return None
+    alone = replace(part, slopes=None)
+    other = without(alone)
+    if other is None:
+        return None
+    errors = left_out_values(config, part), left_out_values(other, alone)
+    of_both, of_values = (f"{100 * float(np.sqrt(np.mean(squares))):.3g} %" for squares in errors)
+    sentence = f"errors at left-out values are {of_both} of the spread with the gradients and {of_values} without"
+    return sentence, paired_test(*errors)
 
 
 def deviations(X: Matrix) -> Vector:

@@ -29,6 +29,7 @@ from rkhs.estimators._data import Sample, check_columns_of, checked_slopes, fill
 from rkhs.estimators._folds import HeldOutLabels, bound, user_marks
 from rkhs.estimators._formulation import rows_of
 from rkhs.estimators._invariant_estimator import InvariantEstimator, fit_block, updatable
+from rkhs.estimators._length_scales import errors_by_slopes, with_learned_noise
 from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.streams._blocks import in_blocks
@@ -409,7 +410,8 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
             Factors on the weights of all observations at a point.
         gradients : array-like of shape (t, n) or (t, n, outputs), optional
             Measured slopes of f; NaN, here and in y, marks what was not measured.  They exclude invariance="gradient",
-            since the slopes are known.  A data frame must have the columns of X, in the same order.
+            since the slopes are known.  A data frame must have the columns of X, in the same order.  A warning tells
+            if left-out values are predicted better without them.
 
         Returns
         -------
@@ -417,9 +419,22 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
             The fitted estimator.
         """
         problem = self._fit(X, self._marked(X, y, gradients), sample_weight, gradients)
-        if problem is not None and gradients is not None and self.C is not None and self.approximation is None:
-            warn_of_noise(problem, self.function_, self.C, type(self).__name__)
+        if problem is not None and gradients is not None and self.approximation is None:
+            if self.C is not None:
+                warn_of_noise(problem, self.function_, self.C, type(self).__name__)
+            self._compare_slopes()
         return self
+
+    def _compare_slopes(self) -> None:
+        """Warn if left-out values are predicted significantly better without the measured slopes."""
+        formulated, given = self._training.formulation, self._config()
+        compared = errors_by_slopes(
+            formulated.config,
+            self._merged(self._training.rows),
+            lambda alone: with_learned_noise(given, alone) if given.learns_noise else formulated.config,
+        )
+        if compared is not None and compared[1]:
+            warn(f"{type(self).__name__}: {compared[0]}. Check their signs and units, or leave them out.")
 
     @available_if(updatable)
     @transactional

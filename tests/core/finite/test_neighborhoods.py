@@ -137,10 +137,12 @@ def test_weights_and_folds_leave_functionals_out():
     np.testing.assert_allclose(grid[1, 0].function(Z), rest.function(Z), rtol=1e-12)
 
 
-def test_copies_of_points_leave_the_neighborhood_to_others():
-    """Values at one point are one of their mean and of the sum of their weights."""
-    copies = VALUES.take(np.repeat(np.arange(VALUES.size), 30)).changed(weight=VALUES.weight / 30)
-    once, often = (solved(rkhs.kernels.ThinPlate(), [term]).function for term in (VALUES, copies))
+@pytest.mark.parametrize("case", ["values", "slopes"])
+def test_copies_of_points_leave_the_neighborhood_to_others(case):
+    """Values at one point, and slopes, are one of their mean and of the sum of their weights."""
+    kernel, terms, basis = CASES[case]
+    copies = [term.take(np.repeat(np.arange(term.size), 30)).changed(weight=term.weight / 30) for term in terms]
+    once, often = (solved(kernel, found, basis=basis).function for found in (terms, copies))
     np.testing.assert_allclose(often(Z), once(Z), rtol=1e-7, atol=1e-9)
     rows = np.arange(5)
     np.testing.assert_allclose(often.left_out(30 * rows)[0], once.left_out(rows)[0], rtol=1e-6, atol=1e-9)

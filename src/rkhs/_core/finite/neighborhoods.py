@@ -25,6 +25,7 @@ import scipy.sparse
 
 from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, like, to_numpy, unique_rows
 from rkhs._core.backend.memory import map_in_threads
+from rkhs._core.calculus.atoms import Atoms
 from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.basis import on_basis
 from rkhs._core.finite.certificate import Certificate
@@ -81,11 +82,16 @@ class LocalFunction:
     def _distinct(self) -> tuple[Functional, Matrix, Vector, Vector]:
         """Distinct functionals, their targets and noise, and the index of the one that each functional equals.
 
-        Values at equal points are one with their weighted mean, which leaves the rest of the neighborhood to others.
+        Values, or slopes, at equal points are one with their weighted mean, which leaves the rest of the neighborhood
+        to others.
         """
         L, rows = self.functionals, np.arange(self.functionals.size)
-        points = FunctionalTable(L).points
-        _, first, which = (None, rows, rows) if points is None else unique_rows(points)
+        equal = rows.copy()
+        for part in L.parts:
+            if part.matrix is None and part.atoms.blur is None:
+                _, first, inverse = unique_rows(_rows_of_atoms(part.atoms))
+                equal[part.rows] = part.start + first[inverse]
+        first, which = np.unique(equal, return_inverse=True)
         if len(first) == L.size:
             return L, self.targets, self.noise, rows
         sums = scipy.sparse.csr_array((1 / self.noise, (which, rows)))
@@ -260,6 +266,13 @@ class LocalFunction:
         weights = _solutions(S, right)
         variance = np.clip(norms - np.sum(weights * right, axis=1), 0.0, None)
         return index, weights[:, :m], np.where(undetermined, np.inf, variance)
+
+
+def _rows_of_atoms(atoms: Atoms) -> Matrix:
+    """Return rows of numbers (size, m) that are equal for equal atoms of a block without blur."""
+    points, directions = to_numpy(atoms.points), to_numpy(atoms.directions)
+    each = np.broadcast_to(directions, (len(points), *directions.shape[-3:])).reshape(atoms.size, -1)
+    return np.column_stack([np.repeat(points, atoms.per_point, axis=0), each])
 
 
 def _orthonormal(P: Matrix, p: Matrix) -> tuple[Matrix, Matrix, Vector]:

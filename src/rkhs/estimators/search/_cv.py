@@ -32,7 +32,7 @@ from rkhs.estimators._data import Sample, as_weights, drawn_rows, predicted_code
 from rkhs.estimators._folds import FOLD_TOL, Folds, folds_of, sampled_residuals
 from rkhs.estimators._formulation import ModelConfig, SolverOptions
 from rkhs.estimators._invariant_estimator import fit_stream, is_streamed
-from rkhs.estimators._length_scales import SCALED, NormalizedKernels, as_kernel, formulate
+from rkhs.estimators._length_scales import SCALED, NormalizedKernels, as_kernel, errors_by_slopes, formulate
 from rkhs.estimators._regressor import InvariantRegressor, MultiOutputMixin
 from rkhs.estimators.search import (
     _graph_candidates as graph_candidates,
@@ -44,7 +44,6 @@ from rkhs.estimators.search._search import (
     CompactResults,
     best_of,
     cv_results,
-    paired_test,
     row_losses,
     search,
 )
@@ -476,16 +475,18 @@ class CrossValidated(BaseKernelEstimator):
         kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
         found, best, status = selection.by_evidence_of_slopes(config, sample, kernels)
         report = selection.evidence_report(found, best, sample)
-        errors = selection.errors_by_slopes(config, sample, kernels, best)
-        if errors is not None:
-            of_both, alone = (f"{100 * float(np.sqrt(np.mean(squares))):.3g} %" for squares in errors)
-            if paired_test(*errors):
-                warn(
-                    f"{type(self).__name__} leaves the gradients out: errors at left-out values are {of_both} of the "
-                    f"spread with them and {alone} without. Check their signs and units."
-                )
+
+        def without(alone: Sample) -> ModelConfig | None:
+            other = selection.by_evidence_of_slopes(config, alone, kernels)[1]
+            return replace(config, **other.params) if np.isfinite(best.loss) and np.isfinite(other.loss) else None
+
+        compared = errors_by_slopes(replace(config, **best.params), sample, without)
+        if compared is not None:
+            sentence, worse = compared
+            if worse:
+                warn(f"{type(self).__name__} leaves the gradients out: {sentence}. Check their signs and units.")
                 return None
-            report["sentence"] += f" Errors at left-out values are {of_both} with slopes and {alone} without."
+            report["sentence"] += f" {sentence[0].upper()}{sentence[1:]}."
         self._keep_choice(found, found[0], dict(best.params), status, start, report)
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **best.params)

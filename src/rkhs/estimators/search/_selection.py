@@ -61,7 +61,6 @@ from rkhs.estimators._length_scales import (
     FeatureTransform,
     deviations,
     feature_maps,
-    formulate,
 )
 from rkhs.estimators._maps import DIMENSIONS, can_map
 from rkhs.estimators.search._graph_candidates import CUTOFFS, SMALL, Graphs
@@ -452,7 +451,6 @@ ADDITIVE_WIDTHS = (0.3, 1.0, 3.0, 10.0)  # length scales of additive kernels, in
 MOST_ADDITIVE = 100  # features up to which additive kernels, which have a kernel for each, are tried
 
 # Landmarks.
-LEAST_VALUES, OF_SLOPES = 10, 3000  # values, and functionals at most, by which slopes are compared with none
 MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
 MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 FIRST_COUNT, MOST_COUNT = 1000, 3000
@@ -825,36 +823,6 @@ def by_evidence_of_slopes(
     found, status = search(lambda _: iter([kernels]), scorer)
     found.sort(key=lambda candidate: candidate.loss)
     return found, found[0], status
-
-
-def left_out_values(config: ModelConfig, sample: Sample) -> Matrix:
-    """Return the squared leave-one-out errors of the values (l,), in units of their variance.
-
-    A point is left out with its slopes, as they are not known at new points either.
-    """
-    config = replace(config, loss="squared", approximation=None)
-    found = formulate(config, sample).problem(sample)[0].leave_out("points")
-    y = sample.y[sample.labeled].reshape(int(sample.labeled.sum()), -1)
-    return np.mean(to_numpy(found.residuals[0]).reshape(y.shape) ** 2 / np.maximum(y.var(axis=0), 1e-300), axis=1)
-
-
-def errors_by_slopes(
-    config: ModelConfig, sample: Sample, kernels: Sequence[Kernel], best: Candidate
-) -> tuple[Matrix, Matrix] | None:
-    """Return the left-out errors of the values with the slopes and without, each with settings of largest evidence.
-
-    They are those of at most `OF_SLOPES` functionals; None if there is no time or if there are too few values.
-    """
-    rows = max(LEAST_VALUES, OF_SLOPES // (1 + int(sample.X.shape[1])))
-    part = sample.take(np.sort(np.random.default_rng(0).permutation(sample.size)[:rows]))
-    if seconds_left() <= 0 or part.labeled.sum() < LEAST_VALUES:
-        return None
-    alone = replace(part, slopes=None)
-    _, other, _ = by_evidence_of_slopes(config, alone, kernels)
-    if not (np.isfinite(best.loss) and np.isfinite(other.loss)):
-        return None
-    with_slopes = left_out_values(replace(config, **best.params), part)
-    return with_slopes, left_out_values(replace(config, **other.params), alone)
 
 
 def evidence_report(found: Sequence[Candidate], best: Candidate, sample: Sample) -> dict[str, Any]:
