@@ -83,10 +83,14 @@ def add_gradients(out: Array, block: GramBlock, lower: bool) -> None:
             a = slice(start, min(start + step, t))
             x, size = X[a], min(start + step, t) - start
             d = xp.reshape(x[:, :, None] - y, (-1, others, p))  # (a i, j, p)
-            phi = form.radial_derivatives(-xp.sum(d * d, axis=-1) / 2, range(1, 3))
+            q = -xp.sum(d * d, axis=-1) / 2
+            phi = form.radial_derivatives(q, range(1, 3))
+            # At d = 0 the term phi'' (J d)(K d)' vanishes, also for rough kernels, whose phi'' is unbounded there: the
+            # products below leave rounding errors of J d, and these must not be multiplied by it.
+            curvature = xp.where(q == 0, 0.0, phi[2])
             W = xp.reshape(phi[1] @ K_first, (size, points * p, count))
             J_d = J_own[a] - xp.reshape(xp.reshape(J[a], (-1, p)) @ y.T, (size, k, points, -1))
-            K_d = xp.reshape(xp.reshape(x, (-1, p)) @ K_across - K_own, (-1, others, count)) * phi[2][:, :, None]
+            K_d = xp.reshape(xp.reshape(x, (-1, p)) @ K_across - K_own, (-1, others, count)) * curvature[:, :, None]
             tile = J[a] @ W
             tile -= xp.reshape(J_d, (size, k, -1)) @ xp.reshape(K_d, (size, -1, count))
             target[a.start * k : a.stop * k, columns] += weight * xp.reshape(tile, (-1, count))
