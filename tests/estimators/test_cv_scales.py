@@ -182,7 +182,8 @@ def test_C_of_a_loss_is_that_of_the_scale_of_its_noise(loss):
     labeled = ScoringTargets.of(np.arange(1000), -noise, np.ones(1000), np.arange(1000))
     expected = 1e-6 * 2 * np.var(noise) / 0.5
     assert C_for_loss(loss, 1e-6, np.eye(1000), labeled) == pytest.approx(expected, rel=0.02)
-    assert C_for_loss(loss, 1e20, np.eye(1000), labeled) <= C_for_loss(loss, 2e4, np.eye(1000), labeled)
+    limit = 2.1e4  # the variance of a process without its mean is 0.999
+    assert C_for_loss(loss, 1e20, np.eye(1000), labeled) == C_for_loss(loss, limit, np.eye(1000), labeled)
 
 
 @pytest.mark.slow
@@ -209,9 +210,11 @@ def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_eviden
         return ScaleLearner(scorer, X)
 
     of_classes, of_values = learner((target[:, 0] > 0).astype(int)), learner(None)
-    errors = [of_classes.candidate([start], smooth).loss for start in (smooth, rough)]
-    assert errors[1] < errors[0]
-    assert of_classes.candidate([smooth, rough], smooth).loss == errors[1]
+    assert of_classes.candidate([smooth], smooth) is None  # learned scales are no better with this kernel
+    found = of_classes.candidate([rough], smooth)
+    assert found.loss < smooth.loss
+    assert of_classes.candidate([smooth, rough], smooth).loss == found.loss
     evidences = [of_values.learned(start, np.arange(90))[0] for start in (smooth, rough)]
     assert evidences[1] < evidences[0]
-    assert of_values.candidate([smooth, rough], smooth).params["kernel"] == "gaussian"
+    poor = start(0.05, 1.0, "gaussian")
+    assert of_values.candidate([smooth, rough], poor).params["kernel"] == "gaussian"
