@@ -159,8 +159,11 @@ class Judge:
         logistic = np.log1p(np.exp(-abs(m))) + np.maximum(m, 0)
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             rates = np.exp(np.minimum(u, 64)) * (1 + np.maximum(u - 64, 0) + np.maximum(u - 64, 0) ** 2 / 2)
-            own = np.where(self.target > 0, self.target * np.log(self.target) - self.target, 0)
-            poisson = rates - self.target * u + own
+            b = self.target
+            poisson = rates - b * u + np.where(b > 0, b * np.log(b) - b, 0)
+            # exp(u) - b u + b log b - b = b (exp(v) - 1 - v) with v = u - log b, which does not cancel at the minimum
+            v = u - np.where(b > 0, np.log(b), 0)
+            poisson = np.where((b > 0) & (u <= 64), b * (np.expm1(np.minimum(v, 700)) - v), poisson)
         return np.sum(self.weight * np.where(self.counted, poisson, np.where(self.logit != 0, logistic, loss)))
 
     def _scalars(self, u):

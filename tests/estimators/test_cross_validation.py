@@ -260,3 +260,15 @@ def test_a_shape_of_classes_is_proved_for_what_is_chosen():
     model = rkhs.InvariantClassifierCV(shape={1: "decreasing"}).fit(X, Y)  # graphs and rotations cannot be proved
     assert model.shape_certificate_.proved
     assert {row["prior"] for row in model.selection_report_["candidates"]} <= {"none", "scales"}
+
+
+def test_settings_of_a_projection_are_parameters_of_the_plain_estimator():
+    """The kernel of principal components has its length scale inside, so that `scale` must be the neutral one."""
+    rng = np.random.default_rng(2)
+    Z = rng.normal(size=(120, 2))
+    X = Z @ rng.normal(size=(2, 12)) * 3 + 0.7 * rng.normal(size=(120, 12))
+    y = np.where(np.hypot(*Z.T) > 1.2, "far", "near")
+    search = rkhs.InvariantClassifierCV(nus=[0]).fit(X, y)
+    assert "matrix" in repr(search.best_params_["kernel"])
+    plain = rkhs.InvariantClassifier(loss="squared", **search.best_params_).fit(X, y)
+    np.testing.assert_allclose(plain.decision_function(X), search.decision_function(X), atol=1e-9)

@@ -400,7 +400,7 @@ class FeatureTransform:
     def kernel(self, kernel: Any, width: float, kernels: NormalizedKernels) -> tuple[Any, Any]:
         """Return the parameters `kernel` and `scale` of an estimator that are equivalent to `width` after the map."""
         if self.linear is not None:
-            return kernels(kernel, width) @ (self.linear / self.unit), width
+            return kernels(kernel, width) @ (self.linear / self.unit), 1.0  # a kernel without an open length scale
         return kernel, self.scale(width)
 
 
