@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import rkhs
-from rkhs.kernels._symmetrized import generated
+from rkhs.kernels import generated_group
 
 rng = np.random.default_rng(0)
 REST = np.array([[0.0, 0.0, 0.0], [0.96, 0.0, 0.0], [-0.24, 0.93, 0.0]])  # water: O, H, H
@@ -42,7 +42,7 @@ X, new = (REST.reshape(1, 9) + 0.08 * rng.standard_normal((count, 9)) for count 
 # The energy is a function of inverse distances that does not change when the hydrogens (atoms 1 and 2) change places.
 
 distances = rkhs.kernels.InverseDistances()
-group = distances.moved(generated([[0, 2, 1]]))
+group = distances.moved(generated_group([[0, 2, 1]]))
 kernel = rkhs.kernels.Symmetrized(rkhs.Matern(nu=3.5, scale=2.0), group) @ distances
 term = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), -forces(X), weight=1e8)
 f = rkhs.Problem(kernel, [term]).solve(tol=1e-3).function

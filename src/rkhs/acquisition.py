@@ -18,9 +18,9 @@ from scipy.optimize import minimize
 from scipy.special import erfcx, ndtr
 from scipy.stats import qmc
 
-from rkhs._core.finite.solution import Posterior, Solution
 from rkhs.extend import Matrix, Vector, as_points, to_numpy
 from rkhs.functionals import Evaluation, Gradient, stack
+from rkhs.results import Posterior, Solution
 
 __all__ = ["log_expected_improvement", "suggest"]
 DRAWN, STARTS = 512, 5  # points that are compared, and the best of them, from which L-BFGS starts

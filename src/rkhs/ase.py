@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs.extend import Matrix, Vector, import_optional
-from rkhs.geometry import ForceFieldRegressor
+from rkhs.molecules import ForceFieldRegressor
 
 try:
     from ase.calculators.calculator import Calculator as _Calculator

@@ -13,8 +13,10 @@ from rkhs._core.backend.arrays import (
     import_optional as import_optional,
     like as like,
     namespace as namespace,
+    placed as placed,
     to_numpy as to_numpy,
     unique_rows as unique_rows,
+    zeros as zeros,
 )
 from rkhs._core.backend.memory import map_in_threads as map_in_threads, single_blas as single_blas
 from rkhs._core.calculus.atoms import Atoms as Atoms
@@ -24,6 +26,7 @@ from rkhs._core.calculus.maps import Map as Map
 from rkhs._core.files import exit_on_signals as exit_on_signals, replacing as replacing
 from rkhs._core.finite.monitor import Monitor as Monitor, OutOfIterations as OutOfIterations, Stopped as Stopped
 from rkhs._core.finite.problem import FiniteProblem as FiniteProblem, Iterate as Iterate
+from rkhs._core.gram.expansion import Expansion as Expansion
 from rkhs._core.progress import (
     interrupts_raised as interrupts_raised,
     report_progress as report_progress,

@@ -8,4 +8,4 @@ from rkhs._core.learning.evidence import Evidence as Evidence
 from rkhs._core.learning.leave_one_out import LeaveOneOut as LeaveOneOut
 from rkhs._core.learning.tuning import Tuning as Tuning
 from rkhs.shapes._fitting import ShapeCertificate as ShapeCertificate
-from rkhs.surfaces._signed_distance import Surface as Surface
+from rkhs.surfaces import Surface as Surface

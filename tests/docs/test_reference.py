@@ -18,9 +18,8 @@ MODULES = ["rkhs", *(f"rkhs.{name}" for name in rkhs.__all__ if isinstance(getat
 EVERYWHERE = {"GL08", "SS03", "PR01", "PR02", "PR04", "PR07", "PR08", "PR09", "RT03", "RT04", "RT05"}
 
 
-# objects that methods return and users do not create: their fields are documented as attributes; and base classes, which
-# take any parameters
-RETURNED = {*rkhs.results.__all__, "Monitor", "BaseKernelEstimator", "Classifier", "Regressor"}
+# objects that methods return and users do not create, whose fields are documented as attributes; and base classes
+RETURNED = {*rkhs.results.__all__, "Monitor", "Expansion", "BaseKernelEstimator", "Classifier", "Regressor"}
 # methods of kernels that the library calls; `docs/extend/kernel.md` documents them
 INTERNAL = {"radial_derivatives", "gaussians", "blurred_tangent"}
 

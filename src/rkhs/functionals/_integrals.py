@@ -2,8 +2,8 @@
 
 With q nodes per side the rule is exact for polynomials of degree 2q - 1.  For a function that is smooth on the scale s
 and sides of length h, the error falls like (h / 4 s sqrt(q))^2q: 16 nodes are exact to rounding for sides of up to
-three scales of a Gaussian.  `_core.gram.integration` bounds the error for a kernel (`quadrature_error`) and returns
-integrals with enough nodes (`quadrature_nodes`).
+three scales of a Gaussian.  `rkhs.geometry` bounds the error for a kernel (`quadrature_error`) and returns integrals
+with enough nodes (`quadrature_nodes`).
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from rkhs.kernels._graph import GraphKernel
 from rkhs.kernels._objects import AutodiffKernel, ObjectKernel, Precomputed
 from rkhs.kernels._polynomial import ConstantKernel, Linear, Polyharmonic, Polynomial, ThinPlate
 from rkhs.kernels._scaled import Laplace, median_scale
-from rkhs.kernels._symmetrized import Symmetrized
+from rkhs.kernels._symmetrized import Symmetrized, generated_group, group_order
 
 __all__ = ["Gaussian", "Laplace", "Matern", "Periodic", "Polyharmonic", "RationalQuadratic", "ThinPlate"]
 __all__ += ["ConstantKernel", "CurlFree", "DivergenceFree", "GraphKernel", "Linear", "NeighborGraph", "Polynomial"]
-__all__ += ["AutodiffKernel", "ObjectKernel", "Precomputed", "Symmetrized"]
+__all__ += ["AutodiffKernel", "ObjectKernel", "Precomputed", "Symmetrized", "generated_group", "group_order"]
 __all__ += ["Composition", "LinearTransform", "Multiple", "Product", "Sum", "additive"]
 __all__ += ["Features", "InverseDistances", "Kernel", "Standardized", "Tunable", "components", "median_scale"]

@@ -1,17 +1,15 @@
-"""Kernels of functions that are invariant: under a finite group, and under exchanges of atoms of one kind."""
+"""Kernels of functions that are invariant under a finite group, and groups of permutations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rkhs._core.backend.arrays import Matrix, to_numpy, unique_rows
 from rkhs._core.calculus.atoms import Atoms
-from rkhs._core.calculus.environments import AtomicEnvironments
 from rkhs.kernels._algebra import Push, PushedKernel
 from rkhs.kernels._base import Kernel, Tunable
 
@@ -106,7 +104,7 @@ class Symmetrized(PushedKernel):
         if not closed:
             raise ValueError(
                 "The transformations are not a group: the product of two of them is not among them. Add all products, "
-                "for example with rkhs.kernels._symmetrized.generated(...)."
+                "for example with rkhs.kernels.generated_group(..) for permutations."
             )
 
     def _check_invariant(self) -> None:
@@ -136,14 +134,25 @@ def _transform(g: Matrix, atoms: Atoms) -> tuple[Atoms, ...]:
     return (Atoms(atoms.points[:, index], atoms.directions[..., index]),)
 
 
-def generated(generators: Any) -> Matrix:
-    """Return the group that permutations of shape (m, n) generate: all their products.
+def generated_group(generators: Any) -> Matrix:
+    """Return the group that permutations generate: all their products, for `Symmetrized`.
 
-    A group of more than `MOST_ELEMENTS` raises ValueError with the number of its elements.
+    A group of more than 1000 elements raises ValueError with their number.
+
+    Parameters
+    ----------
+    generators : array-like of int of shape (m, n)
+        Permutations, each with the numbers 0 to n - 1 once.
+
+    Returns
+    -------
+    ndarray of int of shape (elements, n)
+        The group.
 
     Examples
     --------
-    >>> len(generated([[1, 2, 0, 3, 4], [0, 1, 2, 4, 3]]))  # rotations of three, exchanges of two
+    >>> import rkhs
+    >>> len(rkhs.kernels.generated_group([[1, 2, 0, 3, 4], [0, 1, 2, 4, 3]]))  # rotations of three, exchanges of two
     6
     """
     permutations = [tuple(map(int, g)) for g in np.atleast_2d(np.asarray(generators))]
@@ -163,13 +172,24 @@ def generated(generators: Any) -> Matrix:
 
 
 def group_order(generators: Any) -> int:
-    """Return the number of elements of the group that permutations of shape (m, n) generate, without generating it.
+    """Return the number of elements of the group that permutations generate, without generating it.
 
     It is the product of the sizes of orbits: of the first point, of the second one under the permutations that fix the
     first one, and so on (Schreier and Sims).
 
+    Parameters
+    ----------
+    generators : array-like of int of shape (m, n)
+        Permutations, each with the numbers 0 to n - 1 once.
+
+    Returns
+    -------
+    int
+        The number.
+
     Examples
     --------
+    >>> from rkhs.kernels import group_order
     >>> group_order([[1, 2, 3, 4, 5, 6, 7, 8, 0], [1, 0, 2, 3, 4, 5, 6, 7, 8]])  # all permutations of nine
     362880
     """
@@ -206,48 +226,3 @@ def _product(g: tuple[int, ...], h: tuple[int, ...]) -> tuple[int, ...]:
 
 def _inverse(g: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted(range(len(g)), key=g.__getitem__))
-
-
-@dataclass(frozen=True)
-class AtomicSum(PushedKernel):
-    """The kernel of functions that are sums over atoms of functions of their neighborhoods.
-
-        f(R) = sum_i f_kind(i)(phi_i(R)),      k(R, R') = sum over atoms i and j of one kind of k_1(phi_i(R), phi_j(R'))
-
-    Atoms of one kind have the same function, so that f does not change if they are exchanged.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The positive definite kernel k_1 of the representation of a neighborhood.
-    environments : AtomicEnvironments
-        The representations phi_i.
-
-    Examples
-    --------
-    >>> import numpy as np, rkhs
-    >>> kernel = AtomicSum(rkhs.Gaussian(30.0), AtomicEnvironments(np.array([0, 1, 1])))
-    >>> water = np.array([[0.0, 0.0, 0.0, 0.96, 0.0, 0.0, -0.24, 0.93, 0.0]])
-    >>> kernel(water).round(6)  # one atom of oxygen, and two of hydrogen with the same neighborhood
-    array([[5.]])
-    """
-
-    kernel: Kernel
-    environments: AtomicEnvironments
-
-    def __post_init__(self) -> None:
-        self._check_definite()
-
-    def __repr__(self) -> str:
-        return f"AtomicSum({self.kernel!r}, {self.environments!r})"
-
-    def image(self, dimension: int) -> int:
-        return self.environments.size(0)
-
-    def smoothness(self, dimension: int) -> float:
-        return min(super().smoothness(dimension), 2.0)  # the representations have first derivatives only
-
-    def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
-        for kind in range(self.environments.count):
-            push = partial(self.environments.pushed, kind)
-            yield 1.0, push, push

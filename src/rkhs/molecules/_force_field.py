@@ -15,18 +15,40 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rkhs import Constant, Problem, Term, gram
-from rkhs._core.backend.arrays import as_array, placed
-from rkhs._core.calculus.environments import BOND, AtomicEnvironments
-from rkhs._core.finite.solution import Posterior
-from rkhs._core.gram.expansion import Expansion
-from rkhs.estimators._base import transactional, warn_unless_converged
-from rkhs.estimators.search._search import Candidate, best_of, paired_test, search
-from rkhs.extend import Array, Matrix, Vector, double, like, to_numpy, unique_rows, warn
+from rkhs.extend import (
+    Array,
+    Candidate,
+    Expansion,
+    Matrix,
+    Vector,
+    as_array,
+    best_of,
+    double,
+    like,
+    paired_test,
+    placed,
+    search,
+    to_numpy,
+    transactional,
+    unique_rows,
+    warn,
+    warn_unless_converged,
+)
 from rkhs.functionals import Difference, Evaluation, Functional, Gradient
-from rkhs.kernels import Gaussian, InverseDistances, Kernel, Matern, Sum, Symmetrized, median_scale
-from rkhs.kernels._symmetrized import AtomicSum, generated
+from rkhs.kernels import (
+    Gaussian,
+    InverseDistances,
+    Kernel,
+    Matern,
+    Sum,
+    Symmetrized,
+    generated_group,
+    median_scale,
+)
 from rkhs.losses import Squared
+from rkhs.molecules._environments import BOND, AtomicEnvironments, AtomicSum
 from rkhs.molecules._molecules import atomic_numbers, found_symmetries, stated_symmetries
+from rkhs.results import Posterior
 from rkhs.solvers import ConjugateGradients, Direct
 
 # The candidates of kernel="auto".  Length scales are in units of the median distance between descriptors, and variances
@@ -385,7 +407,7 @@ class _Molecule:
         """Return positions on the device."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # without the device, which the solution warns of
-            prototype = placed(X, self.device, None)
+            prototype = placed(X, self.device)
         return X if prototype is None else like(X, prototype)
 
     @cached_property
@@ -507,7 +529,7 @@ class _Molecule:
         if not paired_test(together, without, sure=3.0):
             return
         given = np.atleast_2d(np.asarray(symmetries))
-        wrong = [paired_test(errors(generated(exchange[None])), without) for exchange in given]
+        wrong = [paired_test(errors(generated_group(exchange[None])), without) for exchange in given]
         named = given[wrong] if any(wrong) else given
         warn(
             f"With the given symmetries the errors of held-out forces are {together.mean():.3g}, and without them "

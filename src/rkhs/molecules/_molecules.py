@@ -18,7 +18,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from rkhs.extend import Matrix, Vector, warn
-from rkhs.kernels._symmetrized import generated, group_order
+from rkhs.kernels import generated_group, group_order
 
 SYMBOLS = (
     "H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
@@ -63,7 +63,7 @@ def stated_symmetries(generators: Any, atoms: int) -> Matrix:
             f"symmetries must be permutations of the {atoms} atoms, each with the numbers 0 to {atoms - 1} once; got "
             f"{generators!r}."
         )
-    return generated(given)
+    return generated_group(given)
 
 
 def found_symmetries(X: Matrix, numbers: Vector) -> Matrix:
@@ -93,7 +93,7 @@ def found_symmetries(X: Matrix, numbers: Vector) -> Matrix:
             kept.append(g)
         else:
             skipped = True
-    group = generated(kept)
+    group = generated_group(kept)
     if skipped:
         warn(
             f"The geometries are invariant under more than {MOST_FOUND} permutations of atoms; ForceFieldRegressor "

@@ -21,13 +21,11 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from rkhs import Problem, Term
-from rkhs._core.backend.arrays import as_array
-from rkhs._core.finite.function import Function
-from rkhs._core.progress import interrupts_raised
-from rkhs.extend import Matrix, double, import_optional, to_numpy
+from rkhs.extend import Matrix, as_array, double, import_optional, interrupts_raised, to_numpy
 from rkhs.functionals import Evaluation, Gradient
 from rkhs.kernels import Polyharmonic
 from rkhs.losses import Squared
+from rkhs.results import Function
 from rkhs.solvers import Direct
 
 

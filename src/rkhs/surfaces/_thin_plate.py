@@ -10,10 +10,18 @@ import numpy as np
 from scipy.optimize import linprog
 
 from rkhs import Constant, InvariantClassifier, InvariantRegressor, Problem, Term
-from rkhs.estimators._base import BaseKernelEstimator, documented_by, transactional
-from rkhs.estimators._classifier import Classifier
-from rkhs.estimators._regressor import Regressor
-from rkhs.extend import Matrix, Vector, check_choice, double, to_numpy
+from rkhs.extend import (
+    BaseKernelEstimator,
+    Classifier,
+    Matrix,
+    Regressor,
+    Vector,
+    check_choice,
+    documented_by,
+    double,
+    to_numpy,
+    transactional,
+)
 from rkhs.kernels import Kernel, Polyharmonic, ThinPlate, median_scale
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._core.calculus.environments import AtomicEnvironments
 from rkhs._core.gram import operator
-from rkhs._core.gram.expansion import Expansion
-from rkhs.kernels._symmetrized import AtomicSum
+from rkhs.extend import Expansion
+from rkhs.molecules._environments import AtomicEnvironments, AtomicSum
 
 REST = np.array([[0.0, 0.0, 0.0], [1.4, 0.1, 0.0], [-0.5, 0.9, 0.1], [-0.5, -0.5, 0.9]])
 X = np.random.default_rng(0).normal(REST, 0.1, (6, 4, 3)).reshape(6, 12)

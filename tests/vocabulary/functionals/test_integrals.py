@@ -8,7 +8,7 @@ from scipy.special import erf
 
 import rkhs
 from refusals import refused
-from rkhs._core.gram.integration import bounded
+from rkhs.geometry import bounded
 
 S = 0.8
 

@@ -9,7 +9,7 @@ import torch
 
 import rkhs
 from refusals import refused
-from rkhs.kernels._symmetrized import generated, group_order
+from rkhs.kernels import generated_group, group_order
 from rkhs.testing import check_kernel
 
 rng = np.random.default_rng(0)
@@ -84,7 +84,7 @@ def test_products_are_by_jets_and_right(library, dtype):
 
 
 def test_symmetries_are_exact():
-    group = generated([[1, 2, 0, 3], [0, 1, 2, 3]])
+    group = generated_group([[1, 2, 0, 3], [0, 1, 2, 3]])
     assert len(group) == 3
     kernel = rkhs.kernels.Symmetrized(rkhs.Gaussian(1.0), group)
     X = rng.standard_normal((5, 4))
@@ -103,13 +103,13 @@ def cycle_and_swap(n):
     return [[*range(1, n), 0, n], [1, 0, *range(2, n + 1)]]
 
 
-def test_large_groups_are_counted_before_they_are_generated():
+def test_large_groups_are_counted_before_they_are_generated_group():
     assert [group_order(cycle_and_swap(n)) for n in (2, 3, 9, 20)] == [2, 6, 362_880, math.factorial(20)]
     for _ in range(10):
         generators = [rng.permutation(6) for _ in range(2)]
-        assert group_order(generators) == len(generated(generators))
+        assert group_order(generators) == len(generated_group(generators))
     with pytest.raises(ValueError, match="group of 362,880 elements"):
-        generated(cycle_and_swap(9))
+        generated_group(cycle_and_swap(9))
 
 
 def field(X, n):

@@ -424,7 +424,26 @@ def double(array: Array) -> Matrix:
 
 
 def zeros(shape: tuple[int, ...], array: Array) -> Array:
-    """Return zeros of the namespace, dtype and device of `array`."""
+    """Return zeros of the namespace, dtype and device of `array`.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The shape.
+    array : array
+        The array whose kind the zeros have.
+
+    Returns
+    -------
+    array
+        The zeros.
+
+    Examples
+    --------
+    >>> from rkhs.extend import zeros
+    >>> zeros((2,), np.ones(3, dtype=np.float32))
+    array([0., 0.], dtype=float32)
+    """
     return namespace(array).zeros(shape, dtype=array.dtype, device=device(array))
 
 
@@ -561,11 +580,31 @@ def compose(outer: Any, inner: Any) -> Any:
     return apply_matrix(outer, inner)
 
 
-def placed(data: Array, device: str | None, precision: str | None) -> Array | None:
+def placed(data: Array, device: str | None, precision: str | None = None) -> Array | None:
     """Return an empty array with the namespace, dtype and device to which a problem's arrays are converted, or None.
 
     None means that no conversion is needed.  A `precision` concerns matrix products only: vectors are then float64.
     If the device is not available, a warning is issued and the arrays stay on the CPU.
+
+    Parameters
+    ----------
+    data : array
+        An array of the problem.
+    device : str or None
+        The argument `device` of `Problem`.
+    precision : str or None, default=None
+        That of its matrix products.
+
+    Returns
+    -------
+    array or None
+        The array, for `like`.
+
+    Examples
+    --------
+    >>> from rkhs.extend import placed
+    >>> placed(np.ones((2, 3)), None) is None
+    True
     """
     if device is not None:
         try:

@@ -27,10 +27,20 @@ class _Summand:
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """The sum of c_i z_i over functionals of order at most one, whose coefficients were brought to jets once.
+    """A sum of representers, of functionals of order at most one, whose coefficients were brought to jets once.
 
     Each point y_j has the coefficient of k(y_j, .) and one direction, the sum of all derivatives there.  So a value
     takes as long as that of a function of as many points, without the pushing forward of all functionals.
+    ``Expansion.of(kernel, functionals, coefficients)`` makes it, and calling it with functionals returns their values.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> slopes, c = rkhs.Gradient(np.zeros((1, 2))), np.array([[1.0], [2.0]])
+    >>> fast = rkhs.extend.Expansion.of(rkhs.Gaussian(), slopes, c)
+    >>> point = rkhs.Evaluation([[0.5, 0.0]])
+    >>> bool(np.isclose(fast(point)[0], point(rkhs.results.Function(rkhs.Gaussian(), slopes, c[:, 0]))[0]))
+    True
     """
 
     summands: tuple[_Summand, ...]

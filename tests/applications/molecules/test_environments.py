@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._core.calculus.environments import CUTOFF, AtomicEnvironments
-from rkhs.kernels._symmetrized import AtomicSum
+from rkhs.molecules._environments import CUTOFF, AtomicEnvironments, AtomicSum
 
 KINDS = np.array([0, 0, 1, 1, 1])
 REST = np.array([[0.0, 0.0, 0.0], [1.4, 0.1, 0.0], [-0.5, 0.9, 0.1], [-0.5, -0.5, 0.9], [2.0, 0.8, -0.5]])

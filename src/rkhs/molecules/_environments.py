@@ -1,4 +1,4 @@
-"""Representations of the neighborhoods of atoms, with their Jacobians.
+"""Representations of the neighborhoods of atoms, with their Jacobians, and kernels of them.
 
 The neighborhood of atom i is described by sums over its neighbors j, and over pairs of them (j, k), of smooth functions
 of distances and angles: a representation in the manner of FCHL19 (Christensen, Bratholm, Faber and von Lilienfeld,
@@ -17,15 +17,27 @@ what is learned about their neighborhoods.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import pi
 from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy, zeros
-from rkhs._core.backend.memory import cores, in_threads, on_cpu
-from rkhs._core.calculus.atoms import Atoms
+from rkhs.extend import (
+    Array,
+    Atoms,
+    Kernel,
+    Matrix,
+    PushedKernel,
+    Vector,
+    like,
+    map_in_threads,
+    namespace,
+    to_numpy,
+    zeros,
+)
 
 # The constants of FCHL19 for forces, where lengths are in Angstrom.
 CUTOFF, RADII_2, RADII_3 = 8.0, 24, 20
@@ -139,9 +151,10 @@ class AtomicEnvironments:
             for center, (x, J) in zip(centers, results, strict=True):
                 self._add(batch, int(center), V, x[rows], J[rows] if slopes else None)
 
-        step = max(1, (CACHED if on_cpu(X) else DEVICE) // (n * n * RADII_3))
-        starts, threads = range(0, t, step), cores(X)
-        in_threads(add, [starts[thread::threads] for thread in range(threads)])
+        on_cores = isinstance(X, np.ndarray)
+        step = max(1, (CACHED if on_cores or X.device.type == "cpu" else DEVICE) // (n * n * RADII_3))
+        for _ in (map_in_threads if on_cores else map)(add, range(0, t, step)):
+            pass
         return results
 
     def _add(self, batch: _Batch, center: int, V: Array | None, x: Array, J: Array | None) -> None:
@@ -193,6 +206,51 @@ class AtomicEnvironments:
                     start = first + (high * (high + 1) // 2 + low) * ANGLES * RADII_3
                     where = slice(start, start + ANGLES * RADII_3)
                     add(where, neighbors, values[:, neighbors], radial[:, neighbors], moved[:, neighbors])
+
+
+@dataclass(frozen=True)
+class AtomicSum(PushedKernel):
+    """The kernel of functions that are sums over atoms of functions of their neighborhoods.
+
+        f(R) = sum_i f_kind(i)(phi_i(R)),      k(R, R') = sum over atoms i and j of one kind of k_1(phi_i(R), phi_j(R'))
+
+    Atoms of one kind have the same function, so that f does not change if they are exchanged.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The positive definite kernel k_1 of the representation of a neighborhood.
+    environments : AtomicEnvironments
+        The representations phi_i.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> kernel = AtomicSum(rkhs.Gaussian(30.0), AtomicEnvironments(np.array([0, 1, 1])))
+    >>> water = np.array([[0.0, 0.0, 0.0, 0.96, 0.0, 0.0, -0.24, 0.93, 0.0]])
+    >>> kernel(water).round(6)  # one atom of oxygen, and two of hydrogen with the same neighborhood
+    array([[5.]])
+    """
+
+    kernel: Kernel
+    environments: AtomicEnvironments
+
+    def __post_init__(self) -> None:
+        self._check_definite()
+
+    def __repr__(self) -> str:
+        return f"AtomicSum({self.kernel!r}, {self.environments!r})"
+
+    def image(self, dimension: int) -> int:
+        return self.environments.size(0)
+
+    def smoothness(self, dimension: int) -> float:
+        return min(super().smoothness(dimension), 2.0)  # the representations have first derivatives only
+
+    def pushes(self) -> Iterator[tuple[float, Any, Any]]:
+        for kind in range(self.environments.count):
+            push = partial(self.environments.pushed, kind)
+            yield 1.0, push, push
 
 
 class _Batch:
