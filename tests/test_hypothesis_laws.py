@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 import rkhs
-from rkhs._core.gram.operator import magnitudes
+from rkhs._core.gram.rounding import magnitudes
 from rkhs.testing._laws import demand, demand_equal, largest, restricted, rounding
 
 laws = settings()  # of the quick run or of all tests, see conftest.py

@@ -119,8 +119,8 @@ class Product(_Combination):
             return first.pair(pairing)
         others = Product(tuple(rest))
         total = None
-        for left, other_left in _splits(pairing.left.order):
-            for right, other_right in _splits(pairing.right.order):
+        for left, other_left in splits(pairing.left.order):
+            for right, other_right in splits(pairing.right.order):
                 term = first.pair(pairing.restricted(left, right))
                 term = term * others.pair(pairing.restricted(other_left, other_right))
                 total = term if total is None else total + term
@@ -303,7 +303,7 @@ def additive(kernel: Any, n: int) -> Sum:
     return Sum(tuple(LinearTransform(k, np.eye(n)[[j]]) for j, k in enumerate(kernels)))
 
 
-def _splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+def splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield all ways to distribute the directions 0..count-1 among two factors."""
     for size in range(count + 1):
         for chosen in combinations(range(count), size):

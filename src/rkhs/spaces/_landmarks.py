@@ -135,6 +135,8 @@ class LandmarkTile(Tile):
             x_halves, c_halves = (xp.vecdot(side, side, axis=-1) / 2 for side in (Y, C))
             q -= x_halves[:, None]
             q -= c_halves
+            if 0 not in q.shape and form.direct(int(points.shape[1]), float(xp.max(x_halves) + xp.max(c_halves))):
+                q = form.from_differences(points, landmarks.original)
             s -= xp.vecdot(C[index], V, axis=-1)
             if 0 not in q.shape:
                 self._correct_near_pairs(points, q, s, x_halves, c_halves)

@@ -14,7 +14,7 @@ from rkhs._core.backend.arrays import Array, like, namespace, to_numpy
 from rkhs._core.calculus.atoms import Atoms
 from rkhs._core.calculus.function_spaces import Polynomials, multi_indices
 from rkhs._core.gram import gram
-from rkhs._core.gram.operator import magnitudes
+from rkhs._core.gram.rounding import magnitudes
 from rkhs.functionals import Evaluation, Functional, Gradient, stack
 from rkhs.functionals._base import Part
 from rkhs.kernels import Gaussian

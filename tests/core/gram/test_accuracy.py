@@ -151,6 +151,53 @@ def test_near_points(name):
                 assert error <= 1e-12 * np.abs(exact).max() + 1e-30, f"orders {m}, {n} at points {i}, {j}"
 
 
+def clusters(d, far):
+    """Points 1e-9, 1e-4 and about 1 apart in three places as far from the origin as it says."""
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(3, d))
+    centers *= far / np.linalg.norm(centers, axis=1)[:, None]
+    away = [h * rng.normal(size=(3, d)) / d**0.5 for h in (0.0, 1e-9, 1e-4, 0.7)]
+    return np.concatenate([centers + a for a in away])
+
+
+@pytest.mark.parametrize("far", [1.0, 12.0, 40.0, 1e3])
+@pytest.mark.parametrize("d", [2, 5])
+@pytest.mark.parametrize("name", [name for name in KERNELS if KERNELS[name].make(2).order == 0 and name != "Autodiff"])
+def test_errors_are_within_the_bound_of_certificates(name, d, far):
+    """An iterate with one coefficient has the values of a column of G, whose errors it bounds (issue: weights of 1e9).
+
+    Values at near points change by 100 units of rounding if |x|^2 / scale^2 is 100 and q is a difference of squares.
+    """
+    kernel, define, X = KERNELS[name].make(d), KERNELS[name].define(d), clusters(d, far)
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.zeros(len(X)))
+    system = rkhs.Problem(kernel, [term]).system
+    with mp.workdps(30):
+        exact = [[float(define(oracle.exact(x), oracle.exact(y))) for y in X] for x in X]
+    for a, column in zip(np.eye(len(X)), np.array(exact).T, strict=True):
+        point = system.geometry.point(system, rkhs.extend.Iterate(a[:, None], np.zeros((0, 1))))
+        for found in (point.u, system.exact.dense() @ a[:, None]):
+            assert np.all(np.abs(found[:, 0] - column) <= point.error[:, 0])
+
+
+@pytest.mark.parametrize("order", [4, 5, 10])
+def test_derivatives_of_high_order(order):
+    """Derivatives of order m on both sides of exp(-d^2 / 2) are (-1)^m He_2m(d) exp(-d^2 / 2)."""
+    x = np.array([[0.0], [0.5], [3.0]])
+    d, hermite = x - x.T, np.eye(2 * order + 1)[-1]
+    exact = (-1) ** order * np.polynomial.hermite_e.hermeval(d, hermite) * np.exp(-(d**2) / 2)
+    found = rkhs.gram(rkhs.Gaussian(), rkhs.Derivative(x, axes=[0] * order)).dense()
+    np.testing.assert_allclose(found, exact, rtol=0, atol=1e-13 * exact.max())
+    plane = np.hstack([x, x])
+    mixed = rkhs.gram(rkhs.Gaussian(), rkhs.Derivative(plane, axes=[0, 1] * order)).dense() if order < 10 else exact**2
+    np.testing.assert_allclose(mixed, exact**2, rtol=0, atol=1e-13 * mixed.max())
+
+
+def test_too_many_directions_are_refused():
+    X = np.zeros((1, 7))
+    with pytest.raises(ValueError, match="at most 4,096 are supported: take derivatives of lower orders"):
+        rkhs.gram(rkhs.Gaussian(), rkhs.Derivative(X, axes=list(range(7)))).dense()
+
+
 @pytest.mark.every("name")
 @pytest.mark.parametrize("d", DIMENSIONS)
 @pytest.mark.parametrize("name", KERNELS)

@@ -22,8 +22,9 @@ single formula serves both forms.
 *Near points.*  As a difference of large numbers, q has an absolute error of eps (|x|^2 + |y|^2).  It matters for a
 kernel that is smooth in q only if the points are many length scales from their center, but always near r = 0 for a
 kernel that is a function of the distance r = sqrt(-2q), such as Matern.  Then q and its slopes at near points are
-computed from the difference x - y itself.  For the same reason radial forms center the points before A maps them,
-unless they are sparse.
+computed from the difference x - y itself.  In few dimensions, where many points may be near each other, q is computed
+from differences at all pairs (`Form.direct`).  For the same reason radial forms center the points before A maps them,
+unless they are sparse.  What remains is bounded by `Form.moved`.
 """
 
 from __future__ import annotations
@@ -32,12 +33,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
 from itertools import combinations
+from math import inf, prod
 from operator import add, mul
 from typing import Any
 
-from rkhs._core.backend.arrays import Array, inner, namespace
+import numpy as np
+
+from rkhs._core.backend.arrays import Array, inner, namespace, zeros
 from rkhs._core.backend.sparse import SparseVectors
-from rkhs._core.calculus.atoms import AllPairs, LinearMap, Pairing, mapped
+from rkhs._core.calculus.atoms import AllPairs, Atoms, LinearMap, Pairing, check_map, mapped
 
 # Pairs with r^2 below this fraction of |x|^2 + |y|^2 are near.  For all others the relative error of r^2 is at most
 # eps / NEAR = 1000 eps.
@@ -45,9 +49,15 @@ NEAR = 1e-3
 # Up to this |x|^2/2 + |y|^2/2 a kernel that is smooth in q needs no correction at near points: the absolute error of q
 # is at most FAR * eps, 2e-14 in float64 and 1e-5 in float32.
 FAR = 100.0
+# Up to this dimension, and from this |x|^2/2 + |y|^2/2 on, q is a sum of squared differences at all pairs, which takes
+# up to twice as long.
+DIRECT, SPREAD = 3, 20.0
 
 ENTRIES = 2**20  # entries of the differences of near points that are computed at once, 8 MiB
 NONZEROS = 2**8  # nonzeros that a sparse difference is assumed to have
+
+FEW = 8  # directions up to which all matchings are listed; there are 764 of 8, and 23,758,664,096 of 20
+STATES = 2**12  # the most multisets of directions that a derivative of high order may need, as of 12 different ones
 
 # (q, orders) -> {k: phi^(k)(q) for k in orders}.  Derivatives that are singular at q = 0 must return finite numbers
 # there.  q may be overwritten: tiles are large, and each allocation costs time.
@@ -100,6 +110,97 @@ class Form:
         """
         return bool(self.rho) and not (self.smooth and largest <= FAR)
 
+    def direct(self, dimension: int, largest: float = inf) -> bool:
+        """Return whether q is computed from the differences of all pairs of dense points, not only of near ones.
+
+        Parameters
+        ----------
+        dimension : int
+            The dimension n of the points.
+        largest : float, default=inf
+            The largest |x|^2/2 + |y|^2/2.
+
+        Returns
+        -------
+        bool
+            True for radial forms of spread points in few dimensions, unless a matrix mixes the features.
+        """
+        diagonal = self.linear is None or self.linear.ndim == 1
+        return bool(self.rho) and diagonal and dimension <= DIRECT and largest > SPREAD
+
+    def from_differences(self, x: Array, y: Array) -> Array:
+        """Return q = -1/2 sum_j a_j^2 (x_j - y_j)^2 at all pairs, accurate to rounding wherever the points are.
+
+        Parameters
+        ----------
+        x, y : array of shape (t, n) and (s, n)
+            The points, before A maps them.
+
+        Returns
+        -------
+        array of shape (t, s)
+            The values of q.
+        """
+        factors = np.ones(x.shape[1]) if self.linear is None else self.linear
+        check_map(factors, int(x.shape[1]))
+        q: Array = None
+        for j, factor in enumerate(factors.tolist()):
+            square = x[:, j, None] - y[None, :, j]
+            square *= factor
+            square *= square
+            q = square if q is None else q + square
+        q *= -0.5
+        return q
+
+    def moved(self, atoms: Atoms, rounded: bool = False) -> Array:
+        """Return e^2 of each atom such that rounding of q and its slopes changes an entry of G by about eps e_i e_j.
+
+        With h = |A x|^2 / 2, relative to the center of the points, q has an error of eps (h_i + h_j), and
+
+            h_i + h_j  <=  2 sqrt(h_i h_j) + |q|
+
+        where |q phi'(q)| is no larger than phi itself.  Near points are corrected, so |q| >= NEAR (h_i + h_j) for the
+        others; as phi' is log-convex, |phi'(q)| <= sqrt(g(h_i) g(h_j)) with g(h) = |phi'(-2 NEAR h)|.  Each derivative
+        along u adds a factor |A u| and an order to phi:
+
+            e^2  =  2 h g(h) |A u_1|^2 .. |A u_m|^2,        g(h) = |phi^(m+1)(-2 NEAR h)|
+
+        With q from differences (`direct`) h is at most `SPREAD`, and derivatives have the error of one slope, which is
+        eps |A x| |A u|.  Points that are results of a map have moved by eps |x|.  Both change <z_i, z_j> by
+        eps |x| |D z_i| |z_j|.
+
+        Parameters
+        ----------
+        atoms : Atoms
+            The atoms.
+        rounded : bool, default=False
+            Whether the points are results of a map, rather than exact.
+
+        Returns
+        -------
+        array of shape (atoms.size,)
+            The squares, zero for values where q is computed from differences.
+        """
+        xp, m, sparse = namespace(atoms.points), atoms.order, isinstance(atoms.points, SparseVectors)
+        if not self.rho or not atoms.size:
+            return zeros((atoms.size,), atoms.points)
+        image = (atoms if sparse else atoms.shifted(xp.mean(atoms.points, axis=0))).pushed(self.linear)
+        halves = inner(image.points, image.points) / 2
+        phi = self.radial_derivatives(-2 * NEAR * halves, range(m, m + 2))
+        squares = 2 * halves * abs(phi[m + 1])
+        if not sparse and self.direct(atoms.dimension):
+            slopes = min(m, 1) * 2 * xp.sqrt(squares * abs(phi[m]))
+            squares = squares * (SPREAD / xp.clip(halves, SPREAD, None)) + slopes
+        if rounded:
+            x = mapped(atoms.points, self.linear)
+            one = self.radial_derivatives(0 * halves - 0.5, range(m, m + 2))  # at r = 1; |D z| may be infinite at 0
+            squares = squares + 2 * xp.sqrt(inner(x, x) * abs(one[m] * one[m + 1]))
+        squares = squares[:, None]
+        for i in range(m):
+            u = image.u(i)
+            squares = squares * inner(u, u)
+        return xp.reshape(xp.broadcast_to(squares, (halves.shape[0], atoms.per_point)), (-1,))
+
     def difference(self, x: Array, y: Array) -> Array:
         """Return A (x - y); the subtraction is exact for near points.
 
@@ -127,21 +228,32 @@ class Form:
         us = [left.u(i) for i in range(left.order)]
         vs = [right.u(i) for i in range(right.order)]
 
-        q = pairing.between(x, y)
+        direct = self.direct(left.dimension) and isinstance(pairing, AllPairs) and not isinstance(x, SparseVectors)
+        if direct and left.size and right.size:
+            direct = self.direct(left.dimension, sum(float(namespace(a).max(inner(a, a))) / 2 for a in (x, y)))
+        if direct:
+            q = self.from_differences(original.left.points, original.right.points)[:, None, :, None]
+        else:
+            q = pairing.between(x, y)
         slopes = [pairing.between(u, y) for u in us] + [pairing.between(x, v) for v in vs]
         curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
         if self.rho:
             # In this order of operations k(x, y) = k(y, x) holds to the last digit.
-            q -= pairing.within_left(x, x) / 2 + pairing.within_right(y, y) / 2
+            if not direct:
+                q -= pairing.within_left(x, x) / 2 + pairing.within_right(y, y) / 2
             within = [pairing.within_left(u, x) for u in us] + [pairing.within_right(v, y) for v in vs]
             slopes = [slope - product for slope, product in zip(slopes, within, strict=True)]
-            if 0 not in q.shape:
+            if 0 not in q.shape and not (direct and not slopes):
                 correct_near(self, original, pairing, q, slopes)
             for first, vectors, product in ((0, us, pairing.within_left), (len(us), vs, pairing.within_right)):
                 for i, j in combinations(range(len(vectors)), 2):
                     curvatures[first + i, first + j] = -product(vectors[i], vectors[j])
         n = len(slopes)
-        return pairing.flat(derivative(self.radial_derivatives(q, range((n + 1) // 2, n + 1)), slopes, curvatures))
+        phi = self.radial_derivatives(q, range((n + 1) // 2, n + 1))
+        if n > FEW:
+            kinds = _kinds(us) + [len(us) + kind for kind in _kinds(vs)]
+            return pairing.flat(derivative_along_equal_directions(phi, slopes, curvatures, kinds))
+        return pairing.flat(derivative(phi, slopes, curvatures))
 
 
 def correct_near(form: Form, original: Pairing, pairing: Pairing, q: Array, slopes: list[Array]) -> None:
@@ -240,3 +352,53 @@ def derivative(phi: Mapping[int, Any], slopes: Sequence[Any], curvatures: Mappin
         order = n - len(pairs)
         by_order[order] = by_order[order] + product if order in by_order else product
     return reduce(add, (phi[order] * coefficient for order, coefficient in by_order.items()))
+
+
+def derivative_along_equal_directions(
+    phi: Mapping[int, Any],
+    slopes: Sequence[Any],
+    curvatures: Mapping[tuple[int, int], Any],
+    kinds: Sequence[int],
+) -> Any:
+    """Return `derivative` for many directions, of which few are different: those with equal `kinds` are the same.
+
+    The coefficient c_r(S) of phi^(r) in D_S phi(q) depends on how often S has each kind.  With any i in S,
+
+        c_r(S)  =  q_i c_(r-1)(S - i)  +  sum over the kinds j in S - i of  #j q_ij c_(r-1)(S - i - j)
+
+    so that a tenth derivative along one direction on either side takes 121 multisets S.
+    """
+    counts = {kind: kinds.count(kind) for kind in kinds}
+    if (states := prod(count + 1 for count in counts.values())) > STATES:
+        raise ValueError(
+            f"The inner product of these derivatives is a sum over {states:,} multisets of {len(kinds)} directions, "
+            f"at most {STATES:,} are supported: take derivatives of lower orders, or along fewer different directions."
+        )
+    slope = dict(zip(kinds, slopes, strict=True))
+    curvature = {(kinds[i], kinds[j]): value for (i, j), value in curvatures.items()}
+    curvature |= {(b, a): value for (a, b), value in curvature.items()}
+    known: dict[tuple[int, ...], dict[int, Any]] = {(): {0: 1.0}}
+
+    def coefficients(S: tuple[int, ...]) -> dict[int, Any]:
+        if S not in known:
+            rest, i = S[:-1], S[-1]
+            terms = [(r, slope[i] * c) for r, c in coefficients(rest).items()]
+            for j in set(rest) & {b for a, b in curvature if a == i}:
+                at = rest.index(j)
+                factor = rest.count(j) * curvature[i, j]
+                terms += [(r, factor * c) for r, c in coefficients(rest[:at] + rest[at + 1 :]).items()]
+            known[S] = {r + 1: sum(c for order, c in terms if order == r) for r in {order for order, _ in terms}}
+        return known[S]
+
+    return sum(phi[r] * c for r, c in coefficients(tuple(sorted(kinds))).items())
+
+
+def _kinds(directions: Sequence[Array]) -> list[int]:
+    """Return for each array of directions the index of the first one that is equal to it."""
+
+    def same(u: Array, v: Array) -> bool:
+        return not isinstance(u, SparseVectors) and bool(namespace(u).all(u == v))
+
+    return [
+        next(i for i, u in enumerate(directions[: k + 1]) if i == k or same(u, v)) for k, v in enumerate(directions)
+    ]

@@ -30,12 +30,13 @@ from rkhs._core.finite.problem import FiniteProblem, Geometry, Iterate, LossBloc
 from rkhs._core.finite.term import Term
 from rkhs._core.gram import gram
 from rkhs._core.gram.matrix import GramMatrix, GramOperator, diagonal_part
-from rkhs._core.gram.operator import has_graph, magnitudes
+from rkhs._core.gram.operator import has_graph
+from rkhs._core.gram.rounding import magnitudes
 from rkhs._core.linalg.saddle import Saddle
 from rkhs.functionals._base import Functional, stack
 from rkhs.kernels._base import Kernel
 
-UNITS = 4  # rounding error of a product with G, in units of eps times the magnitudes of its terms
+UNITS = 6  # rounding error of an entry of G, in units of eps times its magnitudes; the most is that of Matern 21/2
 FEW = 0.6  # a product with a part of the columns of G is used below this fraction of columns, and of time
 
 

@@ -26,7 +26,7 @@ from rkhs._core.backend.memory import out_of_memory, release_memory
 from rkhs._core.calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._core.finite.term import Term
 from rkhs._core.gram.jets import same_points
-from rkhs._core.gram.operator import cancellation_ratio, magnitudes
+from rkhs._core.gram.rounding import cancellation_ratio, magnitudes
 from rkhs._core.progress import report_progress
 from rkhs.functionals._base import Functional, pointwise
 from rkhs.losses._base import Loss

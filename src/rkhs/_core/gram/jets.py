@@ -284,6 +284,8 @@ class JetProduct:
 
     def quadratic(self, left: JetPoints, right: JetPoints, i: slice, j: slice) -> Array:
         """Return q at all pairs of the points i and j."""
+        if self.form.direct(left.original.shape[1], left.largest + right.largest):
+            return self.form.from_differences(left.original[i], right.original[j])
         q = self.fine(left.fine[i], right.fine[j].T)
         if self.form.rho:
             q -= left.halves[i][:, None]
@@ -294,7 +296,8 @@ class JetProduct:
         left, right = forward.target, forward.source
         q = self.quadratic(left, right, i, j)
         near = []
-        if self.form.careful(left.largest + right.largest):  # see "Near points" in `forms`
+        exact = forward.orders[-1] == 0 and self.form.direct(left.original.shape[1], left.largest + right.largest)
+        if not exact and self.form.careful(left.largest + right.largest):  # see "Near points" in `forms`
             near = list(near_pairs(self.form, q, left.halves[i], right.halves[j], left.points.shape[1]))
         for a, b in near:
             difference = self.form.difference(left.original[i][a], right.original[j][b])

@@ -12,13 +12,12 @@ import numpy as np
 from rkhs._core.backend.arrays import Array, Matrix, Vector, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs._core.backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
 from rkhs._core.backend.precision import check_precision
-from rkhs._core.gram.blocks import GramBlock, NodeProduct, TableProduct, blocks, check_bounded, mirror, node_magnitudes
+from rkhs._core.gram.blocks import GramBlock, NodeProduct, TableProduct, blocks, check_bounded, mirror
 from rkhs._core.gram.gradients import add_diagonal_of_gradients, add_gradients, sums_of_gradients
 from rkhs._core.gram.jets import ORDER, JetProduct, by_points
 from rkhs._core.gram.matrix import CALL, GramMatrix
 from rkhs._core.progress import subtask
-from rkhs.functionals._base import Combination, Functional, Part, check_same_storage, flat_indices
-from rkhs.kernels._algebra import Sum
+from rkhs.functionals._base import Functional, check_same_storage, flat_indices
 from rkhs.kernels._base import Kernel, check_known, check_sparse
 from rkhs.kernels._graph import GraphKernel
 
@@ -423,58 +422,3 @@ class Gram:
                 if not (left in lefts and right in rights):
                     steps.append(TableProduct(block, left, right, self.budget))
         return steps
-
-
-def magnitudes(kernel: Kernel, L: Functional) -> Array:
-    """Return m (N, 1) such that the rounding error of G_ij is of the order of eps m_i m_j.
-
-    An entry G_ij may be much smaller than the terms whose sum it is: those of f(x) - f(y) at near points suffer from
-    cancellation, and their absolute error is a rounding error of the terms.
-
-    For positive definite kernels m_i = sum_a |c_a| |z_a| over the atoms of L_i.  The representers of conditionally
-    positive definite kernels have no norms; there a product with random signs estimates the size of the terms.
-
-    Examples
-    --------
-    >>> import numpy as np, rkhs
-    >>> x = np.array([[0.0], [1.0]])
-    >>> magnitudes(rkhs.Gaussian(1.0), rkhs.Difference(x, x))  # these functionals are zero
-    array([[2.],
-           [2.]])
-    """
-    if kernel.order == 0:
-        graphs = [(weight, k) for weight, k in kernel.summands() if isinstance(k, GraphKernel)]
-        others = [(weight, k) for weight, k in kernel.summands() if not isinstance(k, GraphKernel)]
-        rest = kernel if not graphs else Sum(tuple(weight * k for weight, k in others))
-        total = zeros((L.size, 1), L.prototype)
-        for part in L.parts if others else ():
-            family = Combination((part.atoms.size,), (Part(part.atoms),), "atoms")
-            norms = namespace(total).sqrt(abs(gram(rest, family).diagonal()))[:, None]
-            matrix = None if part.matrix is None else abs(part.matrix)
-            total[part.rows] += replace(part, weight=abs(part.weight), matrix=matrix).forward(norms)
-        for weight, graph in graphs:
-            total += like(weight**0.5 * node_magnitudes(graph, L.parts, L.size)[:, None], total)
-        return total
-    signs = np.sign(np.random.default_rng(0).standard_normal((L.size, 1)))
-    squares = (gram(kernel, L.absolute()) @ like(signs, L.prototype)) ** 2 / max(L.size, 1)
-    xp = namespace(squares)
-    return 3 * xp.sqrt(xp.sqrt(squares + xp.sum(squares) / max(L.size, 1)))  # a safety factor of 3 for one sample
-
-
-def cancellation_ratio(kernel: Kernel, L: Functional) -> float:
-    """Return the largest ratio of the magnitudes of functionals (see `magnitudes`) to their norms.
-
-    It is 1 without cancellation.
-
-    Examples
-    --------
-    >>> import numpy as np, rkhs
-    >>> x = np.array([[0.0], [1.0]])
-    >>> cancellation_ratio(rkhs.Gaussian(1.0), rkhs.Evaluation(x))
-    1.0
-    """
-    if kernel.order or not L.size:
-        return 1.0
-    sizes, diagonal = magnitudes(kernel, L)[:, 0], abs(gram(kernel, L).diagonal())
-    xp = namespace(sizes)
-    return float(xp.max(sizes / xp.sqrt(xp.where(diagonal > 0, diagonal, sizes**2))))
