@@ -30,7 +30,7 @@ import scipy.sparse
 
 import rkhs
 from rkhs._core.calculus.function_spaces import SumOfSpaces
-from rkhs.spaces._fourier_grid import FourierGridSpace
+from rkhs.maps import FourierGridSpace
 
 Real = np.longdouble
 EPS = float(np.finfo(Real).eps)

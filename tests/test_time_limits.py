@@ -25,9 +25,10 @@ from rkhs._core.gram import blocks as tables
 from rkhs._core.gram.operator import Gram
 from rkhs._core.linalg.saddle import PackedCholesky
 from rkhs._core.progress import with_progress_callback
+from rkhs.extend import FiniteSpace
+from rkhs.maps import _toeplitz as toeplitz
 from rkhs.solvers import _reduced
 from rkhs.solvers._conditioned import ConditionedGram, ConditioningEquations
-from rkhs.spaces import FiniteSpace, _toeplitz as toeplitz
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(100, 2))

@@ -61,12 +61,8 @@ from rkhs.losses import (
     Squared as Squared,
     SquaredHinge as SquaredHinge,
 )
+from rkhs.maps import FourierGrid as FourierGrid, Neighbors as Neighbors
 from rkhs.shapes._fitting import Shape as Shape
-from rkhs.spaces import (
-    FourierFeatures as FourierFeatures,
-    FourierGrid as FourierGrid,
-    Landmarks as Landmarks,
-    Neighbors as Neighbors,
-)
+from rkhs.spaces import FourierFeatures as FourierFeatures, Landmarks as Landmarks
 
 __version__: str

@@ -18,15 +18,23 @@ from rkhs._core.backend.arrays import (
     unique_rows as unique_rows,
     zeros as zeros,
 )
-from rkhs._core.backend.memory import map_in_threads as map_in_threads, single_blas as single_blas
+from rkhs._core.backend.memory import (
+    cores as cores,
+    free_memory as free_memory,
+    map_in_threads as map_in_threads,
+    single_blas as single_blas,
+)
 from rkhs._core.calculus.atoms import Atoms as Atoms
 from rkhs._core.calculus.forms import Form as Form
 from rkhs._core.calculus.function_spaces import FunctionSpace as FunctionSpace
 from rkhs._core.calculus.maps import Map as Map
 from rkhs._core.files import exit_on_signals as exit_on_signals, replacing as replacing
+from rkhs._core.finite.basis import on_basis as on_basis
 from rkhs._core.finite.monitor import Monitor as Monitor, OutOfIterations as OutOfIterations, Stopped as Stopped
 from rkhs._core.finite.problem import FiniteProblem as FiniteProblem, Iterate as Iterate
+from rkhs._core.gram.blocks import check_bounded as check_bounded
 from rkhs._core.gram.expansion import Expansion as Expansion
+from rkhs._core.gram.pairs import FunctionalTable as FunctionalTable, entries as entries
 from rkhs._core.progress import (
     interrupts_raised as interrupts_raised,
     report_progress as report_progress,
@@ -71,3 +79,4 @@ from rkhs.spaces import (
     FourierSpace as FourierSpace,
     LandmarkSpace as LandmarkSpace,
 )
+from rkhs.spaces._base import corners as corners

@@ -264,7 +264,7 @@ def test_a_kernel_that_no_grid_represents_is_no_candidate(small_maps, monkeypatc
 
 def test_a_map_that_no_grid_represents_is_learned_by_neighborhoods(small_maps, monkeypatch):
     for name in ("FEWEST_MODES", "MODES"):
-        monkeypatch.setattr(f"rkhs.spaces._fourier_grid.{name}", 4)
+        monkeypatch.setattr(f"rkhs.maps._fourier_grid.{name}", 4)
     model = rkhs.InvariantRegressorCV().fit(X[:300], Y[:300])
     assert isinstance(model.best_params_["approximation"], rkhs.Neighbors)
     assert model.score(Z, truth(Z)) > 0.9

@@ -16,11 +16,10 @@ from rkhs._command.options import NETCDF, MapRequest, check_picture, write_figur
 from rkhs._command.tables import TEXT, Table, read
 from rkhs._command.terminal import CommandError, Problems, listed, step
 from rkhs._core.files import replacing
-from rkhs.estimators._coordinates import LONLAT, are_degrees, check_degrees
 from rkhs.estimators._maps import left_out_surprise
 from rkhs.estimators.search._search import paired_test
 from rkhs.extend import Vector, import_optional, warn
-from rkhs.maps import GridMap, axes_around, coordinate_names
+from rkhs.maps import LONLAT, GridMap, are_degrees, axes_around, check_degrees, coordinate_names
 from rkhs.plotting import MapDisplay
 
 FEWEST = 5  # positions from which a map is made

@@ -15,7 +15,6 @@ from rkhs._core.calculus.maps import Map
 from rkhs._core.problem import Problem
 from rkhs.estimators._base import BaseKernelEstimator, as_input_type, documented_by, limited, transactional
 from rkhs.estimators._calibration import Calibration
-from rkhs.estimators._coordinates import Transformed
 from rkhs.estimators._data import Sample, check_classes, class_codes, of_one_kind, predicted_codes
 from rkhs.estimators._folds import HeldOutLabels, bound, class_scores, user_marks
 from rkhs.estimators._formulation import Formulation
@@ -23,6 +22,7 @@ from rkhs.estimators._invariant_estimator import InvariantEstimator, fit_block, 
 from rkhs.estimators._length_scales import as_kernel
 from rkhs.estimators._robustness import scores_of_outputs
 from rkhs.estimators.search._selection import Discriminant
+from rkhs.maps import Transformed
 
 
 class Classifier(ClassifierMixin, BaseKernelEstimator):

@@ -292,8 +292,6 @@ def is_streamed(model: Any, config: ModelConfig, X: Any, y: Any) -> bool:
     if config.approximation is None or shape_of(model) is not None or (y is not None and data.columns_of(y) > 1):
         return False
     check_approximation(config.approximation)
-    if not config.approximation.is_span:
-        return False
     learns_metric = isinstance(config.scale, str) and config.scale == "agop"
     return in_blocks(X) or (config.approximation.stored and not learns_metric)
 

@@ -37,7 +37,6 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from rkhs._core.backend.arrays import Matrix, Vector, double, to_numpy, unique_rows
-from rkhs._core.finite.neighborhoods import LocalFunction
 from rkhs._core.finite.solution import CONVERGED, TIME_LIMIT
 from rkhs._core.finite.term import Term
 from rkhs._core.problem import Problem
@@ -50,7 +49,7 @@ from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation, Functional
 from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Polyharmonic, Sum, Tunable
 from rkhs.losses import Squared
-from rkhs.spaces import FourierGrid, Neighbors
+from rkhs.maps import FourierGrid, LocalFunction, Neighbors
 
 DIMENSIONS = 3  # features of a map at most
 COMPARED, TUNED = 600, 1500  # functionals of an evaluation of the evidence, to compare kernels and for the chosen one

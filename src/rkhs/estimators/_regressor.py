@@ -24,7 +24,6 @@ from rkhs.estimators._base import (
     transactional,
 )
 from rkhs.estimators._classifier import InvariantClassifier
-from rkhs.estimators._coordinates import as_coordinates
 from rkhs.estimators._data import Sample, check_columns_of, checked_slopes, fill_missing_targets
 from rkhs.estimators._folds import HeldOutLabels, bound, user_marks
 from rkhs.estimators._formulation import rows_of
@@ -32,6 +31,7 @@ from rkhs.estimators._invariant_estimator import InvariantEstimator, fit_block, 
 from rkhs.estimators._length_scales import errors_by_slopes, with_learned_noise
 from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation, Functional, Gradient
+from rkhs.maps import as_coordinates
 from rkhs.streams._blocks import in_blocks
 
 

@@ -16,13 +16,13 @@ import numpy as np
 from rkhs._core.backend.arrays import Matrix
 from rkhs._core.finite.certificate import Certificate, certificate_at, feasible
 from rkhs._core.finite.monitor import SOLVING, Monitor, Stopped
+from rkhs._core.finite.normal_equations import NormalEquations, dots
 from rkhs._core.finite.operators import OperatorGeometry, OperatorPoint
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Squared
 from rkhs.solvers._base import Solver
 from rkhs.solvers._reduced import line_search
-from rkhs.spaces._normal_equations import NormalEquations, dots
 
 INNER = 500  # iterations of conjugate gradients within a step of Newton's method
 STEPS = 200  # of Newton's method for one width

@@ -451,8 +451,6 @@ class Approximation(ABC):
     """
 
     stored: ClassVar[bool] = True  # whether the matrices of its spaces are stored (`FiniteSpace.stored`)
-    is_span: ClassVar[bool] = True  # whether f is sought in a space; otherwise it is learned anew at each point
-    local: ClassVar[bool] = False  # whether short distances matter: a sample of rows keeps neighborhoods
     has_gradients: ClassVar[bool] = False  # whether the evidence in the space has derivatives in hyperparameters
 
     @abstractmethod
@@ -474,6 +472,27 @@ class Approximation(ABC):
         FiniteSpace
             The space.
         """
+
+    def solutions(self, problem: Any, weightings: Sequence[Sequence[Any]]) -> list[Any] | None:
+        """Solve a problem without a space that is common to all points; None to solve it in the space of `choose`.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem.
+        weightings : sequence
+            For each solution, a factor on the weights of each term, or one for each of its rows.
+
+        Returns
+        -------
+        list of Solution or None
+            The solutions.
+        """
+        return None
+
+    def tuning_sample(self, terms: Sequence[Any], most: int, random: np.random.Generator) -> Sequence[Any]:
+        """Return terms from which at most `most` functionals at random points are drawn to tune hyperparameters."""
+        return terms
 
     @property
     def needs_extent(self) -> bool:
@@ -532,7 +551,26 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def corners(atoms: Sequence[Atoms]) -> tuple[Vector, Vector]:
-    """Return the lower and the upper corner of the box of all points; both are zero if there are none."""
+    """Return the corners of the smallest box that contains the points of atoms; both are zero without points.
+
+    Parameters
+    ----------
+    atoms : sequence of Atoms
+        The atoms, such as those of the parts of a functional.
+
+    Returns
+    -------
+    low, high : ndarray of shape (n,)
+        The lower and the upper corner.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> family = rkhs.Difference([[0.0], [1.0]], [[3.0], [2.0]])
+    >>> low, high = rkhs.extend.corners([part.atoms for part in family.parts])
+    >>> float(low[0]), float(high[0])
+    (0.0, 3.0)
+    """
     points = [to_numpy(one.points) for one in atoms if one.points.shape[0]] or [np.zeros((1, atoms[0].dimension))]
     low, high = (end([end(array, axis=0) for array in points], axis=0) for end in (np.min, np.max))
     return low.astype(np.float64), high.astype(np.float64)

@@ -23,6 +23,7 @@ from rkhs._core.backend.arrays import Vector
 from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.features import FeatureTerms
 from rkhs._core.finite.monitor import CHOICE, SUMMING, Monitor
+from rkhs._core.finite.normal_equations import QuadraticSums
 from rkhs._core.finite.operators import OperatorTerms, with_missing_variance
 from rkhs._core.finite.representers import outputs_of
 from rkhs._core.finite.solution import Solution
@@ -34,7 +35,6 @@ from rkhs._core.problem.spaces import SpaceSolution, chosen_space, full_basis, s
 from rkhs.exceptions import BlockError
 from rkhs.kernels._base import Kernel, Tunable
 from rkhs.spaces._base import Approximation, FiniteSpace, Orthonormal
-from rkhs.spaces._normal_equations import QuadraticSums
 from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
 
 TermsOf = Callable[[Block], Sequence[Term]]

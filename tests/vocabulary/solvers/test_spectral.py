@@ -8,8 +8,8 @@ import pytest
 import registry
 import rkhs
 from problems import LOSSES
-from rkhs._core.learning.evidence import spatial_sample
-from rkhs.spaces import _normal_equations as normal_equations
+from rkhs._core.finite import normal_equations
+from rkhs.maps._search import spatial_sample
 
 RNG = np.random.default_rng(5)
 GRID = rkhs.FourierGrid(1e-9)

@@ -44,7 +44,25 @@ np.empty(2**25 - 2**16, dtype=np.uint8)
 
 
 def free_memory(array: Array) -> int:
-    """Return the free memory, in bytes, on the device of `array`."""
+    """Return the free memory on the device of an array.
+
+    Parameters
+    ----------
+    array : array
+        An array.
+
+    Returns
+    -------
+    int
+        The memory in bytes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.extend import free_memory
+    >>> free_memory(np.zeros(0)) > 0
+    True
+    """
     if is_torch_array(array) and device(array).type == "cuda":
         import torch
 
@@ -138,7 +156,25 @@ def free_main_memory() -> int:
 
 
 def cores(array: Array) -> int:
-    """Return the number of threads that BLAS is configured to use for a NumPy array; 1 for other arrays."""
+    """Return the number of threads that BLAS is configured to use for a NumPy array; 1 for other arrays.
+
+    Parameters
+    ----------
+    array : array
+        An array.
+
+    Returns
+    -------
+    int
+        The number of threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rkhs.extend import cores
+    >>> cores(np.zeros(0)) >= 1
+    True
+    """
     if not isinstance(array, np.ndarray):
         return 1
     with _LOCK:

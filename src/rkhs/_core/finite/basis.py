@@ -75,7 +75,29 @@ class Basis:
 
 
 def on_basis(functionals: Functional, space: FunctionSpace | None) -> Matrix:
-    """Return P (N, r) in float64; entries at the level of the rounding errors of the points are exactly zero."""
+    """Apply functionals to basis functions.
+
+    Entries at the level of the rounding errors of the points are exactly zero.
+
+    Parameters
+    ----------
+    functionals : Functional
+        The functionals L_i.
+    space : FunctionSpace or None
+        The basis functions p_j.
+
+    Returns
+    -------
+    ndarray of shape (size, r)
+        The values L_i(p_j) in float64.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.extend.on_basis(rkhs.Evaluation([[2.0], [3.0]]), rkhs.Polynomials(1))
+    array([[1., 2.],
+           [1., 3.]])
+    """
     if space is None:
         return np.zeros((functionals.size, 0))
     return _with_magnitude(functionals, space)[0]

@@ -31,6 +31,7 @@ from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, to_numpy
 from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.basis import on_basis, orthonormal
 from rkhs._core.finite.certificate import FEASIBLE, project_dual
+from rkhs._core.finite.normal_equations import NormalEquations, QuadraticSums, dots
 from rkhs._core.finite.problem import (
     FiniteProblem,
     Geometry,
@@ -47,7 +48,6 @@ from rkhs._core.gram.operator import gram
 from rkhs._core.progress import subtask
 from rkhs.functionals._base import Functional, stack
 from rkhs.spaces._base import FiniteSpace
-from rkhs.spaces._normal_equations import NormalEquations, QuadraticSums, dots
 
 SOLVED = 100  # functionals whose variances are computed by solving equations; more have sampled variances
 VARIANCE_TOL = 1e-5  # estimated relative error of these variances; the true one is up to a hundred times as large

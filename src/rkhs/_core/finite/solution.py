@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Array, Matrix, check_count, double, indices, like, namespace
+from rkhs._core.backend.arrays import EPS, Array, Matrix, check_count, double, indices, like, namespace
 from rkhs._core.backend.memory import check_tables
 from rkhs._core.finite.certificate import CONVERGED, Certificate
 from rkhs._core.finite.function import Pullback, pushed_forward
@@ -302,6 +302,32 @@ class Solution:
     basis_rank: tuple[int, int] | None = None
     source: Any = field(default=None, repr=False)
     violations: dict[int, tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def local(cls, function: Any, solver: str, outputs: int, span: str, source: Any = None) -> Solution:
+        """Return a solution each of whose values is that of a problem of its own, so that J and the gap are not known.
+
+        Parameters
+        ----------
+        function : Function
+            The function.
+        solver : str
+            The name of the method.
+        outputs : int
+            The number of outputs.
+        span : str
+            What determines each value.
+        source : object, optional
+            The data from which `posterior` is computed.
+
+        Returns
+        -------
+        Solution
+            The solution, with the status "exact in each neighborhood".
+        """
+        unknown, nothing = np.full(outputs, np.nan), np.zeros(outputs)
+        certificate = Certificate(unknown, np.full(outputs, np.inf), nothing, nothing, nothing, EPS)
+        return cls(function, certificate, LOCAL, solver, 0, 0, 0.0, (), span, source=source)
 
     @property
     def posterior(self) -> Posterior:

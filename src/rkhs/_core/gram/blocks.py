@@ -154,7 +154,23 @@ def pushed(parts: tuple[Part, ...], push: Push | None, takes_blur: bool) -> tupl
 
 
 def check_bounded(kernel: Kernel, L: Functional) -> None:
-    """Raise NotBoundedError if a family takes derivatives that are not bounded on the RKHS of the kernel."""
+    """Raise NotBoundedError if functionals take derivatives that are not bounded on the RKHS of the kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    L : Functional
+        The functionals.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.extend.check_bounded(rkhs.Matern(1.5), rkhs.Gradient([[0.0]]))
+    >>> rkhs.extend.check_bounded(rkhs.Matern(0.5), rkhs.Gradient([[0.0]]))
+    Traceback (most recent call last):
+    rkhs.exceptions.NotBoundedError: Gradient(1 x 1) takes derivatives ...
+    """
     n = L.dimension
     limit = kernel.smoothness(n)
     if L.order >= limit:

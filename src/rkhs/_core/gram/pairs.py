@@ -26,7 +26,20 @@ from rkhs.kernels._base import Kernel
 
 @dataclass(frozen=True, eq=False)
 class FunctionalTable:
-    """A family of functionals as sparse combinations of atoms, from which single functionals are taken quickly."""
+    """A family of functionals as sparse combinations of atoms, from which single functionals are taken quickly.
+
+    Parameters
+    ----------
+    functional : Functional
+        The functionals.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> table = rkhs.extend.FunctionalTable(rkhs.Difference([[0.0], [1.0]], [[2.0], [3.0]]))
+    >>> table.locations.tolist(), table.atoms_per_functional
+    ([[1.0], [2.0]], 2.0)
+    """
 
     functional: Functional
 

@@ -48,7 +48,6 @@ from math import inf, log, pi
 from typing import Protocol
 
 import numpy as np
-import scipy.sparse
 
 from rkhs._core.backend.arrays import Matrix, double, to_numpy, unique_rows
 from rkhs._core.calculus.function_spaces import FunctionSpace
@@ -232,49 +231,6 @@ def check_squared(problem: ConvexProblem, what: str) -> None:
             "problem.grid(.., held_out=..), which evaluates solutions on held-out data."
         )
     check_null_space(problem, what)
-
-
-CLUSTERS = 10  # neighborhoods of a spatial sample
-
-
-def spatial_sample(terms: Sequence[Term], most: int, random: np.random.Generator) -> list[Term]:
-    """Return terms with about `most` functionals in total: half at random points, half in a few neighborhoods.
-
-    Points drawn at random from many are far apart, and do not distinguish noise from variation over short distances.
-    """
-    total = sum(term.size for term in terms)
-    if total <= most:
-        return list(terms)
-    largest = max(terms, key=lambda term: term.size)
-    candidates = _first_points(largest)
-    seeds = random.choice(candidates, min(CLUSTERS, len(candidates)), replace=False)
-    sampled = []
-    for term in terms:
-        points, share = _first_points(term), most * term.size / total
-        each = term.size // len(points)
-        count = min(max(int(share / each), 2), len(points))
-        rows = [random.choice(len(points), count - count // 2, replace=False)]
-        near = max(1, count // 2 // CLUSTERS)
-        rows += [np.argpartition(np.sum((points - x) ** 2, axis=1), near - 1)[:near] for x in seeds]
-        index = (np.unique(np.concatenate(rows))[:, None] * each + np.arange(each)).ravel()
-        sampled.append(term.take(index))
-    return sampled
-
-
-def _first_points(term: Term) -> Matrix:
-    """Return points (t, d), each the first one of as many consecutive functionals, such as those of a gradient."""
-    parts = term.functional.parts
-    points = to_numpy(parts[0].atoms.points)
-    if term.size % len(points) == 0 and all(part.size == term.size for part in parts):
-        return np.asarray(points)
-    first = np.zeros((term.size, points.shape[1]))
-    for part in reversed(parts):  # means over several points and stacks: the first point of each functional
-        columns = np.arange(part.size)
-        if part.matrix is not None:
-            W = scipy.sparse.csr_array(part.matrix)
-            columns = np.append(W.indices, 0)[W.indptr[:-1]]
-        first[part.rows] = to_numpy(part.atoms.points)[columns // part.atoms.per_point]
-    return first
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,7 +34,6 @@ from rkhs._core.learning.evidence import (
     check_squared,
     log_evidence,
     space_log_evidence,
-    spatial_sample,
 )
 from rkhs._core.learning.leave_one_out import informative_rows, log_left_out
 from rkhs._core.progress import interrupted
@@ -144,16 +143,16 @@ def tuned(
         )
     random, monitor = np.random.default_rng(random_state), TuningMonitor(0.0, time_limit, verbose=verbose)
     terms = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Tunable) else t for t in problem.terms]
-    local = problem.approximation is not None and problem.approximation.local
-    sampled = spatial_sample(terms, functionals, random) if local else terms
+    approximation = problem.approximation
+    sampled = terms if approximation is None else approximation.tuning_sample(terms, functionals, random)
     complete = Observations.of(RepresenterTerms.of(problem.kernel, sampled, problem.basis))
     observations = complete.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
     subset = observations.sample(FIRST, random)
     stages = [(subset.size, criterion_of(space, subset, criterion, amplitude))]
-    approximation = problem.approximation if criterion == "evidence" else None
     families = [term.functional for term in problem.terms]
-    if approximation is not None and approximation.has_gradients and not approximation.contains(families):
+    in_space = approximation if criterion == "evidence" else None
+    if in_space is not None and in_space.has_gradients and not in_space.contains(families):
         stages.append((complete.size, criterion_of(space, complete, criterion, amplitude, choose, problem.full_basis)))
     elif subset.size < observations.size:
         stages.append((observations.size, criterion_of(space, observations, criterion, amplitude)))

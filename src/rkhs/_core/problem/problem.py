@@ -17,7 +17,6 @@ from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.certificate import Certificate, certify
 from rkhs._core.finite.function import Function
 from rkhs._core.finite.monitor import CHOICE, SUMMING, InnerMonitor, Monitor, Stopped
-from rkhs._core.finite.neighborhoods import local_solution
 from rkhs._core.finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
 from rkhs._core.finite.representers import (
     RepresenterTerms,
@@ -29,6 +28,7 @@ from rkhs._core.finite.representers import (
 from rkhs._core.finite.solution import ABSOLUTE, CONVERGED, INTERRUPTED, LOCAL, Record, Solution, with_hidden_functions
 from rkhs._core.finite.sums import grouped
 from rkhs._core.finite.term import Term
+from rkhs._core.gram.blocks import check_bounded
 from rkhs._core.learning.evidence import Evidence, evidence_of
 from rkhs._core.learning.leave_one_out import LeaveOneOut, left_out_of
 from rkhs._core.learning.tuning import Tuning, tuned
@@ -327,9 +327,7 @@ class Problem:
             self._check_no_iterations(None if solver == "auto" else solver, start, monitor.callback)
             if self._is_exact:
                 return self._unapproximated(replace(self, approximation=None)._solved(solver, monitor, start))
-            if not self.approximation.is_span:
-                return local_solution(self, [1.0] * len(self.terms), monitor.seconds)
-            return cast(Solution, self._grid_in_space(WeightGrid(len(self.terms), {}, {}), monitor).item())
+            return cast(Solution, self._approximated(WeightGrid(len(self.terms), {}, {}), monitor).item())
         system, tol = self.system, monitor.tol
         chosen = auto(system, tol, monitor.time_limit) if solver == "auto" else solver
         if not isinstance(chosen, Solver):
@@ -432,10 +430,7 @@ class Problem:
                 exact = replace(self, approximation=None)
                 exact_solutions = exact.grid(weights, held_out, tol=tol, time_limit=time_limit, verbose=verbose)
                 return np.vectorize(self._unapproximated, otypes=[object])(exact_solutions)
-            if not self.approximation.is_span:
-                local = [local_solution(self, factors, monitor.seconds) for factors in cells.weightings()]
-                return np.array([*local, None], dtype=object)[:-1].reshape(cells.shape)
-            return self._grid_in_space(cells, monitor)
+            return self._approximated(cells, monitor)
         system = self.system
         weightings = cells.system_weightings(self.terms, system)
         tasks = GridSolver(system, weightings, cells.count or 1)
@@ -591,6 +586,19 @@ class Problem:
         """Whether the landmarks include the functionals of all terms, so that nothing is approximated."""
         assert self.approximation is not None
         return self.device is None and self.approximation.contains([term.functional for term in self.terms])
+
+    def _approximated(self, cells: WeightGrid, monitor: Monitor) -> np.ndarray[Any, Any]:
+        """Return the solutions of all cells of a grid by the approximation, in a common space or without one."""
+        assert self.approximation is not None
+        check_known(self.kernel)
+        for term in self.terms:
+            check_bounded(self.kernel, term.functional)
+        outputs_of(self.terms)
+        found = self.approximation.solutions(self, cells.weightings())
+        if found is None:
+            return self._grid_in_space(cells, monitor)
+        timed = [replace(one, seconds=monitor.seconds) for one in found]
+        return np.array([*timed, None], dtype=object)[:-1].reshape(cells.shape)
 
     def _grid_in_space(self, cells: WeightGrid, monitor: Monitor) -> np.ndarray[Any, Any]:
         """Return the solutions of all cells of a grid in the space of the approximation.

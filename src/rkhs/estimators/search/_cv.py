@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from rkhs._core.backend.arrays import Array, Matrix, Vector, double, like, namespace, take_rows, to_numpy
 from rkhs._core.finite.function import Function, Pullback, pushed_forward
-from rkhs._core.finite.neighborhoods import LocalFunction
 from rkhs._core.finite.solution import CONVERGED, SOLVED, TIME_LIMIT, Posterior
 from rkhs._core.finite.term import Term
 from rkhs._core.graphs.neighbor_graph import EXACT, INDEX, can_search
@@ -52,8 +51,9 @@ from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Tunable
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
+from rkhs.maps import FourierGrid, LocalFunction
 from rkhs.shapes._fitting import shape_of
-from rkhs.spaces import FourierFeatures, FourierGrid, Landmarks
+from rkhs.spaces import FourierFeatures, Landmarks
 from rkhs.streams._blocks import collected, in_blocks
 
 CLASS_KERNELS, VALUE_KERNELS = ("gaussian", "laplace"), ("gaussian", "laplace", "matern")  # those that "auto" compares

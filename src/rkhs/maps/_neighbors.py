@@ -23,22 +23,31 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, like, to_numpy, unique_rows
-from rkhs._core.backend.memory import map_in_threads
-from rkhs._core.calculus.atoms import Atoms
-from rkhs._core.calculus.function_spaces import FunctionSpace
-from rkhs._core.finite.basis import on_basis
-from rkhs._core.finite.certificate import Certificate
-from rkhs._core.finite.representers import outputs_of
-from rkhs._core.finite.solution import LOCAL, Posterior, Solution
-from rkhs._core.gram.blocks import check_bounded
-from rkhs._core.gram.operator import gram
-from rkhs._core.gram.pairs import FunctionalTable, entries
-from rkhs._core.progress import report_progress
-from rkhs.functionals._base import Functional, stack
-from rkhs.functionals._values import Evaluation
-from rkhs.kernels._base import Kernel, check_known
-from rkhs.spaces._neighbors import Neighbors, NeighborSearch
+from rkhs import Term, gram, stack
+from rkhs.extend import (
+    Approximation,
+    Array,
+    Atoms,
+    FiniteSpace,
+    Functional,
+    FunctionalTable,
+    FunctionSpace,
+    Kernel,
+    Matrix,
+    Vector,
+    check_count,
+    double,
+    entries,
+    like,
+    map_in_threads,
+    on_basis,
+    report_progress,
+    to_numpy,
+    unique_rows,
+)
+from rkhs.functionals import Evaluation
+from rkhs.maps._search import NeighborSearch, spatial_sample
+from rkhs.results import Posterior, Solution
 
 ENTRIES = 2**17  # pairs of atoms whose inner products are computed at once, which fit into the cache
 DEPENDENT = 1e-7  # basis functions whose norm on a neighborhood is below this share of the largest are omitted there
@@ -108,7 +117,8 @@ class LocalFunction:
 
     @cached_property
     def _search(self) -> NeighborSearch:
-        return NeighborSearch(self._in_units(self._table.locations), self.neighbors)
+        near = self.neighbors
+        return NeighborSearch(self._in_units(self._table.locations), near.count, near.far, near.continuous)
 
     def _in_units(self, points: Matrix) -> Matrix:
         """Return points in the metric of the kernel, in which neighbors are the nearest ones."""
@@ -322,42 +332,98 @@ class LocalPosterior:
         return Posterior(solution.function, self.function, self.function.amplitude)
 
 
-def local_solution(problem: Any, factors: Sequence[Any], seconds: float) -> Solution:
-    """Return the solution of a problem by neighborhoods, for factors on the weights of terms or of their rows.
+@dataclass(frozen=True)
+class Neighbors(Approximation):
+    """Learn f at each point from the functionals near it, by a small problem of its own.
 
-    Each of its values is that of an exactly solved problem.  They belong to different functions, so that J of the whole
-    and its gap are not known; the certificate has NaN and infinity for them.
+    f(x), or another functional of f, is that of the minimizer of the problem of the nearest functionals alone, which is
+    computed exactly; all losses have to be squared.  This is kriging with a moving neighborhood.  It takes any kernel,
+    conditionally positive definite ones too (`rkhs.kernels.ThinPlate`, `rkhs.kernels.Polyharmonic`), any functionals
+    and any basis.  Nothing is learned for the whole: time is that of one small linear system for each evaluation.
+    Slopes of f are predicted from the neighborhood of their point.
+
+    f is not continuous where the neighborhood changes, unless it is `continuous`.  The steps are small compared with
+    the error bars.
+
+    Parameters
+    ----------
+    count : int, default=50
+        The number of nearest functionals.
+    far : int, default=0
+        The number of functionals of each of several subsets that are spread evenly and ever more widely, in addition.
+        A few make predictions in gaps between tracks better and cost little.
+    continuous : bool, default=False
+        Whether the noise that is assumed for functionals increases to infinity towards the end of the neighborhood, so
+        that f is continuous.  It uses only about half of the functionals in full.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.random.default_rng(0).uniform(size=(10_000, 2))
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=1e6)
+    >>> problem = rkhs.Problem(rkhs.kernels.ThinPlate(), [term], approximation=rkhs.Neighbors(30))
+    >>> problem.solve().function(np.array([[0.5, 0.5]])).round(3)
+    array([0.141])
     """
-    approximation, name = problem.approximation, type(problem.approximation).__name__
-    check_known(problem.kernel)
-    for term in problem.terms:
-        check_bounded(problem.kernel, term.functional)
-        if not term.loss.quadratic:
+
+    count: int = 50
+    far: int = 0
+    continuous: bool = False
+    stored = False
+
+    def __post_init__(self) -> None:
+        check_count(self.count, "The number of functionals of Neighbors")
+        check_count(self.far, "far of Neighbors", 0)
+
+    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Any) -> FiniteSpace:
+        raise NotImplementedError(
+            f"{self!r} solves a small problem at each point, and has no space of functions for all of them: use "
+            "Problem.solve, or rkhs.Landmarks."
+        )
+
+    def tuning_sample(self, terms: Sequence[Term], most: int, random: np.random.Generator) -> list[Term]:
+        return spatial_sample(terms, most, random)
+
+    def solutions(self, problem: Any, weightings: Sequence[Sequence[Any]]) -> list[Solution]:
+        """Return the solution for each weighting: its values are those of exactly solved problems.
+
+        They belong to different functions, so that J of the whole and its gap are not known.
+        """
+        if problem.device not in (None, "cpu") or (problem.null_space == "dropped" and problem.kernel.order):
             raise ValueError(
-                f"{name} needs squared losses, got {term.loss!r}: use rkhs.FourierGrid() or rkhs.Landmarks(p) for "
-                "others, or leave outliers out."
+                'Neighbors works on the CPU, and with null_space="kept": leave `device` and `null_space` out.'
             )
-        if term.functional.sparse:
-            raise TypeError(f"{name} searches for near points and needs dense ones: pass X.toarray().")
-    if problem.device not in (None, "cpu") or (problem.null_space == "dropped" and problem.kernel.order):
-        raise ValueError(f'{name} works on the CPU, and with null_space="kept": leave `device` and `null_space` out.')
-    outputs, families, targets, weights = outputs_of(problem.terms), [], [], []
-    for term, factor in zip(problem.terms, factors, strict=True):
-        weight = to_numpy(term.weights())[:, 0].astype(float) * np.asarray(factor)
-        used = np.flatnonzero(weight > 0)
-        if len(used):
-            target = to_numpy(term.target)[used].astype(float)
-            shape = (len(used),) if outputs is None else (len(used), outputs)
+        for term in problem.terms:
+            if not term.loss.quadratic:
+                raise ValueError(
+                    f"Neighbors needs squared losses, got {term.loss!r}: use rkhs.FourierGrid() or rkhs.Landmarks(p) "
+                    "for others, or leave outliers out."
+                )
+            if term.functional.sparse:
+                raise TypeError("Neighbors searches for near points and needs dense ones: pass X.toarray().")
+        return [self._solution(problem, factors) for factors in weightings]
+
+    def _solution(self, problem: Any, factors: Sequence[Any]) -> Solution:
+        """Return the solution for factors on the weights of terms or of their rows."""
+        families, targets, weights = [], [], []
+        outputs = max(term.outputs or 0 for term in problem.terms) or None
+        for term, factor in zip(problem.terms, factors, strict=True):
+            weight = double(term.weights())[:, 0] * np.asarray(factor)
+            used = np.flatnonzero(weight > 0)
+            target = double(term.target).reshape(term.size, -1)[used] if len(used) else np.zeros((0, 1))
             families.append(term.functional.take(used))
-            targets.append(np.broadcast_to(target.reshape(len(used), -1), (len(used), outputs or 1)).reshape(shape))
+            targets.append(np.broadcast_to(target, (len(used), outputs or 1)))
             weights.append(weight[used])
-    if not families:
-        raise ValueError("All weights are zero, so that there are no functionals to learn from.")
-    functionals = stack(families)
-    double = functionals.like(np.zeros((0, functionals.dimension)))
-    noise = 1 / (2 * np.concatenate(weights))
-    function = LocalFunction(problem.kernel, double, np.concatenate(targets), noise, problem.full_basis, approximation)
-    unknown, nothing = np.full(outputs or 1, np.nan), np.zeros(outputs or 1)
-    certificate = Certificate(unknown, np.full(outputs or 1, np.inf), nothing, nothing, nothing, EPS)
-    span = f"{name}: each value from {function.size} functionals near it"
-    return Solution(function, certificate, LOCAL, name, 0, 0, seconds, (), span, source=LocalPosterior(function))
+        functionals, target = stack(families), np.concatenate(targets)
+        if not functionals.size:
+            raise ValueError("All weights are zero, so that there are no functionals to learn from.")
+        function = LocalFunction(
+            problem.kernel,
+            functionals.like(np.zeros((0, functionals.dimension))),
+            target[:, 0] if outputs is None else target,
+            1 / (2 * np.concatenate(weights)),
+            problem.full_basis,
+            self,
+        )
+        span = f"Neighbors: each value from {function.size} functionals near it"
+        return Solution.local(function, "Neighbors", outputs or 1, span, LocalPosterior(function))

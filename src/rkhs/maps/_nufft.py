@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Matrix, Vector
-from rkhs._core.backend.memory import cores
+from rkhs.extend import Matrix, Vector, cores
 
 Grid = np.ndarray[Any, Any]
 MISSING = "Fourier grids need non-uniform Fourier transforms, of ducc0 or finufft: pip install 'rkhs[maps]'."

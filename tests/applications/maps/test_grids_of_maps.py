@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import rkhs
 from refusals import refused
-from rkhs.estimators._coordinates import are_degrees
-from rkhs.maps import GridMap, axes_around, rounded_up, typical_gap
+from rkhs.maps import GridMap, are_degrees, axes_around
+from rkhs.maps._grids import rounded_up, typical_gap
 
 xarray = pytest.importorskip("xarray")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._core.backend import nufft
+from rkhs.maps import _nufft as nufft
 
 SHAPES = [(1,), (41,), (7, 11), (9, 1), (5, 7, 9), (3, 1, 5)]
 

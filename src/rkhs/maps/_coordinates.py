@@ -24,9 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Array, Matrix, as_points, double, like
-from rkhs._core.calculus.maps import Map
-from rkhs.exceptions import warn
+from rkhs.extend import Array, Map, Matrix, as_points, double, like, warn
 
 RADIUS = 6371.0088  # mean radius of the earth in km
 WIDEST = 30.0  # degrees from the center of the data up to which the plane is used
@@ -120,7 +118,7 @@ class LonLat(Coordinates):
 
     Examples
     --------
-    >>> from rkhs.estimators._coordinates import LonLat
+    >>> from rkhs.maps import LonLat
     >>> LonLat.of([[179.5, 60.0], [-179.5, 60.0]])([[180.0, 60.0], [-179.0, 60.0]]).round(1) + 0.0
     array([[ 0. , -0.1],
            [55.6,  0.3]])

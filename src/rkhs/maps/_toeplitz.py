@@ -22,12 +22,8 @@ import numpy as np
 import scipy.fft
 import scipy.sparse
 
-from rkhs._core.backend.arrays import Array, Matrix, Vector, double, to_numpy
-from rkhs._core.backend.memory import cores
-from rkhs._core.backend.nufft import to_modes, to_points
-from rkhs._core.calculus.atoms import Atoms
-from rkhs.functionals._base import Functional, Part
-from rkhs.spaces._base import FiniteSpace
+from rkhs.extend import Array, Atoms, FiniteSpace, Functional, Matrix, Part, Vector, cores, double, to_numpy
+from rkhs.maps._nufft import to_modes, to_points
 
 Grid = np.ndarray[Any, Any]
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.spaces._neighbors import NeighborSearch
+from rkhs.maps._search import NeighborSearch
 
 RANDOM = np.random.default_rng(0)
 X, Z = RANDOM.uniform(size=(400, 2)), RANDOM.uniform(size=(20, 2))
 
 
 def test_the_nearest_locations_are_found():
-    index, share = NeighborSearch(X, rkhs.Neighbors(7))(Z)
+    index, share = NeighborSearch(X, 7)(Z)
     nearest = np.argsort(np.linalg.norm(Z[:, None] - X, axis=2), axis=1)[:, :7]
     assert np.array_equal(np.sort(index), np.sort(nearest))
     assert np.all(share == 1)
@@ -21,14 +21,14 @@ def test_the_nearest_locations_are_found():
 
 def test_an_omitted_location_is_replaced_by_the_next_one():
     rows = np.arange(20)
-    index, share = NeighborSearch(X, rkhs.Neighbors(7))(X[rows], rows)
+    index, share = NeighborSearch(X, 7)(X[rows], rows)
     distances = np.linalg.norm(X[rows, None] - X, axis=2)
     assert np.array_equal(np.sort(index), np.sort(np.argsort(distances, axis=1)[:, 1:8]))
     assert np.all(share == 1)
 
 
 def test_few_locations_are_all_used():
-    index, share = NeighborSearch(X[:3], rkhs.Neighbors(7))(Z)
+    index, share = NeighborSearch(X[:3], 7)(Z)
     assert np.all(share == 1)
     assert np.array_equal(np.sort(index), np.tile([0, 1, 2], (20, 1)))
 
@@ -36,7 +36,7 @@ def test_few_locations_are_all_used():
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_far_locations_are_spread_evenly_and_counted_once(dimension):
     points = np.random.default_rng(1).uniform(size=(2000, dimension)) ** 3  # many near one corner
-    search = NeighborSearch(points, rkhs.Neighbors(10, far=3))
+    search = NeighborSearch(points, 10, far=3)
     sizes = [len(index) for _, index, _ in search.levels]
     assert len(sizes) > 2
     assert all(4 * after <= before for before, after in pairwise(sizes))
@@ -44,7 +44,7 @@ def test_far_locations_are_spread_evenly_and_counted_once(dimension):
     for row, used in zip(index, share, strict=True):
         assert len(set(row[used > 0])) == np.sum(used > 0)
     radius = np.linalg.norm(points[index] - points[:50, None], axis=2).max(axis=1)
-    nearest, _ = NeighborSearch(points, rkhs.Neighbors(index.shape[1]))(points[:50])
+    nearest, _ = NeighborSearch(points, index.shape[1])(points[:50])
     assert np.all(radius >= np.linalg.norm(points[nearest] - points[:50, None], axis=2).max(axis=1) - 1e-12)
 
 

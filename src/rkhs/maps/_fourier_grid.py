@@ -21,7 +21,7 @@ with |f|^2 = |tau|^2.  Their complex coefficients are c_j = D_j ((tau_j + tau_-j
 A field with one potential is such a function too: its components are derivatives of the potential, so that functionals
 of the field are pushed to the potential before anything else (`pushed_parts`).
 
-`rkhs.spaces._toeplitz` evaluates such functionals and multiplies with their normal matrices.
+`rkhs.maps._toeplitz` evaluates such functionals and multiplies with their normal matrices.
 
 Spectral densities of stationary kernels on R^d, and how far a kernel and its density reach.
 
@@ -35,7 +35,7 @@ frequencies above a limit is the share of the variance of derivatives of order m
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -44,20 +44,32 @@ import numpy as np
 import scipy  # imports scipy.optimize lazily
 import scipy.special
 
-from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, check_count, to_numpy
-from rkhs._core.backend.memory import free_memory
-from rkhs._core.backend.nufft import package
-from rkhs._core.calculus.atoms import Atoms
-from rkhs._core.gram.blocks import check_bounded
-from rkhs._core.gram.operator import gram
-from rkhs.functionals._base import Functional, Part
-from rkhs.kernels import LinearTransform
-from rkhs.kernels._algebra import Push
-from rkhs.kernels._base import Kernel
-from rkhs.kernels._fields import DivergenceFree, FieldKernel
-from rkhs.kernels._scaled import ScaledKernel, SpectralDensity
-from rkhs.spaces._base import Approximation, Pilot, corners
-from rkhs.spaces._toeplitz import Channels, Grid, Normal, ToeplitzSums, Waves
+from rkhs import Term, gram
+from rkhs.extend import (
+    Approximation,
+    Array,
+    Atoms,
+    Functional,
+    Kernel,
+    Matrix,
+    Part,
+    ScaledKernel,
+    SpectralDensity,
+    Vector,
+    check_bounded,
+    check_count,
+    corners,
+    free_memory,
+    to_numpy,
+)
+from rkhs.kernels import CurlFree, DivergenceFree, LinearTransform
+from rkhs.maps._nufft import package
+from rkhs.maps._search import spatial_sample
+from rkhs.maps._toeplitz import Channels, Grid, Normal, ToeplitzSums, Waves
+
+Push = Callable[[Atoms], tuple[Atoms, ...]]  # the push-forward of atoms: a sum of one or several lists of atoms
+FIELDS = (CurlFree, DivergenceFree)
+EPS = float(np.finfo(np.float64).eps)
 
 SHELLS = 100  # shells of periodic images that are summed up
 
@@ -196,7 +208,6 @@ class FourierGrid(Approximation):
     ('converged', True)
     """
 
-    local = True
     stored = False
     accuracy: float | None = None
     modes: int | None = None
@@ -208,7 +219,7 @@ class FourierGrid(Approximation):
         if self.modes is not None:
             check_count(self.modes, "modes of a FourierGrid")
 
-    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Pilot | None = None) -> FourierGridSpace:
+    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Any = None) -> FourierGridSpace:
         """Choose the grid for a problem.
 
         Parameters
@@ -271,6 +282,9 @@ class FourierGrid(Approximation):
             kernel, center, extent, spacing, tuple(int(m) for m in limits), reached, min(1e-9, 1e-3 * reached)
         )
 
+    def tuning_sample(self, terms: Sequence[Term], most: int, random: np.random.Generator) -> list[Term]:
+        return spatial_sample(terms, most, random)
+
     @property
     def needs_extent(self) -> bool:
         return self.box is None
@@ -302,7 +316,7 @@ def potential(kernel: Kernel, dimension: int) -> tuple[Kernel, Push | None]:
     Other kernels are returned as they are, without a push-forward.
     """
     parts = kernel.summands()
-    fields = [part for _, part in parts if isinstance(part, FieldKernel)]
+    fields = [part for _, part in parts if isinstance(part, FIELDS)]
     if not fields:
         return kernel, None
     pushes = [push for _, push, _ in fields[0].pushes() if push is not None]
@@ -383,7 +397,7 @@ class FourierGridSpace(Waves):
 
     @cached_property
     def _potential(self) -> tuple[Kernel, Push | None]:
-        fields = any(isinstance(part, FieldKernel) for _, part in self.kernel.summands())
+        fields = any(isinstance(part, FIELDS) for _, part in self.kernel.summands())
         return potential(self.kernel, (2 if fields else 1) * len(self.limits))
 
     @property

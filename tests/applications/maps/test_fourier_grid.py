@@ -9,7 +9,7 @@ import pytest
 import registry
 import rkhs
 from refusals import refused
-from rkhs.spaces._toeplitz import ToeplitzSums
+from rkhs.maps._toeplitz import ToeplitzSums
 from rkhs.testing import check_space
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import rkhs
 from estimators.models import MODELS, ORDERED, QUANTILES, values
 from refusals import refused
 from rkhs._core.calculus.atoms import gaussian_rule
-from rkhs.estimators._coordinates import RADIUS, LonLat
+from rkhs.maps._coordinates import RADIUS, LonLat
 
 RANDOM = np.random.default_rng(0)
 

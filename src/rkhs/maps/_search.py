@@ -12,91 +12,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy  # imports scipy.spatial on first use
+import scipy.sparse
 
-from rkhs._core.backend.arrays import Matrix, Vector, check_count
-from rkhs.functionals._base import Functional
-from rkhs.kernels._base import Kernel
-from rkhs.spaces._base import Approximation, FiniteSpace
+from rkhs import Term
+from rkhs.extend import Matrix, Vector, to_numpy
 
+CLUSTERS = 10  # neighborhoods of a spatial sample
 THINNER = 4  # functionals of a subset for each one of the next
-
-
-@dataclass(frozen=True)
-class Neighbors(Approximation):
-    """Learn f at each point from the functionals near it, by a small problem of its own.
-
-    f(x), or another functional of f, is that of the minimizer of the problem of the nearest functionals alone, which is
-    computed exactly; all losses have to be squared.  This is kriging with a moving neighborhood.  It takes any kernel,
-    conditionally positive definite ones too (`rkhs.kernels.ThinPlate`, `rkhs.kernels.Polyharmonic`), any functionals
-    and any basis.  Nothing is learned for the whole: time is that of one small linear system for each evaluation.
-    Slopes of f are predicted from the neighborhood of their point.
-
-    f is not continuous where the neighborhood changes, unless it is `continuous`.  The steps are small compared with
-    the error bars.
-
-    Parameters
-    ----------
-    count : int, default=50
-        The number of nearest functionals.
-    far : int, default=0
-        The number of functionals of each of several subsets that are spread evenly and ever more widely, in addition.
-        A few make predictions in gaps between tracks better and cost little.
-    continuous : bool, default=False
-        Whether the noise that is assumed for functionals increases to infinity towards the end of the neighborhood, so
-        that f is continuous.  It uses only about half of the functionals in full.
-
-    Examples
-    --------
-    >>> import numpy as np, rkhs
-    >>> X = np.random.default_rng(0).uniform(size=(10_000, 2))
-    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=1e6)
-    >>> problem = rkhs.Problem(rkhs.kernels.ThinPlate(), [term], approximation=rkhs.Neighbors(30))
-    >>> problem.solve().function(np.array([[0.5, 0.5]])).round(3)
-    array([0.141])
-    """
-
-    count: int = 50
-    far: int = 0
-    continuous: bool = False
-    is_span: ClassVar[bool] = False
-    local: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_count(self.count, "The number of functionals of Neighbors")
-        check_count(self.far, "far of Neighbors", 0)
-
-    def choose(self, kernel: Kernel, families: Sequence[Functional], pilot: Any) -> FiniteSpace:
-        raise NotImplementedError(
-            f"{self!r} solves a small problem at each point, and has no space of functions for all of them: use "
-            "Problem.solve, or rkhs.Landmarks."
-        )
 
 
 @dataclass(frozen=True, eq=False)
 class NeighborSearch:
-    """Finds the neighborhoods of points among locations (N, n)."""
+    """Finds the neighborhoods of points among locations (N, n); `rkhs.Neighbors` documents the options."""
 
     locations: Matrix
-    neighbors: Neighbors
+    count: int
+    far: int = 0
+    continuous: bool = False
 
     @cached_property
     def levels(self) -> list[tuple[Any, Vector, int]]:
         """The trees of all locations and of the subsets, the indices of their locations, and the number to search."""
         every = np.arange(len(self.locations))
-        found = [(scipy.spatial.KDTree(self.locations), every, min(self.neighbors.count, len(every)))]
+        found = [(scipy.spatial.KDTree(self.locations), every, min(self.count, len(every)))]
         low, extent = self.locations.min(axis=0), float(np.ptp(self.locations, axis=0).max())
         index, dimension = np.random.default_rng(0).permutation(every), self.locations.shape[1]
         depth = ceil(log2(len(every)) / dimension)  # cells of side extent / 2^depth: about one for each location
-        for level in range(depth, 0, -1) if self.neighbors.far and extent > 0 else ():
+        for level in range(depth, 0, -1) if self.far and extent > 0 else ():
             cells = np.minimum((self.locations[index] - low) * (2**level / extent), 2**level - 1).astype(np.int64)
             keys = cells @ (2**level) ** np.arange(dimension, dtype=np.int64)
             index = index[np.unique(keys, return_index=True)[1]]
-            if 2 * self.neighbors.far <= len(index) <= len(found[-1][1]) / THINNER:
-                found.append((scipy.spatial.KDTree(self.locations[index]), index, self.neighbors.far))
+            if 2 * self.far <= len(index) <= len(found[-1][1]) / THINNER:
+                found.append((scipy.spatial.KDTree(self.locations[index]), index, self.far))
         return found
 
     @property
@@ -124,7 +75,7 @@ class NeighborSearch:
                 order = np.argsort(distance, axis=1, kind="stable")
                 distance, index = (np.take_along_axis(a, order, axis=1) for a in (distance, index))
             share = np.isfinite(distance[:, :count]).astype(float)
-            if self.neighbors.continuous:
+            if self.continuous:
                 radius = distance[:, count : count + 1]  # that of the nearest functional outside
                 end = np.where(radius > 0, distance[:, :count] / np.where(radius > 0, radius, 1.0), 1.0)
                 outer = np.clip(2 * np.where(np.isfinite(end), end, 1.0) - 1, 0.0, 1.0)
@@ -138,3 +89,43 @@ class NeighborSearch:
         index, share = (np.take_along_axis(a, order, axis=1) for a in (index, share))
         share[:, 1:][index[:, 1:] == index[:, :-1]] = 0.0
         return index, share
+
+
+def spatial_sample(terms: Sequence[Term], most: int, random: np.random.Generator) -> list[Term]:
+    """Return terms with about `most` functionals in total: half at random points, half in a few neighborhoods.
+
+    Points drawn at random from many are far apart, and do not distinguish noise from variation over short distances.
+    """
+    total = sum(term.size for term in terms)
+    if total <= most:
+        return list(terms)
+    largest = max(terms, key=lambda term: term.size)
+    candidates = _first_points(largest)
+    seeds = random.choice(candidates, min(CLUSTERS, len(candidates)), replace=False)
+    sampled = []
+    for term in terms:
+        points, share = _first_points(term), most * term.size / total
+        each = term.size // len(points)
+        count = min(max(int(share / each), 2), len(points))
+        rows = [random.choice(len(points), count - count // 2, replace=False)]
+        near = max(1, count // 2 // CLUSTERS)
+        rows += [np.argpartition(np.sum((points - x) ** 2, axis=1), near - 1)[:near] for x in seeds]
+        index = (np.unique(np.concatenate(rows))[:, None] * each + np.arange(each)).ravel()
+        sampled.append(term.take(index))
+    return sampled
+
+
+def _first_points(term: Term) -> Matrix:
+    """Return points (t, d), each the first one of as many consecutive functionals, such as those of a gradient."""
+    parts = term.functional.parts
+    points = to_numpy(parts[0].atoms.points)
+    if term.size % len(points) == 0 and all(part.size == term.size for part in parts):
+        return np.asarray(points)
+    first = np.zeros((term.size, points.shape[1]))
+    for part in reversed(parts):  # means over several points and stacks: the first point of each functional
+        columns = np.arange(part.size)
+        if part.matrix is not None:
+            W = scipy.sparse.csr_array(part.matrix)
+            columns = np.append(W.indices, 0)[W.indptr[:-1]]
+        first[part.rows] = to_numpy(part.atoms.points)[columns // part.atoms.per_point]
+    return first

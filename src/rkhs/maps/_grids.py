@@ -15,10 +15,8 @@ from typing import Any
 import numpy as np
 import scipy  # imports scipy.spatial on first use
 
-from rkhs.estimators._coordinates import LONLAT, LonLat
 from rkhs.extend import Matrix, Vector, double, import_optional, to_numpy
-
-__all__ = ["grid", "points"]
+from rkhs.maps._coordinates import LONLAT, LonLat
 
 CELLS = 40_000  # the largest number of cells of a default grid
 GAPS = 6.0  # typical gaps between data beyond which a cell is empty

@@ -8,7 +8,7 @@ import pytest
 import scipy.integrate
 
 import rkhs
-from rkhs.spaces._fourier_grid import spectra
+from rkhs.maps import spectra
 
 RADIAL = [
     rkhs.Gaussian(),
