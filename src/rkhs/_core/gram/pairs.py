@@ -80,7 +80,7 @@ class FunctionalTable:
 
 
 def entries(kernel: Kernel, left: FunctionalTable, i: Array, right: FunctionalTable, j: Array) -> Array:
-    """Return the inner products <L_i, M_j> of the representers of pairs of functionals.
+    """Return the inner products of the representers of pairs of functionals, for many small Gram matrices at once.
 
     Parameters
     ----------
@@ -94,7 +94,14 @@ def entries(kernel: Kernel, left: FunctionalTable, i: Array, right: FunctionalTa
     Returns
     -------
     ndarray
-        The inner products, of the common shape of i and j.
+        The inner products <L_i, M_j>, of the common shape of i and j.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> table = rkhs.extend.FunctionalTable(rkhs.Evaluation([[0.0], [1.0]]))
+    >>> rkhs.extend.entries(rkhs.Gaussian(), table, np.array([0, 1]), table, np.array([1, 1])).round(3)
+    array([0.607, 1.   ])
     """
     forms = [(weight, summand.form(left.functional.dimension)) for weight, summand in kernel.summands()]
     radial = all(form is not None and form.rho for _, form in forms)
