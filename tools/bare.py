@@ -14,7 +14,7 @@ import numpy as np
 
 import rkhs
 from rkhs._command import main as command
-from rkhs._core.graphs import neighbor_graph
+from rkhs._core.limits import with_limits
 
 EXTRAS = tomllib.loads((Path(__file__).resolve().parents[1] / "pyproject.toml").read_text())["project"]
 OURS = {"docs", "site", "dist", "test", "check"}  # for the development of the library itself
@@ -30,8 +30,8 @@ def model() -> rkhs.InvariantRegressor:
 
 def neighbors() -> object:
     """Search the neighbors of more rows than are searched exactly."""
-    neighbor_graph.EXACT = 10
-    return rkhs.kernels.NeighborGraph.of(X)
+    with with_limits(exact_neighbors=10):
+        return rkhs.kernels.NeighborGraph.of(X)
 
 
 def typed() -> None:

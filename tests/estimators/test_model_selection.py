@@ -15,6 +15,7 @@ import rkhs
 from clocks import ticking
 from refusals import refused
 from rkhs._core.graphs.filters import ChebyshevFilters
+from rkhs._core.limits import with_limits
 from rkhs.estimators import _combination as combination
 from rkhs.estimators._length_scales import deviations, units_of
 from rkhs.estimators.search import _graph_candidates as graph_candidates, _selection as selection
@@ -435,7 +436,6 @@ def test_a_graph_that_cannot_be_searched_is_warned_of(monkeypatch):
 @pytest.mark.parametrize("labels", [15, 4])
 def test_a_time_limit_during_graphs(labels, monkeypatch):
     """What was found is used, also where a sum with graphs would have been assumed."""
-    monkeypatch.setattr("rkhs._core.graphs.neighbor_graph.SMALL", 0)
     sequence = ChebyshevFilters._sequence
 
     def slow(self, V):
@@ -446,6 +446,7 @@ def test_a_time_limit_during_graphs(labels, monkeypatch):
     monkeypatch.setattr(ChebyshevFilters, "_sequence", slow)
     X, y = MOONS
     with (
+        with_limits(spectral_nodes=0),
         ticking() as clock,
         pytest.warns(ConvergenceWarning, match=r"stopped its search after \d+ candidates \(time limit"),
     ):

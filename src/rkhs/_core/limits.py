@@ -21,6 +21,19 @@ from dataclasses import dataclass, replace
 class Limits:
     """Sizes at which algorithms change their form; each field says which one, its unit and where the number is from."""
 
+    tile_entries: int = 2**19  # entries of a tile on a CPU, 4 MiB in float64; half and twice as many were slower
+    threads: int = 0  # threads that share tiles; 0 for as many as BLAS is configured to use
+    shared_pairs: int = 2**20  # pairs of points from which on threads share a product of jets
+    shared_entries: int = 10**5  # entries of a block of columns above which threads share the product of a filter
+    sensitivity_entries: int = 2**18  # entries of a tile of coefficients in `sensitivity`
+    spectral_nodes: int = 2000  # nodes up to which an eigendecomposition (1 s) is faster than polynomials of a graph
+    filter_degree: int = 2**18  # degree of the polynomial of a filter, about a minute for 10,000 nodes
+    filtered_entries: int = 10**8  # entries of a block of columns under a graph kernel, 0.8 GB
+    exact_neighbors: int = 200_000  # rows up to which neighbors on a CPU are exact: five minutes on two cores
+    projected_rows: int = 20_000  # rows above which neighbors are those of the first principal components
+    projected_features: int = 50  # the number of these components
+    median_points: int = 5000  # points above which the median distance is that of a random sample
+
 
 _limits: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039  (frozen)
 

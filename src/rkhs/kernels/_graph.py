@@ -14,9 +14,8 @@ from rkhs._core.backend.arrays import Array, Matrix, check_count, check_number, 
 from rkhs._core.calculus.atoms import AllPairs, Pairing
 from rkhs._core.graphs.filters import ACCURACY, Filter
 from rkhs._core.graphs.neighbor_graph import NeighborGraph
+from rkhs._core.limits import limits
 from rkhs.kernels._base import Kernel
-
-TILE = 10**8  # entries of a block of columns, 0.8 GB
 
 
 @dataclass(frozen=True)
@@ -144,10 +143,10 @@ class GraphKernel(Kernel):
         if left.shape[0] < right.shape[0]:
             return self.between(right, left, array).T
         count, t = right.shape
-        if left is right and count * t <= TILE:
+        if left is right and count * t <= limits().filtered_entries:
             return self._symmetric(right, array)
         rows = sparse_like(left, array)
-        out, step = zeros((left.shape[0], count), array), max(1, TILE // t)
+        out, step = zeros((left.shape[0], count), array), max(1, limits().filtered_entries // t)
         for start in range(0, count, step):
             tile = slice(start, start + step)
             out[:, tile] = rows @ self.filter(like(right[tile].T.toarray(), array))
@@ -166,7 +165,7 @@ class GraphKernel(Kernel):
         right = left if pairing.right.points is pairing.left.points else self.on_nodes(pairing.right.points)
         if isinstance(pairing, AllPairs):
             return self.between(left, right, pairing.left.points)
-        values, step = np.empty(left.shape[0]), max(1, TILE // left.shape[1])
+        values, step = np.empty(left.shape[0]), max(1, limits().filtered_entries // left.shape[1])
         for start in range(0, len(values), step):
             tile = slice(start, start + step)
             values[tile] = (left[tile] * self.filter(right[tile].T.toarray()).T).sum(axis=1)

@@ -18,10 +18,10 @@ from rkhs._core.backend.arrays import Array, Matrix, Vector, as_points, as_real,
 from rkhs._core.backend.sparse import SparseVectors, inner_products
 from rkhs._core.calculus.atoms import AllPairs, Pairing, check_map
 from rkhs._core.calculus.forms import Form, RadialDerivatives
+from rkhs._core.limits import limits
 from rkhs.kernels._algebra import Product
 from rkhs.kernels._base import FormKernel, Kernel, Tunable, check_known
 
-MOST_POINTS = 5000  # above this number of points, the median is estimated from a random sample
 MOST_SPARSE = 2000  # the same for sparse points, whose distances are computed from inner products
 LEAST = float(np.finfo(np.float64).tiny ** 0.5)  # the square of a smaller length scale underflows
 Scale = float | tuple[float, ...] | str | Tunable
@@ -56,7 +56,9 @@ def median_scale(X: Array, random_state: int = 0, distance: str = "euclidean") -
     X = as_points(X, sparse=True)
     sparse = isinstance(X, SparseVectors)
     points: Any = X if sparse else to_numpy(X)
-    dense_limit = min(MOST_POINTS, int((2e10 / X.shape[1]) ** 0.5))  # 1e10 coordinate differences take ten seconds
+    dense_limit = min(
+        limits().median_points, int((2e10 / X.shape[1]) ** 0.5)
+    )  # 1e10 coordinate differences take ten seconds
     limit = MOST_SPARSE if sparse else dense_limit
     if len(points) > limit:
         points = points[np.random.default_rng(random_state).choice(len(points), limit, replace=False)]

@@ -14,8 +14,8 @@ import rkhs
 from rkhs._core.gram.blocks import NodeProduct, node_magnitudes, node_matrix
 from rkhs._core.gram.matrix import GramMatrix
 from rkhs._core.gram.rounding import magnitudes
-from rkhs._core.graphs import neighbor_graph
 from rkhs._core.graphs.filters import ChebyshevFilters, SpectralFilters
+from rkhs._core.limits import limits, with_limits
 from rkhs._core.progress import with_progress_callback
 from rkhs.kernels import Features, GraphKernel, NeighborGraph
 
@@ -69,7 +69,7 @@ def bent(points):
 
 
 def kernel_and_matrix(name):
-    return kernels_and_matrices(neighbor_graph.SMALL)[name]
+    return kernels_and_matrices(limits().spectral_nodes)[name]
 
 
 @cache
@@ -97,11 +97,10 @@ BOTH_ENDS = (NAMES[0], NAMES[-1])
 
 
 @pytest.fixture(params=["eigenvectors", "polynomials"])
-def way(request, monkeypatch):
+def way(request):
     """How filters are computed."""
-    if request.param == "polynomials":
-        monkeypatch.setattr(neighbor_graph, "SMALL", 0)
-    return request.param
+    with with_limits(spectral_nodes=0 if request.param == "polynomials" else 2000):
+        yield request.param
 
 
 def close(found, expected, dtype="float64"):
@@ -260,8 +259,8 @@ def test_the_time_of_products_grows_with_the_degree():
     assert both > few
 
 
-def test_progress_is_reported_and_callbacks_cancel(monkeypatch):
-    monkeypatch.setattr(neighbor_graph, "SMALL", 0)
+@pytest.mark.parametrize("way", ["polynomials"], indirect=True)
+def test_progress_is_reported_and_callbacks_cancel(way):
     kernel, _ = kernel_and_matrix("with a Gaussian")
     fractions = []
     with with_progress_callback(fractions.append):

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 
 import rkhs
-from rkhs._core.backend import memory
 from rkhs._core.gram.sensitivity import gradient_moments
+from rkhs._core.limits import Limits, with_limits
 
 torch = pytest.importorskip("torch")
 
@@ -37,7 +37,6 @@ KERNELS = {
     "LinearTransform": rkhs.Matern(1.5) @ MATRIX,
     "Pullback of a sum": (rkhs.Gaussian() + 0.25 * rkhs.kernels.Polynomial(2)) @ MATRIX,
 }
-USUAL = memory.CACHED_ENTRIES
 TWICE = [name for name, kernel in KERNELS.items() if kernel.smoothness(N) > 2]  # bound second derivatives
 
 
@@ -91,15 +90,17 @@ BLURRED = {
 
 
 @pytest.fixture
-def several_tiles(monkeypatch):
+def several_tiles():
     """Tiles of at most 60 entries, for products of jets."""
-    monkeypatch.setattr(memory, "CACHED_ENTRIES", 60)
+    with with_limits(tile_entries=60):
+        yield
 
 
 @pytest.fixture
-def several_larger_tiles(monkeypatch):
+def several_larger_tiles():
     """Tiles of at most 1000 entries, for all others."""
-    monkeypatch.setattr(memory, "CACHED_ENTRIES", 1000)
+    with with_limits(tile_entries=1000):
+        yield
 
 
 def _points():
@@ -113,8 +114,7 @@ def _points():
 def _assert_product(kernel, L, M=None, tolerance=1e-12, **options):
     """G @ v is the dense G times v, for one and for several right-hand sides; returns the former."""
     G = rkhs.gram(kernel, L, M, **options)
-    with pytest.MonkeyPatch.context() as patch:  # tiles of a few entries are for products: a table takes long with them
-        patch.setattr(memory, "CACHED_ENTRIES", USUAL)
+    with with_limits(tile_entries=Limits().tile_entries):  # tiles of a few entries are for products only
         dense = G.dense()
     v = _normal(dense, G.shape[1], 3)
     found, expected = G @ v, dense @ v

@@ -1,6 +1,7 @@
 """Tiles that threads share out add up to the same product, in the same way every time."""
 
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import rkhs
 from rkhs._core.backend import memory as threads
 from rkhs._core.gram import blocks, jets
+from rkhs._core.limits import with_limits
 from rkhs._core.progress import with_progress_callback
 
 RNG = np.random.default_rng(0)
@@ -29,9 +31,24 @@ FAMILIES = {
 
 
 @pytest.fixture
-def three_hands(monkeypatch):
-    monkeypatch.setattr(jets, "cores", lambda array: 3)
-    monkeypatch.setattr(jets, "SHARED", 8)
+def three_hands():
+    with with_limits(threads=3, shared_pairs=8):
+        yield
+
+
+@pytest.fixture
+def small_tiles():
+    """Three hands and many tiles."""
+    with with_limits(threads=3, tile_entries=256):
+        yield
+
+
+@contextmanager
+def one_hand():
+    """A block in which no thread is started."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(threads, "ThreadPoolExecutor", lambda *_: pytest.fail("threads"))
+        yield
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -71,11 +88,9 @@ def test_work_is_really_shared_out(three_hands, monkeypatch):
 def test_the_matrix_is_the_same_and_tells_how_far_it_is(family, hands, monkeypatch):
     G = rkhs.gram(rkhs.Matern(2.5, 2.0), FAMILIES[family](X))
     expected, seen, own = G.dense(), [], blocks.in_threads
-    monkeypatch.setattr(blocks, "tile_entries", lambda *_: 256)
-    monkeypatch.setattr(blocks, "cores", lambda array: hands)
     monkeypatch.setattr(blocks, "in_threads", lambda work, shares: (seen.append(len(shares)), own(work, shares)))
     shares = []
-    with with_progress_callback(shares.append):
+    with with_limits(threads=hands, tile_entries=256), with_progress_callback(shares.append):
         found = G.dense()
     np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-13)
     np.testing.assert_array_equal(found, found.T)
@@ -85,21 +100,18 @@ def test_the_matrix_is_the_same_and_tells_how_far_it_is(family, hands, monkeypat
     assert 0 <= shares[0] < shares[-1] <= 1
 
 
-def test_tiles_that_share_entries_are_added_by_one_hand(monkeypatch):
+def test_tiles_that_share_entries_are_added_by_one_hand():
     """A sum of functionals has several parts in the same rows, and an average contributes to a row many times."""
     L = rkhs.Evaluation(X) + 0.5 * rkhs.Evaluation(X[::-1])
     averages = np.full((5, 90), 1 / 90) @ rkhs.Evaluation(X)
     expected = [rkhs.gram(rkhs.Gaussian(), family).dense() for family in (L, averages)]
-    monkeypatch.setattr(blocks, "tile_entries", lambda *_: 256)
-    monkeypatch.setattr(blocks, "cores", lambda array: 3)
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", lambda *_: pytest.fail("threads"))
     for family, dense in zip((L, averages), expected, strict=True):
-        np.testing.assert_allclose(rkhs.gram(rkhs.Gaussian(), family).dense(), dense, rtol=1e-13, atol=1e-13)
+        with with_limits(threads=3, tile_entries=256), one_hand():
+            found = rkhs.gram(rkhs.Gaussian(), family).dense()
+        np.testing.assert_allclose(found, dense, rtol=1e-13, atol=1e-13)
 
 
-def test_functions_of_the_user_are_called_by_one_hand(monkeypatch):
-    monkeypatch.setattr(blocks, "tile_entries", lambda *_: 64)
-    monkeypatch.setattr(blocks, "cores", lambda array: 3)
+def test_functions_of_the_user_are_called_by_one_hand(small_tiles):
     names = set()
 
     def common(a, b):
@@ -111,10 +123,7 @@ def test_functions_of_the_user_are_called_by_one_hand(monkeypatch):
     assert names == {threading.current_thread().name}
 
 
-def test_a_matrix_that_was_canceled_ends_all_threads(monkeypatch):
-    monkeypatch.setattr(blocks, "tile_entries", lambda *_: 256)
-    monkeypatch.setattr(blocks, "cores", lambda array: 3)
-
+def test_a_matrix_that_was_canceled_ends_all_threads(small_tiles):
     def cancel(fraction):
         if fraction > 0.1:
             raise TimeoutError
@@ -124,12 +133,11 @@ def test_a_matrix_that_was_canceled_ends_all_threads(monkeypatch):
     assert threads._BEFORE == []
 
 
-def test_one_hand_where_memory_is_short_or_there_is_little_work(monkeypatch):
-    monkeypatch.setattr(jets, "cores", lambda array: 16)
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", lambda *_: pytest.fail("threads"))
-    rkhs.gram(rkhs.Gaussian(), rkhs.Gradient(X)) @ np.ones(360)  # few pairs
-    monkeypatch.setattr(jets, "SHARED", 8)
-    rkhs.gram(rkhs.Gaussian(), rkhs.Gradient(X), memory=2000.0) @ np.ones(360)  # jets alone are 2880 bytes
+def test_one_hand_where_memory_is_short_or_there_is_little_work():
+    with with_limits(threads=16), one_hand():
+        rkhs.gram(rkhs.Gaussian(), rkhs.Gradient(X)) @ np.ones(360)  # few pairs
+    with with_limits(threads=16, shared_pairs=8), one_hand():  # jets alone are 2880 bytes
+        rkhs.gram(rkhs.Gaussian(), rkhs.Gradient(X), memory=2000.0) @ np.ones(360)
 
 
 def test_an_error_in_a_thread_is_raised_and_ends_the_others():

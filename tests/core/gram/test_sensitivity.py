@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import rkhs
-from rkhs._core.gram import sensitivity as module
 from rkhs._core.gram.sensitivity import sensitivity
+from rkhs._core.limits import with_limits
 
 RNG = np.random.default_rng(3)
 KERNELS = {
@@ -53,15 +53,15 @@ def check(kernel, L, M):
 
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("name", KERNELS)
-def test_all_pairs_of_families(name, n, monkeypatch):
+def test_all_pairs_of_families(name, n):
     """In tiles, with points that coincide and points that are near."""
-    monkeypatch.setattr(module, "TILE", 50)
     X = RNG.standard_normal((4, n))
     X[2], X[3] = X[1], X[1] + 1e-7
     kernel = KERNELS[name](tuple(RNG.uniform(0.5, 2.0, n)))
     every = rkhs.stack(families(X))
-    check(kernel, every, every)
-    check(kernel, every, rkhs.stack([rkhs.Gradient(X[1:4]), rkhs.Evaluation(X)]))
+    with with_limits(sensitivity_entries=50):
+        check(kernel, every, every)
+        check(kernel, every, rkhs.stack([rkhs.Gradient(X[1:4]), rkhs.Evaluation(X)]))
 
 
 @given(

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from rkhs._core.graphs import filters
 from rkhs._core.graphs.filters import ACCURACY, ChebyshevFilters, Filter, SpectralFilters
 from rkhs._core.graphs.neighbor_graph import NeighborGraph
+from rkhs._core.limits import with_limits
 from rkhs._core.progress import with_progress_callback
 
 T = 40
@@ -77,11 +78,14 @@ def test_the_degree_grows_with_the_root_of_the_cutoff_and_with_the_digits(power)
 
 
 @pytest.mark.parametrize("highest", [64, 128])
-def test_degrees_above_the_highest_are_refused(monkeypatch, highest):
-    monkeypatch.setattr(filters, "HIGHEST", highest)
-    assert len(Filter(2, 2.0).coefficients) < highest / 2
-    with pytest.raises(ValueError, match=rf"cutoff=0\.001.* degree above {highest}: use a larger cutoff or accuracy"):
-        Filter(2, 0.001).coefficients  # noqa: B018
+def test_degrees_above_the_highest_are_refused(highest):
+    refused = pytest.raises(
+        ValueError, match=rf"cutoff=0\.001.* degree above {highest}: use a larger cutoff or accuracy"
+    )
+    with with_limits(filter_degree=highest):
+        assert len(Filter(2, 2.0).coefficients) < highest / 2
+        with refused:
+            Filter(2, 0.001).coefficients  # noqa: B018
 
 
 @pytest.mark.parametrize("power", [1, 2, 3])
@@ -159,11 +163,10 @@ def test_threads_share_the_rows(monkeypatch, most, cores):
         pools.append(threads)
         return ThreadPoolExecutor(threads)
 
-    monkeypatch.setattr(filters, "PARALLEL", most)
-    monkeypatch.setattr(filters, "cores", lambda V: cores)
     monkeypatch.setattr(filters, "ThreadPoolExecutor", pool)
-    np.testing.assert_array_equal(POLYNOMIALS.apply(filter, V), alone[0])
-    np.testing.assert_array_equal(POLYNOMIALS.inner_products([filter], B, V)[0], alone[1])
+    with with_limits(shared_entries=most, threads=cores):
+        np.testing.assert_array_equal(POLYNOMIALS.apply(filter, V), alone[0])
+        np.testing.assert_array_equal(POLYNOMIALS.inner_products([filter], B, V)[0], alone[1])
     assert pools == 2 * [cores if most < T * 5 else 1]
 
 
@@ -213,10 +216,9 @@ WORK = {
 
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
 @pytest.mark.parametrize("most", [0, 10**5])
-def test_progress_is_reported_and_callbacks_cancel(monkeypatch, most, work):
-    monkeypatch.setattr(filters, "PARALLEL", most)
+def test_progress_is_reported_and_callbacks_cancel(most, work):
     fractions, calls = [], []
-    with with_progress_callback(fractions.append):
+    with with_limits(shared_entries=most), with_progress_callback(fractions.append):
         work()
     assert len(fractions) > 10
     assert np.all(np.diff(fractions) > 0)
@@ -228,6 +230,10 @@ def test_progress_is_reported_and_callbacks_cancel(monkeypatch, most, work):
         if fraction > 0.5:
             raise TimeoutError("cancelled")
 
-    with with_progress_callback(cancel), pytest.raises(TimeoutError, match="cancelled"):
+    with (
+        with_limits(shared_entries=most),
+        with_progress_callback(cancel),
+        pytest.raises(TimeoutError, match="cancelled"),
+    ):
         work()
     assert calls[-2] <= 0.5 < calls[-1]

@@ -9,9 +9,9 @@ import scipy.sparse
 import torch
 
 from refusals import refused
-from rkhs._core.graphs import neighbor_graph
 from rkhs._core.graphs.filters import ChebyshevFilters, SpectralFilters
 from rkhs._core.graphs.neighbor_graph import NeighborGraph
+from rkhs._core.limits import with_limits
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))
@@ -230,10 +230,10 @@ def test_copies_are_the_same(clone, used):
     np.testing.assert_array_equal(other.as_new_points([1, 2]).toarray(), graph.as_new_points([1, 2]).toarray())
 
 
-def test_small_graphs_have_eigenvectors(monkeypatch):
-    monkeypatch.setattr(neighbor_graph, "SMALL", 29)
-    assert isinstance(NeighborGraph.of(X[:29]).filters, SpectralFilters)
-    assert isinstance(NeighborGraph.of(X).filters, ChebyshevFilters)
+def test_small_graphs_have_eigenvectors():
+    with with_limits(spectral_nodes=29):
+        assert isinstance(NeighborGraph.of(X[:29]).filters, SpectralFilters)
+        assert isinstance(NeighborGraph.of(X).filters, ChebyshevFilters)
 
 
 def test_later_changes_of_the_callers_array_do_not_matter():

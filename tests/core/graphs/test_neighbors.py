@@ -9,6 +9,7 @@ import pytest
 
 from rkhs._core.graphs import neighbor_graph
 from rkhs._core.graphs.neighbor_graph import Projection, as_rows, can_search, nearest, nearest_of, principal_directions
+from rkhs._core.limits import with_limits
 
 torch = pytest.importorskip("torch")
 
@@ -91,16 +92,22 @@ def test_neighbors_of_other_points():
     np.testing.assert_array_equal(distances[:, 0], 0.0)
 
 
-def test_an_index_for_many_points(monkeypatch):
+def test_an_index_for_many_points():
     pytest.importorskip("pynndescent")
-    monkeypatch.setattr(neighbor_graph, "EXACT", 100)
     X = points(800, 5)
-    distances, indices = nearest(X, 8)
+    with with_limits(exact_neighbors=100):
+        distances, indices = nearest(X, 8)
     expected = brute_force(X, 8)[1]
     shared = [len(set(own) & set(other)) for own, other in zip(indices, expected, strict=True)]
     assert np.mean(shared) > 0.9 * 8
     assert not np.any(indices == np.arange(800)[:, None])
     np.testing.assert_allclose(distances, np.take_along_axis(all_distances(X, X), indices, axis=1), rtol=1e-3)
+
+
+@pytest.fixture
+def up_to_59():
+    with with_limits(exact_neighbors=59):
+        yield
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["with itself", "without itself"])
@@ -120,8 +127,8 @@ def test_the_index_may_or_may_not_return_the_point_itself(monkeypatch, seen):
     module = ModuleType("pynndescent")
     module.NNDescent = NNDescent
     monkeypatch.setitem(sys.modules, "pynndescent", module)
-    monkeypatch.setattr(neighbor_graph, "EXACT", 49)
-    distances, indices = nearest(X, 6)
+    with with_limits(exact_neighbors=49):
+        distances, indices = nearest(X, 6)
     assert not np.any(indices == np.arange(50)[:, None])
     np.testing.assert_array_equal(indices, brute_force(X, 6)[1])
     np.testing.assert_allclose(distances, brute_force(X, 6)[0], rtol=1e-5)
@@ -129,8 +136,7 @@ def test_the_index_may_or_may_not_return_the_point_itself(monkeypatch, seen):
     assert indices.dtype == np.intp
 
 
-def test_a_missing_index_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(neighbor_graph, "EXACT", 59)
+def test_a_missing_index_says_what_to_install(monkeypatch, up_to_59):
     monkeypatch.setitem(sys.modules, "pynndescent", None)
     with pytest.raises(ImportError, match=r"more than 59 rows, here 60, .*pip install 'rkhs\[graphs\]', or .* GPU"):
         nearest(points(), 5)
@@ -142,13 +148,12 @@ def test_a_missing_index_says_what_to_install(monkeypatch):
     assert can_search(60)
 
 
-def test_many_points_are_projected(monkeypatch):
-    monkeypatch.setattr(neighbor_graph, "MANY", 30)
-    monkeypatch.setattr(neighbor_graph, "COMPONENTS", 2)
+def test_many_points_are_projected():
     X = points(31, 5) * [5.0, 1.0, 0.1, 0.1, 3.0]
-    assert Projection.of(X[:30]).directions is None
-    assert Projection.of(X[:, :2]).directions is None
-    projection = Projection.of(X)
+    with with_limits(projected_rows=30, projected_features=2):
+        assert Projection.of(X[:30]).directions is None
+        assert Projection.of(X[:, :2]).directions is None
+        projection = Projection.of(X)
     assert projection.directions.shape == (2, 5)
     centered = X - X.mean(axis=0)
     expected = np.linalg.svd(centered, full_matrices=False)

@@ -9,8 +9,8 @@ import torch
 import rkhs
 from problems import LOSSES
 from rkhs._core.gram.operator import Gram
-from rkhs._core.graphs import neighbor_graph
-from rkhs.kernels import GraphKernel, NeighborGraph, _graph
+from rkhs._core.limits import with_limits
+from rkhs.kernels import GraphKernel, NeighborGraph
 from rkhs.kernels._graph import graph_kernels, kernel_matrices
 from rkhs.testing import _kernels as laws
 
@@ -24,11 +24,10 @@ MEAN = np.full((1, 50), 1 / 50)
 
 
 @pytest.fixture(params=["eigenvectors", "polynomials"])
-def way(request, monkeypatch):
+def way(request):
     """How filters are computed."""
-    if request.param == "polynomials":
-        monkeypatch.setattr(neighbor_graph, "SMALL", 0)
-    return request.param
+    with with_limits(spectral_nodes=0 if request.param == "polynomials" else 2000):
+        yield request.param
 
 
 def kernel_of(points=X, power=2, cutoff=0.1):
@@ -67,17 +66,17 @@ def test_the_matrix_is_as_defined(way, power, cutoff):
     np.testing.assert_allclose(kernel.on_nodes(points).toarray(), B / np.sqrt(kernel.variance), rtol=1e-14)
 
 
-def test_numbers_of_tiles_do_not_matter(way, monkeypatch):
+def test_numbers_of_tiles_do_not_matter(way):
     kernel = kernel_of()
     B, L = kernel.on_nodes(np.concatenate([X, NEW])), rkhs.Evaluation(np.concatenate([X, NEW]))
     whole, some = kernel.between(B, B, X), kernel.between(B[:7], B, X)
     diagonal = rkhs.gram(kernel, L).diagonal()
-    for tile in (1, 3 * 50, 49 * 50, 56 * 50):
-        monkeypatch.setattr(_graph, "TILE", tile)
-        np.testing.assert_allclose(kernel.between(B, B, X), whole, atol=1e-10)
-        np.testing.assert_allclose(kernel.between(B[:7], B, X), some, atol=1e-10)
-        np.testing.assert_allclose(kernel.between(B, B[:7], X), some.T, atol=1e-10)
-        np.testing.assert_allclose(rkhs.gram(kernel, L).diagonal(), diagonal, atol=1e-10)
+    for entries in (1, 3 * 50, 49 * 50, 56 * 50):
+        with with_limits(filtered_entries=entries):
+            np.testing.assert_allclose(kernel.between(B, B, X), whole, atol=1e-10)
+            np.testing.assert_allclose(kernel.between(B[:7], B, X), some, atol=1e-10)
+            np.testing.assert_allclose(kernel.between(B, B[:7], X), some.T, atol=1e-10)
+            np.testing.assert_allclose(rkhs.gram(kernel, L).diagonal(), diagonal, atol=1e-10)
     np.testing.assert_allclose(np.diag(whole), diagonal, atol=1e-10)
 
 

@@ -8,8 +8,8 @@ import torch
 from scipy.spatial.distance import cdist, pdist
 
 import rkhs
+from rkhs._core.limits import Limits, with_limits
 from rkhs.extend import ScaledKernel
-from rkhs.kernels import _scaled as scale_module
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((40, 3))
@@ -41,17 +41,17 @@ def test_no_two_distinct_points_have_no_median(points):
 
 @pytest.mark.parametrize("most", [20, len(X)])
 def test_above_5000_points_a_sample_is_drawn(most, monkeypatch):
-    assert scale_module.MOST_POINTS == 5000
+    assert Limits().median_points == 5000
     seen = []
-    monkeypatch.setattr(scale_module, "MOST_POINTS", most)
     monkeypatch.setattr("scipy.spatial.distance.pdist", lambda points, *_: seen.append(points) or pdist(points))
-    found = rkhs.kernels.median_scale(X)
-    (sample,) = seen
+    with with_limits(median_points=most):
+        found, again, other = (rkhs.kernels.median_scale(X, random_state=state) for state in (0, 0, 1))
+    sample = seen[0]
     assert len(np.unique(sample, axis=0)) == len(sample) == most  # without replacement
     assert all(any(np.array_equal(row, x) for x in X) for row in sample)
-    assert found == rkhs.kernels.median_scale(X)  # the same in every run
+    assert found == again  # the same in every run
     assert found == pytest.approx(np.median(pdist(X)), rel=0.3 if most < len(X) else 1e-15)
-    assert (found != rkhs.kernels.median_scale(X, random_state=1)) == (most < len(X))
+    assert (found != other) == (most < len(X))
 
 
 def test_tensors_and_lists():

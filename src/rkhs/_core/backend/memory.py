@@ -31,8 +31,8 @@ import numpy as np
 from array_api_compat import device, is_torch_array
 
 from rkhs._core.backend.arrays import Array, check_number
+from rkhs._core.limits import limits
 
-CACHED_ENTRIES = 2**19  # entries of a tile on a CPU, 4 MiB in float64; half and twice as many were slower
 DEVICE_ENTRIES = 2**26  # entries of a tile on an accelerator, enough to occupy all of it
 HAS_THREADS = sys.platform not in ("emscripten", "wasi")  # Python in a browser can start none
 GROUP = Path("/sys/fs/cgroup")  # limits of the container (control groups, version 2)
@@ -107,7 +107,9 @@ def check_tables(rows: int, tables: int, array: Array, name: str, remedy: str) -
 
 def tile_entries(budget: int, array: Array, copies: int = 8) -> int:
     """Return the number of entries per tile if `copies` arrays of its size (8 for kernels) exist at once."""
-    return max(1, min(budget // (copies * array.dtype.itemsize), CACHED_ENTRIES if on_cpu(array) else DEVICE_ENTRIES))
+    return max(
+        1, min(budget // (copies * array.dtype.itemsize), limits().tile_entries if on_cpu(array) else DEVICE_ENTRIES)
+    )
 
 
 def on_cpu(array: Array) -> bool:
@@ -177,6 +179,8 @@ def cores(array: Array) -> int:
     """
     if not isinstance(array, np.ndarray):
         return 1
+    if limits().threads:
+        return limits().threads
     with _LOCK:
         return _BEFORE[0] if _BEFORE else _blas_threads()
 

@@ -31,10 +31,10 @@ from rkhs._core.backend.precision import Products, products_in
 from rkhs._core.calculus.atoms import mapped, pulled_back
 from rkhs._core.calculus.forms import Form, near_pairs
 from rkhs._core.gram.blocks import GramBlock
+from rkhs._core.limits import limits
 from rkhs.functionals._base import Part
 
 ORDER = 1  # the highest order of derivatives that jets support
-SHARED = 2**20  # from this number of pairs of points on, several threads are used
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,10 +258,11 @@ class JetProduct:
         t, s = forward.target.points.shape[0], forward.source.points.shape[0]
         maps = [forward] if adjoint is None or adjoint is forward else [forward, adjoint]
         threads = 1
-        if t * s >= SHARED:  # one thread per core, as long as each has enough work and its partial sums fit in memory
+        shared = limits().shared_pairs
+        if t * s >= shared:  # one thread per core, as long as each has enough work and its partial sums fit in memory
             arrays = [array for one in maps for array in (one.jets.values, one.jets.gradients) if array is not None]
             size = sum(8 * prod(array.shape) for array in arrays)
-            threads = max(1, min(cores(forward.target.points), self.budget // (2 * max(size, 1)), t * s * 2 // SHARED))
+            threads = max(1, min(cores(forward.target.points), self.budget // (2 * max(size, 1)), t * s * 2 // shared))
         entries = tile_entries(self.budget // threads, forward.target.points)
         if threads > 1:
             entries = min(entries, t * s // (4 * threads))  # at least four tiles per thread balance the load

@@ -41,12 +41,12 @@ from rkhs._core.calculus.forms import Form, near_pairs
 from rkhs._core.gram.blocks import pushed
 from rkhs._core.gram.jets import ORDER, JetProduct
 from rkhs._core.gram.operator import Gram, gram
+from rkhs._core.limits import limits
 from rkhs.functionals._base import Combination, Functional, Part, pointwise
 from rkhs.kernels._algebra import LinearTransform, Multiple, PushedKernel, Sum
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._scaled import Laplace, ScaledKernel
 
-TILE = 2**18  # entries of B per tile
 LARGE = 1e150  # bound of derivatives that are singular at equal points
 Setting = tuple[str, int | None]  # the name of a parameter of a kernel, and the feature if it has one value for each
 
@@ -150,7 +150,7 @@ def _contracted(form: Form, left: Atoms, right: Atoms, B: Matrix) -> Matrix:
     origin = np.mean(to_numpy(right.points), axis=0) if right.size else 0.0
     right_side = _Side.of(right, form, origin)
     total = np.zeros(right_side.Z.shape[1])
-    for rows, piece in left.tiled(max(1, TILE // max(columns, 1)) * k):
+    for rows, piece in left.tiled(max(1, limits().sensitivity_entries // max(columns, 1)) * k):
         total += _Tile(form, _Side.of(piece, form, origin), right_side).contracted(B[rows])
     return total
 

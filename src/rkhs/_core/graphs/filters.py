@@ -29,10 +29,9 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from rkhs._core.backend.arrays import Array, Vector, like, namespace, sparse_like, take_rows, zeros
 from rkhs._core.backend.memory import cores, single_blas
+from rkhs._core.limits import limits
 from rkhs._core.progress import report_progress
 
-HIGHEST = 2**18  # degree of polynomials
-PARALLEL = 10**5  # entries of a block of columns above which several threads are faster
 ACCURACY = 1e-12  # largest error of the polynomial; the filter's largest value is 1, and its mean may be 1e-4
 
 
@@ -51,7 +50,7 @@ class Filter:
     def coefficients(self) -> Vector:
         """Return the Chebyshev coefficients of phi on [0, 2] whose sum differs from phi by at most `accuracy`."""
         count = 64
-        while count <= HIGHEST:
+        while count <= limits().filter_degree:
             s = 2 * np.cos(np.pi * (np.arange(count) + 0.5) / (2 * count)) ** 2  # accurate near zero
             series = scipy.fft.dct(self(s), type=2) / count
             series[0] /= 2
@@ -61,7 +60,9 @@ class Filter:
             if kept < count // 2:
                 return np.asarray(series[: max(kept, 1)])
             count *= 2
-        raise ValueError(f"{self!r} needs a polynomial of degree above {HIGHEST}: use a larger cutoff or accuracy.")
+        raise ValueError(
+            f"{self!r} needs a polynomial of degree above {limits().filter_degree}: use a larger cutoff or accuracy."
+        )
 
 
 class ChebyshevFilters:
@@ -118,7 +119,7 @@ class ChebyshevFilters:
 
     def _sequence(self, V: Array) -> Iterator[Array]:
         """Yield T_0(A) V, T_1(A) V, .. for A = L - I; an array is overwritten when the next but one is computed."""
-        threads = cores(V) if isinstance(V, np.ndarray) and V.size > PARALLEL else 1
+        threads = cores(V) if isinstance(V, np.ndarray) and V.size > limits().shared_entries else 1
         edges = np.linspace(0, len(self.order), threads + 1).astype(int)
         slices = [slice(*pair) for pair in pairwise(edges)]
         blocks = [sparse_like(self.matrix[rows], V) for rows in slices]

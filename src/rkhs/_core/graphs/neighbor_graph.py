@@ -5,8 +5,8 @@ I - D^-1/2 W D^-1/2,  whose eigenvalues lie between 0 and 2.
 
 Neighbors are exact for up to 200,000 rows and on a GPU; otherwise an index of pynndescent finds them.  Exact distances
 of t rows take t^2 n operations: half a minute for 60,000 rows of 50 features on two cores, and a second on a GPU.
-Above `MANY` rows with more than `COMPONENTS` features, distances are those of the first principal components, which are
-also less noisy: neighbors of 60,000 images by all 784 pixels lead to more errors.
+Above `projected_rows` rows with more than `projected_features` features (`Limits`), distances are those of the first
+principal components, which are also less noisy: neighbors of 60,000 images by all 784 pixels lead to more errors.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ from scipy.sparse import csr_array
 
 from rkhs._core.backend.arrays import Array, Matrix, Vector, as_points, check_count, import_optional, row_keys, to_numpy
 from rkhs._core.graphs.filters import ChebyshevFilters, SpectralFilters
+from rkhs._core.limits import limits
 from rkhs._core.progress import report_progress
 
-MANY, COMPONENTS = 20_000, 50  # rows, and the number of principal components for more rows
 INDEX = "pynndescent: pip install 'rkhs[graphs]', or compute on a GPU."
-EXACT = 200_000  # rows up to which neighbors on a CPU are exact: five minutes on two cores
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +40,7 @@ class Projection:
 
     @classmethod
     def of(cls, X: Matrix, scale: Any = 1.0, components: int | None = None) -> Projection:
-        """Return the map for points X (t, n), by default without a projection of at most `MANY` points."""
+        """Return the map for points X (t, n), by default without a projection of at most `projected_rows` points."""
         scale = np.asarray(scale, dtype=np.float64)
         if scale.shape not in ((), (X.shape[1],)) or not np.all((scale > 0) & np.isfinite(scale)):
             raise ValueError(
@@ -49,8 +48,8 @@ class Projection:
                 f"{scale.tolist()!r}."
             )
         scaled = X / scale
-        if components is None and len(X) > MANY and X.shape[1] > COMPONENTS:
-            components = COMPONENTS
+        if components is None and len(X) > limits().projected_rows and X.shape[1] > limits().projected_features:
+            components = limits().projected_features
         directions = None if components is None else principal_directions(scaled, components)
         return cls(scale, scaled.mean(axis=0), directions)
 
@@ -80,18 +79,19 @@ def principal_directions(points: Matrix, count: int) -> Matrix:
 def nearest(points: Matrix, count: int, device: str | None = None) -> tuple[Matrix, Matrix]:
     """Return the distances (t, k) and the indices (t, k) of the k nearest other points of each point.
 
-    The search is exact up to `EXACT` points, and on a `device` of PyTorch; above that pynndescent's index is used.
+    The search is exact up to `exact_neighbors` points (`Limits`), and on a `device` of PyTorch; above that the index of
+    pynndescent is used.
     """
     if device is not None:
         return _nearest_on_device(points, count, device)
-    if len(points) > EXACT:
+    if len(points) > limits().exact_neighbors:
         return _nearest_by_index(points, count)
     return _index(points, count).kneighbors()
 
 
 def can_search(count: int, device: str | None = None) -> bool:
     """Return whether the neighbors of this many points can be searched with the installed packages."""
-    return count <= EXACT or device is not None or find_spec("pynndescent") is not None
+    return count <= limits().exact_neighbors or device is not None or find_spec("pynndescent") is not None
 
 
 def nearest_of(queries: Matrix, points: Matrix, count: int) -> tuple[Matrix, Matrix]:
@@ -106,7 +106,7 @@ def _index(points: Matrix, count: int) -> Any:
 
 
 def _nearest_by_index(points: Matrix, count: int) -> tuple[Matrix, Matrix]:
-    needs = f"Graphs of more than {EXACT} rows, here {len(points)}, need {INDEX}"
+    needs = f"Graphs of more than {limits().exact_neighbors} rows, here {len(points)}, need {INDEX}"
     index = import_optional("pynndescent", needs).NNDescent(
         points.astype(np.float32), n_neighbors=max(count + 1, 15), random_state=0
     )
@@ -142,7 +142,6 @@ def as_rows(X: Array) -> Matrix:
 
 
 DECAY = 4.0  # exponent of the weight of the last neighbor, exp(-4)
-SMALL = 2000  # nodes up to which an eigendecomposition, a second on one core, is faster than polynomials
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +285,7 @@ class NeighborGraph:
     @cached_property
     def filters(self) -> SpectralFilters | ChebyshevFilters:
         """Functions of the Laplacian: exact for small graphs, by polynomials for large ones."""
-        return (SpectralFilters if len(self.nodes) <= SMALL else ChebyshevFilters)(self.laplacian)
+        return (SpectralFilters if len(self.nodes) <= limits().spectral_nodes else ChebyshevFilters)(self.laplacian)
 
     @cached_property
     def components(self) -> Vector:

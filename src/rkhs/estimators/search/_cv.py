@@ -19,8 +19,9 @@ from rkhs._core.backend.arrays import Array, Matrix, Vector, double, like, names
 from rkhs._core.finite.function import Function, Pullback, pushed_forward
 from rkhs._core.finite.solution import CONVERGED, SOLVED, TIME_LIMIT, Posterior
 from rkhs._core.finite.term import Term
-from rkhs._core.graphs.neighbor_graph import EXACT, INDEX, can_search
+from rkhs._core.graphs.neighbor_graph import INDEX, can_search
 from rkhs._core.learning.leave_one_out import left_out_amplitude
+from rkhs._core.limits import limits
 from rkhs._core.problem import Problem
 from rkhs._core.progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs.estimators import _calibration as calibration, _formulation as formulation, _maps as maps
@@ -372,7 +373,8 @@ class CrossValidated(BaseKernelEstimator):
         graphs = named and scaled and any(nus) and self.approximation is None and unlabeled and not shaped
         graphs = graphs and int(sample.labeled.sum()) * sample.size <= selection.LARGEST
         if graphs and not can_search(sample.size, device):
-            warn(f"{type(self).__name__} tries no graph: graphs of more than {EXACT} rows need {INDEX}")
+            most = limits().exact_neighbors
+            warn(f"{type(self).__name__} tries no graph: graphs of more than {most} rows need {INDEX}")
             graphs = False
         # Values of C or scales that are given are those to choose among, and f of sums is too rough for proofs.
         free = named and self.kernel == "auto" and scales is None and self.scales == "auto" and self.Cs is None

@@ -24,8 +24,8 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Array, Matrix, Vector, placed, take_rows, to_numpy
 from rkhs._core.finite.function import Function
-from rkhs._core.graphs import neighbor_graph
-from rkhs._core.graphs.neighbor_graph import COMPONENTS, EXACT, MANY, NeighborGraph
+from rkhs._core.graphs.neighbor_graph import NeighborGraph
+from rkhs._core.limits import limits
 from rkhs.estimators._length_scales import FeatureTransform, NormalizedKernels, feature_maps, units_of
 from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
@@ -63,10 +63,10 @@ class Graphs:
         Which of 50 and 100 is better depends on the features: on 60,000 images 50 of pixels, and 100 of edge
         directions.
         """
-        t, n = self.X.shape
-        if t <= MANY or n <= COMPONENTS or (self.device is None and t > EXACT):
+        (t, n), at = self.X.shape, limits()
+        if t <= at.projected_rows or n <= at.projected_features or (self.device is None and t > at.exact_neighbors):
             return [None]
-        return [COMPONENTS, min(MORE_COMPONENTS, n)]
+        return [at.projected_features, min(MORE_COMPONENTS, n)]
 
     def graph(self, unit: Any, components: int | None) -> NeighborGraph:
         """Return the graph of the points divided by `unit`."""
@@ -106,7 +106,7 @@ def cluster_kernel(graph: NeighborGraph, most: int, place: Array) -> GraphKernel
     Connected components count: there are no fewer degrees of freedom than components.
     """
     most = max(most, int(graph.components.max(initial=0)) + 1)
-    cutoffs = LOWER_CUTOFFS + (LOWEST_CUTOFFS if len(graph.nodes) <= neighbor_graph.SMALL else ())
+    cutoffs = LOWER_CUTOFFS + (LOWEST_CUTOFFS if len(graph.nodes) <= limits().spectral_nodes else ())
     for cutoff in cutoffs:
         [kernel] = graph_kernels(graph, CLUSTER_POWER, [cutoff], place)
         if kernel.degrees_of_freedom <= 1.05 * most:  # the trace is an estimate
