@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def limits() -> Limits:
 
 
 @contextmanager
-def with_limits(**changes: int | float) -> Iterator[Limits]:
+def with_limits(**changes: Any) -> Iterator[Limits]:
     """Change limits within the block, also in threads that it starts by `map_in_threads`."""
     token = _limits.set(replace(_limits.get(), **changes))
     try:

@@ -160,6 +160,7 @@ class Integral(Functional):
             )
         n = low.shape[1]
         x, w = _rule(nodes)
+        # sum over j_1..j_n of w_j1 .. w_jn f(low + (high - low) x_j): a product rule
         grid = np.stack(np.meshgrid(*[x] * n, indexing="ij"), axis=-1).reshape(-1, n)
         weights = np.stack(np.meshgrid(*[w] * n, indexing="ij"), axis=-1).reshape(-1, n).prod(axis=1)
         points = low[:, None, :] + (high - low)[:, None, :] * grid
@@ -196,6 +197,7 @@ class Integral(Functional):
         if a.shape != b.shape or not np.all(lengths > 0):
             raise ValueError(f"Segments need two distinct end points, got shapes {a.shape} and {b.shape}.")
         x, w = _rule(nodes)
+        # |b - a| sum_j w_j f(a + x_j (b - a))
         points = a[:, None, :] + x[:, None] * (b - a)[:, None, :]
         return cls(points, _weights(w, lengths, mean), "segments", nodes, (a, b), mean)
 
@@ -238,10 +240,12 @@ class Integral(Functional):
         points, weights = [], []
         for polygon in polygons:
             first, a, b = polygon[0], polygon[1:-1] - polygon[0], polygon[2:] - polygon[0]
+            # twice the signed area of the triangle (0, a, b), whose sum over triangles is that of the polygon
             doubled = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
             area = float(doubled.sum()) / 2
             if abs(area) <= 1e-12 * float(np.abs(doubled).sum()):
                 raise ValueError(f"A polygon has no area: {polygon.tolist()}.")
+            # f over a triangle: 2 area sum_jk w_j w_k u_j f(first + u_j (a + v_k (b - a)))  (Duffy 1982)
             nodes_of_triangles = first + u[None, :, None] * (a[:, None, :] + v[None, :, None] * (b - a)[:, None, :])
             share = np.sign(area) * doubled[:, None] * density / (abs(area) if mean else 1.0)
             missing = most - len(a)  # triangles of weight zero make all polygons equally long

@@ -119,6 +119,7 @@ class Product(_Combination):
             return first.pair(pairing)
         others = Product(tuple(rest))
         total = None
+        # D_w (k_1 k_2) = sum over subsets S of the directions of D_S k_1 D_(w - S) k_2
         for left, other_left in splits(pairing.left.order):
             for right, other_right in splits(pairing.right.order):
                 term = first.pair(pairing.restricted(left, right))
@@ -264,6 +265,7 @@ class LinearTransform(_Transformed):
         return self.kernel.pair(pairing.pushed(self.linear))
 
     def blurred(self, covariance: Matrix) -> Kernel | None:
+        # A (x + z) with z ~ N(0, C) is A x + z', z' ~ N(0, ACA')
         inner = self.kernel.blurred(push_covariance(self.linear, covariance))
         return None if inner is None else LinearTransform(inner, self.linear)
 
@@ -350,6 +352,7 @@ class PushedKernel(_Transformed):
             rights = (pairing.right,) if on_right is None else on_right(pairing.right)
             for left in lefts:
                 for right in rights:
+                    # k(x, y) = sum weight k_1(a, b) over the images a of x and b of y
                     term = weight * self.kernel.pair(type(pairing)(left, right))
                     total = term if total is None else total + term
         return total

@@ -126,10 +126,13 @@ def _push_to_potential(kernel: Kernel, which: int | None, atoms: Atoms) -> tuple
     M = like(matrices[0].T, atoms.points)
     points, m, k = atoms.points[:, :n], atoms.order, atoms.per_point
     t = int(points.shape[0])
+    # F(x, e) = D_Me g(x): a value of the field is a derivative of the potential along M e
     Me = xp.broadcast_to((atoms.points[:, n:] @ M)[:, None, None, :], (t, k, 1, n))
     directions = xp.broadcast_to(atoms.directions, (t, k, m, 2 * n))
     U, W = directions[..., :n], directions[..., n:] @ M
+    # D_u (D_Me g) with e fixed ..
     pushed = [Atoms(points, xp.concat([U, Me], axis=2))]
+    # .. and D_Mw g for the change w of e, one direction at a time, as F is linear in e
     for i in range(m):
         others = [U[:, :, j : j + 1] for j in range(m) if j != i]
         pushed.append(Atoms(points, xp.concat([*others, W[:, :, i : i + 1]], axis=2)))

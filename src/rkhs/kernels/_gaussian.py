@@ -63,11 +63,13 @@ class Gaussian(ScaledKernel):
         factors = self.linear(len(covariance))
         check_map(factors, len(covariance))
         if covariance.ndim == 1:
+            # sqrt(det S / det(S + C)) = prod_j (1 + C_j / S_j)^-1/2
             ratio = covariance * factors**2  # C / S
             wider = np.sqrt(1 + ratio) / factors
             same = np.all(wider == wider[0])
             kernel: Kernel = Gaussian(scale=float(wider[0]) if same else wider)
             return Multiple(float(np.exp(-0.5 * np.sum(np.log1p(ratio)))), kernel)
+        # S^-1/2 C S^-1/2 = V diag(ratios) V':  (S + C)^-1 = A'A with A = (1 + ratios)^-1/2 V'S^-1/2
         ratios, axes = np.linalg.eigh(np.outer(factors, factors) * covariance)
         ratios[ratios < ratios[-1] * EPS * len(ratios)] = 0.0  # rounding errors of a singular C
         narrower = (axes / np.sqrt(1 + ratios)).T * factors
@@ -87,6 +89,7 @@ class Gaussian(ScaledKernel):
         """
         average, factors = self.blurred(covariance), self.linear(len(covariance))
         scales = 1 / factors
+        # d/dlog s_j of sqrt(det S / det M) exp(-d'M^-1 d / 2), M = S + C, dM/dlog s_j = 2 s_j^2 e_j e_j'
         inverse = np.linalg.inv(np.diag(scales**2) + (np.diag(covariance) if covariance.ndim == 1 else covariance))
         rows = slice(None) if feature is None else slice(feature, feature + 1)
         constant = float(np.sum((1 - scales**2 * np.diag(inverse))[rows]))
@@ -160,9 +163,11 @@ class GaussianMixture(ScaledKernel):
         """Return the quadrature weights with their Gaussians, and the derivatives of the log weights in a."""
         shape, variance = self.shape_and_variance()
         factors = self.linear(dimension)
+        # u = e^t: integral of e^(a t - e^t) / Gamma(a) dt by the trapezoidal rule (Trefethen and Weideman 2014)
         step = 0.2 / max(1.0, shape / 4) ** 0.5  # the peak narrows as the shape parameter grows
         log_u = np.arange(-40.0, np.log(shape + 12 * shape**0.5 + 40), step)
         weights = step * np.exp(shape * log_u - np.exp(log_u) - gammaln(shape))
+        # d log weight / da = log u - psi(a)
         slopes = log_u - digamma(shape)
         # Below the lowest node the Gaussians no longer change: that node gets the weight of the geometric tail.
         tail = np.exp(-shape * step) / -np.expm1(-shape * step)
@@ -186,6 +191,7 @@ class MixtureDensity(SpectralDensity):
     """The spectral density of a mixture of Gaussians, from which frequencies are drawn by drawing a Gaussian first."""
 
     def sample(self, count: int, random: np.random.Generator) -> Matrix:
+        # w ~ N(0, I / v(u)) with u ~ Gamma(a): a scale mixture of normal frequencies
         normal = random.standard_normal((count, self.dimension))
         shape, variance = self.kernel.shape_and_variance()
         return normal / np.sqrt(variance(random.standard_gamma(shape, size=(count, 1))))
@@ -245,16 +251,20 @@ class Matern(GaussianMixture):
         nu, last, regular = self.nu, orders[-1], ceil(self.nu) - 1
         q *= -1 / nu
         root = xp.sqrt(q)  # z / 2 nu
+        # phi^(regular) is a multiple of exp(-z), z = 2 nu root
         top = xp.exp(root * (-2 * nu))  # the last regular derivative, phi^(regular), up to the factor below
         top *= (2 * nu) ** regular / prod(range(1, 2 * regular, 2))  # m_(j+1/2)(0) = 1 * 3 * .. * (2j - 1)
         phi = {regular: top}
         if orders[0] < regular:
+            # phi^(regular-1) is one of (1 + z) exp(-z)
             phi[regular - 1] = root + 1 / (2 * nu)
             phi[regular - 1] *= top
             for k in range(regular - 2, orders[0] - 1, -1):
+                # phi^(k) = (1 - (k+1)/nu) phi^(k+1) - q/nu phi^(k+2), where q is -q/nu by now
                 phi[k] = phi[k + 1] * (1 - (k + 1) / nu)
                 phi[k] += q * phi[k + 2]
         if last > regular:
+            # the last order divides by z^(2 (last - regular) - 1), which must not underflow
             floor = (2.0**16 * float(xp.finfo(q.dtype).smallest_normal)) ** (1 / (2 * (last - regular) - 1))
             root = xp.clip(root, floor, None)
             phi[regular + 1] = top / root
@@ -331,6 +341,7 @@ class RationalQuadratic(GaussianMixture):
         """
         xp = namespace(q)
         q *= -1 / self.alpha
+        # phi^(k) = alpha (alpha + 1) .. (alpha + k - 1) / alpha^k (1 - q/alpha)^-(alpha + k)
         lowest = xp.log1p(q)  # alpha multiplies its rounding error, which for log(1 + q) would be large at near points
         q += 1
         lowest *= -(self.alpha + orders[0])
@@ -371,6 +382,7 @@ class RationalQuadraticDensity(MixtureDensity):
 
     def frequency(self, share: float, order: int) -> float:
         # Derivatives weight the precisions u by u^order: alpha u is gamma-distributed with the shape alpha + order.
+        # the share of |2 pi w|^(2 order) S above w is a mean over u of gammaincc(d/2 + order, 2 pi^2 w^2 / u)
         shape, a = self.kernel.alpha + order, self.dimension / 2 + order
         low, high = gammaincinv(shape, 1e-6), gammainccinv(shape, 1e-25)
         logarithms = np.linspace(np.log(low), np.log(high), NODES)
@@ -389,6 +401,7 @@ def _log_bessel(order: float, z: Vector) -> Vector:
     and 10.31.1).
     """
     if order > SERIES_ORDERS[1]:
+        # K_order(order y) ~ sqrt(pi p / 2 order) exp(-order eta) sum_k (-1/order)^k U_k(p)
         p = (1 + (z / order) ** 2) ** -0.5
         terms = (
             np.ones_like(p),
@@ -402,6 +415,7 @@ def _log_bessel(order: float, z: Vector) -> Vector:
     bounded = np.clip(z, 1e-14 if order <= SERIES_ORDERS[0] else 1.0, 1e4)
     result = np.log(kve(order, bounded)) + order * np.log(bounded) - z
     if order > SERIES_ORDERS[0]:
+        # z^order K_order(z) ~ 2^(order-1) Gamma(order) sum_k (z/2)^2k / (k! (1-order) .. (k-order))
         total, term = np.zeros_like(z), np.ones_like(z)
         for k in range(8):
             total = total + term

@@ -145,6 +145,7 @@ class GraphKernel(Kernel):
         count, t = right.shape
         if left is right and count * t <= limits().filtered_entries:
             return self._symmetric(right, array)
+        # left filter(right') by columns, a tile of them at a time
         rows = sparse_like(left, array)
         out, step = zeros((left.shape[0], count), array), max(1, limits().filtered_entries // t)
         for start in range(0, count, step):
@@ -168,6 +169,7 @@ class GraphKernel(Kernel):
         values, step = np.empty(left.shape[0]), max(1, limits().filtered_entries // left.shape[1])
         for start in range(0, len(values), step):
             tile = slice(start, start + step)
+            # k(x_i, y_i) = b(x_i)' filter(b(y_i))
             values[tile] = (left[tile] * self.filter(right[tile].T.toarray()).T).sum(axis=1)
         return like(to_numpy(values), pairing.left.points)
 

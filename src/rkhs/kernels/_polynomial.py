@@ -61,6 +61,7 @@ class Polynomial(FormKernel):
     def radial_derivatives(self, q: Array, orders: range) -> dict[int, Array]:
         """Return phi^(k)(q) = p (p-1) .. (p-k+1) (q + c)^(p-k), from the lowest power up; 0 above the degree."""
         xp = namespace(q)
+        # p (p-1) .. (p-k+1) (q + c)^(p-k), each power from the one below
         base = q
         base += self.offset
         phi = {k: xp.zeros_like(q) for k in orders if k > self.degree}
@@ -133,6 +134,7 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
     us, vs = ([side.u(i) for i in range(side.order)] for side in (left, right))
     powers = [np.eye(n)]  # powers of CD
     while len(powers) <= degree // 2:
+        # (CD)^k, the terms of the Neumann series of (I - s^2 CD)^-1
         powers.append(powers[-1] @ C @ D)
 
     def series(odd: Any, even: Any) -> Series:
@@ -150,6 +152,7 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
     def on_right(p: Array, q: Array) -> Any:
         return lambda k: pairing.within_right(p @ like(powers[k] @ C, p), q)
 
+    # Q(s): its odd terms couple x with y, its even ones x with x and y with y
     exponent = series(
         lambda k: cross(x, y)(k) + (offset if k == 0 else 0.0),
         lambda k: (on_left(x, x)(k) + on_right(y, y)(k) + float(np.trace(powers[k + 1])) / (k + 1)) / 2,
@@ -160,6 +163,7 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
     for first, vectors, within in ((0, us, on_left), (m, vs, on_right)):
         for i, j in combinations(range(len(vectors)), 2):
             curvatures[first + i, first + j] = series(None, within(vectors[i], vectors[j]))
+    # E (<x + z, y + w> + c)^p = p! [s^p] exp Q(s), differentiated in the ring of truncated series
     total: Series = derivative(dict.fromkeys(range(len(slopes) + 1), exponent.exp()), slopes, curvatures)
     top = total.coefficients[degree]
     return factorial(degree) * (top if top is not None else like(0.0, left.points))
@@ -193,6 +197,7 @@ class Series:
             for j in range(1, k + 1):
                 c, e = self.coefficients[j], out[k - j]
                 if c is not None and e is not None:
+                    # k e_k = sum_j j c_j e_(k-j)
                     out[k] = _add(out[k], (j / k) * c * e)
         return Series(tuple(out))
 
@@ -284,11 +289,13 @@ class Polyharmonic(FormKernel):
         b, last, even = self.power / 2, orders[-1], self.power % 2 == 0
         tiny = 2.0**16 * float(xp.finfo(q.dtype).smallest_normal)
         q *= -2
+        # s = r^2; phi = +-s^b, or +-s^b log(s) / 2
         s = xp.clip(q, tiny ** (1 / max(1.0, last - b)), None)
         log: Array = xp.log(s) if even or b % 0.5 else None
         power = xp.exp((b - last) * log) if b % 0.5 else _half_power(s, round(2 * (b - last)))
         sign = -1.0 if self.order % 2 else 1.0
         if not even:
+            # phi^(k) = +-(-2)^k b (b-1) .. (b-k+1) s^(b-k)
             phi = {last: power * (sign * (-2.0) ** last * prod(b - i for i in range(last)))}
             for k in reversed(orders[:-1]):
                 phi[k] = phi[k + 1] * s
@@ -298,6 +305,7 @@ class Polyharmonic(FormKernel):
         for k in reversed(orders):
             slope, constant = 1.0, 0.0  # d^k/ds^k (s^b log s) = s^(b-k) (slope log s + constant)
             for i in range(k):
+                # d/ds of s^(b-i) (slope log s + constant)
                 slope, constant = (b - i) * slope, (b - i) * constant + slope
             phi[k] = log * (sign * (-2.0) ** k * slope / 2)
             phi[k] += sign * (-2.0) ** k * constant / 2

@@ -77,6 +77,7 @@ def _sparse_distances(X: SparseVectors, distance: str) -> Vector:
     if distance != "euclidean":
         raise TypeError(f"The points are sparse, and their {distance} distances need dense ones: pass X.toarray().")
     squares = inner(X, X)
+    # |x - y|^2 = |x|^2 + |y|^2 - 2 <x, y>
     above = squares[:, None] + squares - 2 * inner_products(X, X)
     rounding = 8 * np.finfo(X.dtype).eps * (squares[:, None] + squares)  # equal rows
     upper = np.triu_indices(len(X), 1)
@@ -352,6 +353,7 @@ class ScaleTangent(Kernel):
         given: Form = self.kernel.form(pairing.left.dimension)
         row = np.zeros((1, pairing.left.dimension))
         row[0, self.feature] = np.asarray(given.linear)[self.feature]
+        # dk / dlog s_j = phi'(q) * (-2 q_j), a product of two kernels
         slope = replace(given, radial_derivatives=derivatives_of_derivative(given.radial_derivatives))
         return Product((ExplicitFormKernel(slope), squared_distance(row))).pair(pairing)
 
@@ -386,6 +388,7 @@ def derivatives_in_log_scale(radial_derivatives: RadialDerivatives) -> RadialDer
     """Return the derivatives of -2 q phi'(q), which are -2 (q phi^(k+1) + k phi^(k))."""
 
     def phi(q: Array, orders: range) -> dict[int, Array]:
+        # (-2 q phi')^(k) = -2 (q phi^(k+1) + k phi^(k)), by Leibniz's rule
         values = namespace(q).asarray(q, copy=True)  # radial_derivatives may overwrite q
         derivatives = radial_derivatives(q, range(orders[0], orders[-1] + 2))
         return {k: -2 * (values * derivatives[k + 1] + k * derivatives[k]) for k in orders}
@@ -449,6 +452,7 @@ class LaplaceTangent(Kernel):
         along_feature = distance
         if self.feature is not None:
             along_feature = distances(pairing, np.where(np.arange(len(factors)) == self.feature, factors, 0.0))
+        # dk / dlog s_j = k |x_j - y_j| / s_j
         return _flat(pairing, along_feature * namespace(distance).exp(-distance))
 
 
@@ -469,6 +473,7 @@ def distances(pairing: Pairing, factors: Vector) -> Array:
     total = xp.zeros((x.shape[0], y.shape[0]), dtype=x.dtype, device=x.device)
     for j, factor in enumerate(factors.tolist()):
         if factor:
+            # sum_j |x_j - y_j| / s_j, one feature at a time
             total = total + factor * xp.abs(x[:, j, None] - y[None, :, j])
     return total
 

@@ -77,6 +77,7 @@ class Symmetrized(PushedKernel):
         return hash((self.kernel, self.group.shape, self.group.tobytes()))
 
     def pushes(self) -> Iterator[tuple[float, Push | None, Push | None]]:
+        # k(x, y) = mean over g of k_1(x, g y), since k_1(h x, g y) = k_1(x, h^-1 g y)
         yield 1 / len(self.group), None, self._orbit
 
     def _orbit(self, atoms: Atoms) -> tuple[Atoms, ...]:
@@ -202,6 +203,7 @@ def group_order(generators: Any) -> int:
                 if g[x] not in moves:
                     moves[g[x]] = _product(g, moves[x])
                     orbit.append(g[x])
+        # |G| = |orbit of p| |stabilizer of p|
         order *= len(orbit)
         # The products of Schreier's lemma generate the next subgroup.  Sims's filter keeps one for each first point
         # that is moved and its image, so that there are at most n^2 / 2 of them.
@@ -209,6 +211,7 @@ def group_order(generators: Any) -> int:
         kept: dict[tuple[int, int], tuple[int, ...]] = {}
         for x in orbit:
             for g in fixing:
+                # Schreier's generators of the stabilizer: m_(g x)^-1 g m_x, with m_x moving the point to x
                 candidate = _product(back[g[x]], _product(g, moves[x]))
                 while candidate != identity:
                     first = next(i for i in identity if candidate[i] != i)

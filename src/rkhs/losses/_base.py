@@ -228,6 +228,7 @@ class Loss(ABC):
         array
             The increases, which are not negative.
         """
+        # the excess is convex in u, so that it is largest at an end of u +- error
         worst = namespace(u).maximum(self.excess(u + error, b, s), self.excess(u - error, b, s))
         return clip(worst - self.excess(u, b, s), 0, None)
 
@@ -324,6 +325,7 @@ class Smoothed(Loss):
         object.__setattr__(self, "attained", self.loss.attained)
 
     def value(self, u: Array, b: Array) -> Array:
+        # loss(v) + (v - u)^2 / 2h at v = prox_h(u), where (u - v) / h is the gradient
         v = self.loss.prox(u, b, self.width)
         return self.loss.value(v, b) + self.width * self.gradient(u, b) ** 2 / 2
 
@@ -334,6 +336,7 @@ class Smoothed(Loss):
     def curvature(self, u: Array, b: Array) -> Array:
         """Return (1 - dprox/du) / width by a difference quotient, since the prox is all that is known of the loss."""
         xp = namespace(u)
+        # a central difference has the error h^2 + eps / h, least at h = eps^(1/3)
         h = float(xp.finfo(u.dtype).eps) ** (1 / 3) * (abs(u) + self.width)
         ahead, behind = u + h, u - h
         change = self.loss.prox(ahead, b, self.width) - self.loss.prox(behind, b, self.width)

@@ -157,6 +157,7 @@ class BlockLoss(Loss):
         """Return |e| (|s - g(u)| + |g(u + e) - g(u)|), since loss(u + e) - loss(u) <= g(u + e) e for the gradient g."""
         xp = namespace(u)
         u, b, s, error = xp.broadcast_arrays(u, b, s, error)
+        # loss(u + e) - loss(u) - s e <= (g(u + e) - s) e <= |e| (|g(u) - s| + |g(u + e) - g(u)|)
         length = xp.linalg.vector_norm(self._vectors(error), axis=1)
         apart = xp.linalg.vector_norm(self._vectors(s - self.gradient(u, b)), axis=1)
         change = 2 * self.largest_slope
@@ -226,28 +227,33 @@ class GroupNorm(BlockLoss):
     def gradients(self, v: Array, b: Array) -> Array:
         e = v - b
         length = self._lengths(e)
+        # grad phi(|e|) = phi'(|e|) e / |e|
         return e * _ratio(self.loss.gradient(length, 0 * length), length)[:, None]
 
     def curvatures(self, v: Array, b: Array) -> Array:
         """Return the larger of phi'(r) / r across and phi''(r) along the direction of v - b."""
         length = self._lengths(v - b)
+        # the Hessian of phi(|e|) has phi'' along e and phi' / |e| across
         along = self.loss.curvature(length, 0 * length)
         return namespace(v).maximum(_ratio(self.loss.gradient(length, 0 * length), length), along)
 
     def proxes(self, v: Array, b: Array, step: Array) -> Array:
         e = v - b
         length = self._lengths(e)
+        # prox of phi(|v - b|): b + prox_phi(|e|) e / |e| (Parikh and Boyd 2014, 6.5.1)
         shorter = self.loss.prox(length, 0 * length, step[:, 0])
         return b + e * _ratio(shorter, length)[:, None]
 
     def conjugates(self, s: Array, b: Array) -> Array:
         length = self._lengths(s)
+        # sup_v <s, v> - phi(|v - b|) = <s, b> + phi*(|s|)
         return namespace(s).sum(s * b, axis=1) + self.loss._conjugate(length, 0 * length)
 
     def excesses(self, v: Array, b: Array, s: Array) -> Array:
         """Return that of the lengths, and what is lost because s and v - b have different directions."""
         e = v - b
         length, slope = self._lengths(e), self._lengths(s)
+        # |e| |s| - <e, s> >= 0, zero if s and e have one direction
         turned = clip(length * slope - namespace(v).sum(s * e, axis=1), 0, None)
         return self.loss.excess(length, 0 * length, slope) + turned
 
@@ -255,6 +261,7 @@ class GroupNorm(BlockLoss):
         length, most = self._lengths(s), self.largest_slope
         if most == inf:
             return s
+        # s min(1, slope / |s|), the projection onto the ball of slopes
         factor = namespace(s).where(length > most, _ratio(most + 0 * length, length), 1 + 0 * length)
         return s * factor[:, None]
 
@@ -329,11 +336,13 @@ class RobustHinge(BlockLoss):
 
     def of_vectors(self, v: Array, b: Array) -> Array:
         value, _, length = self._parts(v)
+        # max(0, 1 - y f + radius |grad f|)
         return clip(1 - b[:, 0] * value + self.radius * length, 0, None)
 
     def gradients(self, v: Array, b: Array) -> Array:
         xp = namespace(v)
         value, rest, length = self._parts(v)
+        # (-y, radius grad f / |grad f|) where the loss is positive
         active = xp.astype(1 - b[:, 0] * value + self.radius * length > 0, v.dtype)
         directions = rest * _ratio(active * self.radius, length)[:, None]
         return xp.concat([-(active * b[:, 0])[:, None], directions], axis=1)
@@ -347,6 +356,7 @@ class RobustHinge(BlockLoss):
         In units of the gradient in which both steps are equal, the loss has another radius.
         """
         xp = namespace(v)
+        # Moreau's identity:  prox_step(v) = v - step P(v / step), P the projection onto the slopes, tilted by the 1
         unit = (step[:, 1:] / step[:, :1]) ** 0.5
         units = xp.concat([xp.ones_like(unit), xp.broadcast_to(unit, v[:, 1:].shape)], axis=1)
         s = self._nearest(v / units / step[:, :1], b, 1 / step[:, 0], self.radius * unit[:, 0])
@@ -360,6 +370,7 @@ class RobustHinge(BlockLoss):
         xp = namespace(s)
         first, rest, length = self._parts(s)
         t = tilt - b[:, 0] * first
+        # the foot of the perpendicular from (t, |q|) on the ray |q| = r t is t = (t + r |q|) / (1 + r^2)
         on_ray = (t + r * length) / (1 + r**2)
         outside = length > r * t
         t = clip(xp.where(outside, clip(on_ray, 0, None), t), None, 1.0)
@@ -406,10 +417,12 @@ class SmoothedBlock(BlockLoss):
         return self.loss.proxes(v, b, 0 * v[:, list(self.loss.step_groups)] + self.width)
 
     def of_vectors(self, v: Array, b: Array) -> Array:
+        # loss(p) + |v - p|^2 / 2h at p = prox_h(v)
         nearest = self._prox(v, b)
         return self.loss.of_vectors(nearest, b) + namespace(v).sum((v - nearest) ** 2, axis=1) / (2 * self.width)
 
     def gradients(self, v: Array, b: Array) -> Array:
+        # (v - prox_h(v)) / h, within the slopes of the loss
         return self.loss.projections((v - self._prox(v, b)) / self.width, b)
 
     def curvatures(self, v: Array, b: Array) -> Array:
@@ -419,9 +432,11 @@ class SmoothedBlock(BlockLoss):
     def proxes(self, v: Array, b: Array, step: Array) -> Array:
         groups = [0] * len(self.loss.step_groups)  # the envelope has one width for all of them
         nearest = self.loss.proxes(v, b, step[:, groups] + self.width)
+        # prox of the envelope: v + step / (step + h) (prox_(step + h)(v) - v) (Beck 2017, 6.64)
         return v + (step / (step + self.width)) * (nearest - v)
 
     def conjugates(self, s: Array, b: Array) -> Array:
+        # loss*(s) + h |s|^2 / 2
         return self.loss.conjugates(s, b) + self.width / 2 * namespace(s).sum(s**2, axis=1)
 
     def projections(self, s: Array, b: Array) -> Array:

@@ -64,6 +64,7 @@ class Poisson(Loss):
         """
         xp = namespace(u)
         step = like(step, u)
+        # v + step exp(v) = u + step b;  y = log(step exp(v)) satisfies y + exp(y) = total + log(step)
         total = u + step * b
         y = _log_lambert(total + xp.log(step))  # log(step exp(v))
         small = xp.exp(clip(y, None, 0.0))
@@ -76,6 +77,7 @@ class Poisson(Loss):
     def _conjugate(self, s: Array, b: Array) -> Array:
         """Return p log(p) - p - b log(b) + b for p = s + b, with 0 log(0) = 0."""
         xp = namespace(s)
+        # p log p - p - (b log b - b) = p log(p / b) + s (log b - 1), in which near rates do not cancel
         p, counted = s + b, b > 0
         base = xp.where(counted, b, xp.ones_like(b))
         ratio = xp.where(counted, s, p - 1) / base  # log(p) = log(base) + log1p(ratio)
@@ -115,6 +117,7 @@ def _divergence(u: Array, p: Array) -> Array:
     """Return exp(u) - p u + p log(p) - p for p >= 0, without cancellation where it is near 0."""
     xp = namespace(u)
     u = u + xp.zeros_like(p)
+    # exp(u) - p u + p log p - p = p (exp(d) - 1 - d), d = u - log p
     d = u - xp.log(xp.where(p > 0, p, xp.ones_like(p)))
     near = clip(d, -SERIES, SERIES)
     series = xp.ones_like(d)
@@ -139,6 +142,7 @@ def _log_lambert(t: Array) -> Array:
     y = xp.where(t > 1, xp.log(clip(t, 1, None)), t)
     for _ in range(20):  # six iterations are enough; the limit ends the loop for NaN
         rate = xp.exp(y)
+        # Newton's step for y + exp(y) - t
         move = (y + rate - t) / (1 + rate)
         y = y - move
         if bool(xp.all(abs(move) <= 4 * eps * (1 + abs(y)))):

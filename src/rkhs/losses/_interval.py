@@ -98,12 +98,14 @@ class IntervalLoss(Loss):
         below, above = self.slopes
         if self.width == 0:
             return above * xp.astype(e > 0, e.dtype) - below * xp.astype(e < 0, e.dtype)
+        # s = clip(e / w, -p, q), the maximizer of s e - w s^2 / 2
         s = e * (1 / self.width)
         return s if below == above == inf else clip(s, -below, above)
 
     def value(self, u: Array, b: Array) -> Array:
         e = u - self.nearest(u, b)
         s = self.slope(e)
+        # s e - w s^2 / 2 = s (e - w s / 2)
         e -= (self.width / 2) * s
         e *= s
         return e
@@ -117,6 +119,7 @@ class IntervalLoss(Loss):
         low, high = self.interval(b)
         below, above = self.slopes
         s = self.gradient(u, b)
+        # 1 / w where the slope is strictly between its bounds, and the distance is not zero
         curved = (s > -below) & (s < above) & ((s != 0) | (low == high))
         return namespace(s).astype(curved, s.dtype) * (1 / self.width)
 
@@ -125,15 +128,19 @@ class IntervalLoss(Loss):
         below, above = self.slopes
         step = like(step, u)
         nearest = self.nearest(u, b)
+        # (w u + step nearest) / (w + step), the minimizer of e^2 / 2w + (v - u)^2 / 2 step
         blend = u * (self.width / (self.width + step)) + nearest * (step / (self.width + step))
         blend = namespace(u).where(u == nearest, u, blend)  # without rounding inside the interval
+        # u - step s for slopes -p <= s <= q
         return between(blend, u - above * step, u + below * step)
 
     def _conjugate(self, s: Array, b: Array) -> Array:
+        # sup over the interval of s u, plus w s^2 / 2
         return s * (self._end(s, b) + (self.width / 2) * s)
 
     def excess(self, u: Array, b: Array, s: Array) -> Array:
         """Return the Fenchel-Young gap from the distance to the end that s belongs to, where b has canceled."""
+        # loss(u) + loss*(s) - s u = loss(u) - s (u - end - w s / 2)
         rest = s * (u - self._end(s, b) - (self.width / 2) * s)
         return clip(self.value(u, b) - rest, 0, None)
 
@@ -155,6 +162,7 @@ class IntervalLoss(Loss):
         return xp.where(low == -inf, zero, zero - below), xp.where(high == inf, zero, zero + above)
 
     def smoothed(self, width: float) -> Loss:
+        # min_v loss(v) + (v - u)^2 / 2h has the conjugate loss* + h s^2 / 2: the width is w + h (Moreau 1965)
         return SmoothedInterval(self, self.width + width) if width > 0 else self
 
 
@@ -205,9 +213,11 @@ class Shifted(Loss):
     )
 
     def prox(self, u: Array, b: Array, step: Any) -> Array:
+        # prox of loss(u + t):  prox(u + t) - t
         return self.loss.prox(u + self.shift_like(u), b, step) - self.shift_like(u)
 
     def _conjugate(self, s: Array, b: Array) -> Array:
+        # conjugate of loss(u + t):  loss*(s) - s t
         return self.loss._conjugate(s, b) - s * self.shift_like(s)
 
     def conjugate(self, s: Array, b: Array) -> Array:
@@ -531,9 +541,11 @@ class Logistic(Loss):
         return _softplus(-b * u)
 
     def gradient(self, u: Array, b: Array) -> Array:
+        # d/du log(1 + exp(-bu)) = -b / (1 + exp(bu))
         return -b * _sigmoid(-b * u)
 
     def curvature(self, u: Array, b: Array) -> Array:
+        # sigma(bu) (1 - sigma(bu)) = e / (1 + e)^2 with e = exp(-|bu|)
         small = namespace(u).exp(-abs(b * u))
         return small / (1 + small) ** 2
 
@@ -543,6 +555,7 @@ class Logistic(Loss):
     def _conjugate(self, s: Array, b: Array) -> Array:
         """Return p log p + (1 - p) log(1 - p) for p = -b s, with the limit 0 at both ends."""
         xp = namespace(s)
+        # p log p + (1 - p) log(1 - p), p = -b s in [0, 1], the negative entropy
         p = -b * s
         above_zero, below_one = xp.where(p > 0, p, xp.ones_like(p)), xp.where(p < 1, p, xp.zeros_like(p))
         return p * xp.log(above_zero) + (1 - p) * xp.log1p(-below_one)
@@ -582,11 +595,13 @@ def _logistic_prox(m: Array, step: Array) -> Array:
     mirrored = m < -step / 2
     m = xp.where(mirrored, -m - step, m)
     p, q, size = clip(m, 0, None), clip(-m, 0, None), xp.log(step)
+    # starts from the right: the root of log(1 + e^(p+z)) = log step, or of q + z = step
     right = xp.minimum(_softplus(size - p), size - xp.log(clip(q, tiny, None)))
     z = xp.where((q > 0) & (step < 4), (step / 2 - q) / (1 + step / 4), right)
     for _ in range(20):  # five iterations are enough; the limit ends the loop for NaN
         z = clip(z, tiny, None)
         h = xp.log(q + z) + _softplus(p + z) - size
+        # Newton's step -h / h', h' = 1 / (q + z) + sigma(p + z)
         move = -h / (1 / (q + z) + _sigmoid(p + z))
         new = xp.where(q > 0, z + move, z * xp.exp(clip(move / z, None, 1)))
         near = (abs(h) <= eps**0.5) | (abs(new - z) <= eps * (p + z))

@@ -87,6 +87,7 @@ class ThreeTF32(Products):
             from rkhs._core.backend import fused
 
             return SplitOperand(*fused.split(A, TF32_CUT))
+        # A = A1 + A2 with A1 of 10 bits and the remainder A2 exact in float32
         first = cut(A, TF32_CUT)
         coarse, rest = (part.bfloat16() if _on_gpu(A) else cut(part, 16) for part in (A, A - first))
         return SplitOperand(first, coarse, rest)
@@ -104,6 +105,7 @@ class ThreeTF32(Products):
             total = torch.mm(A.coarse, B.rest, out_dtype=torch.float32)
             torch.addmm(total, A.rest, B.coarse, out_dtype=torch.float32, out=total)
         else:
+            # A1 B2 + A2 B1, small terms first
             total = A.coarse @ B.rest + A.rest @ B.coarse
         with _tensor_cores(A.first):
             terms = 1024  # tensor cores truncate partial sums: their error grows with the number of terms

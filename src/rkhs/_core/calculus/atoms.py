@@ -328,6 +328,7 @@ class AllPairs(Pairing):
         if isinstance(p, SparseVectors):
             return inner_products(p, q)
         xp, n = namespace(p, q), self.left.dimension
+        # <p_ia, q_jb> for all pairs of points i, j and directions a, b: one matrix product
         product = xp.reshape(p, (-1, n)) @ xp.reshape(q, (-1, n)).T
         return xp.reshape(product, (*p.shape[:2], *q.shape[:2]))
 
@@ -431,11 +432,13 @@ def gaussian_rule(n: int) -> tuple[Matrix, Vector]:
     """
     if 0 < n <= 3:
         z, w = np.polynomial.hermite_e.hermegauss({1: 15, 2: 9, 3: 7}[n])
+        # sum over j_1..j_n of w_j1 .. w_jn f(z_j1, .., z_jn): nodes^n points, exact to degree 2 nodes - 1
         grid = np.array(list(product(z, repeat=n)))
         return grid, np.array([np.prod(c) for c in product(w / w.sum(), repeat=n)])
     axes = np.concatenate([np.eye(n), -np.eye(n)])
     if n > 16:
         return np.sqrt(n) * axes, np.full(2 * n, 1 / (2 * n))
+    # The points sqrt(3) (+-e_i +- e_j), i < j (McNamee and Stenger 1967)
     pairs = np.zeros((2 * n * (n - 1), n))
     signs = ((1, 1), (1, -1), (-1, 1), (-1, -1))
     for row, ((i, j), (a, b)) in enumerate(product(combinations(range(n), 2), signs)):
@@ -452,6 +455,7 @@ def sharpen(atoms: Atoms) -> tuple[Any, Atoms]:
     if atoms.blur is None or atoms.per_point != 1:
         raise ValueError("Cubature applies to blurred atoms with one tuple of directions per point only.")
     covariance = np.diag(atoms.blur) if atoms.blur.ndim == 1 else atoms.blur
+    # C = V diag(values) V', so that x + V sqrt(values) z ~ N(x, C) for z ~ N(0, I)
     values, vectors = np.linalg.eigh(covariance)
     kept = values > values[-1] * EPS * len(values)
     z, weights = gaussian_rule(int(kept.sum()))
@@ -461,5 +465,6 @@ def sharpen(atoms: Atoms) -> tuple[Any, Atoms]:
     directions = atoms.directions
     if not atoms.shared:
         directions = xp.repeat(directions, len(weights), axis=0)
+    # E f(x + z) ~ sum_j w_j f(x + z_j): the rows of W repeat the weights
     matrix = scipy.sparse.kron(scipy.sparse.eye_array(atoms.size), weights[None, :], format="csr")
     return matrix, Atoms(points, directions)

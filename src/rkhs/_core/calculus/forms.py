@@ -234,7 +234,9 @@ class Form:
         if direct:
             q = self.from_differences(original.left.points, original.right.points)[:, None, :, None]
         else:
+            # q = <x, y>, for rho = 1 completed below to -|x - y|^2 / 2
             q = pairing.between(x, y)
+        # q_u = <u, y - rho x>,  q_v = <v, x - rho y>,  q_uv = <u, v>
         slopes = [pairing.between(u, y) for u in us] + [pairing.between(x, v) for v in vs]
         curvatures = {(i, len(us) + j): pairing.between(u, v) for i, u in enumerate(us) for j, v in enumerate(vs)}
         if self.rho:
@@ -245,10 +247,12 @@ class Form:
             slopes = [slope - product for slope, product in zip(slopes, within, strict=True)]
             if 0 not in q.shape and not (direct and not slopes):
                 correct_near(self, original, pairing, q, slopes)
+            # q_uu' = -rho <u, u'>,  q_vv' = -rho <v, v'>
             for first, vectors, product in ((0, us, pairing.within_left), (len(us), vs, pairing.within_right)):
                 for i, j in combinations(range(len(vectors)), 2):
                     curvatures[first + i, first + j] = -product(vectors[i], vectors[j])
         n = len(slopes)
+        # D_w1..wn phi(q): n directions in pairs leave phi^(n/2), none in pairs phi^(n)
         phi = self.radial_derivatives(q, range((n + 1) // 2, n + 1))
         if n > FEW:
             kinds = _kinds(us) + [len(us) + kind for kind in _kinds(vs)]
@@ -263,6 +267,7 @@ def correct_near(form: Form, original: Pairing, pairing: Pairing, q: Array, slop
     if not isinstance(pairing, AllPairs):
         if not form.careful(pairing.largest):
             return
+        # With d = x - y:  q = -|d|^2 / 2,  q_u = -<u, d>,  q_v = <d, v>
         difference = form.difference(original.left.points, original.right.points)[:, None, :]
         q[...] = -inner(difference, difference) / 2
         exact = [-pairing.between(u, difference) for u in us] + [pairing.between(difference, v) for v in vs]
@@ -291,6 +296,7 @@ def near_pairs(form: Form, q: Array, x_halves: Array, y_halves: Array, dimension
     largest = float(xp.max(x_halves) + xp.max(y_halves))
     if not form.careful(largest):
         return
+    # |x - y|^2 / 2 = -q < NEAR (|x|^2 + |y|^2) / 2, first with the largest norms of all points
     (flat,) = xp.nonzero(xp.reshape(q > -NEAR * largest, (-1,)))
     i, j = flat // q.shape[1], flat % q.shape[1]
     near = q[i, j] > -NEAR * (x_halves[i] + y_halves[j])
@@ -325,6 +331,7 @@ def matchings(n: int) -> tuple[Matching, ...]:
     """
     if n == 0:
         return (((), ()),)
+    # Direction n-1 is unmatched, or matched with one of the others:  M(n) = M(n-1) + (n-1) M(n-2)
     result = [(pairs, (*rest, n - 1)) for pairs, rest in matchings(n - 1)]
     for partner in range(n - 1):
         others = [i for i in range(n - 1) if i != partner]
@@ -348,6 +355,7 @@ def derivative(phi: Mapping[int, Any], slopes: Sequence[Any], curvatures: Mappin
         factors = [curvatures[pair] for pair in pairs] + [slopes[i] for i in rest]
         if not factors:
             return phi[0]
+        # prod_{(i,j) in M} q_ij * prod_{i unmatched} q_i, collected by the order n - |M| of phi
         product = reduce(mul, factors)
         order = n - len(pairs)
         by_order[order] = by_order[order] + product if order in by_order else product

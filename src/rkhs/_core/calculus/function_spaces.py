@@ -278,6 +278,7 @@ class Polynomials(FunctionSpace):
         """
         if self.degree < 1 or self.center is not None or not len(points):
             return self
+        # Monomials in A (x - center) / scale, which lie within [-1, 1]
         center = np.median(points, axis=0)
         spread = np.max(np.abs(mapped(points.astype(np.float64) - center, self.linear)), axis=0)
         powers = np.clip(np.frexp(spread)[1], -1000, 1000)  # within the range of exponents of float64
@@ -354,12 +355,14 @@ def _moment(a: Exponents, order: int, atoms: Atoms, known: dict[tuple[Exponents,
     total = atoms.points[:, :1] * 0.0  # (t, 1)
     first = next((d for d, power in enumerate(a) if power), None)
     if order:
+        # D_u E[x^a] = sum_d u_d a_d E[x^(a - e_d)]
         u = atoms.u(order - 1)  # (t or 1, k, n)
         terms = [u[..., d] * power * _moment(less(a, d), order - 1, atoms, known) for d, power in enumerate(a) if power]
         total = sum(terms, start=total)
     elif first is None:
         total = total + 1.0
     else:
+        # E[x_d x^b] = x_d E[x^b] + sum_e C_de b_e E[x^(b - e_e)], by Stein's lemma E[z_d g] = sum_e C_de E[dg/dz_e]
         b = less(a, first)
         total = atoms.points[:, first : first + 1] * _moment(b, 0, atoms, known)
         if atoms.blur is not None:

@@ -122,14 +122,17 @@ class Map(ABC):
         xp, X = namespace(atoms.points), atoms.points
         points = self._checked(self.values(X), X, "values")
         (t, n), (k, m), p = X.shape, (atoms.per_point, atoms.order), int(points.shape[1])
+        # g(x) = f(phi(x))
         if m == 0:
             return (Atoms(points, zeros((k, 0, p), points)),)
+        # D_u g = D_Ju f: directions are multiplied by the Jacobian, u -> J u
         J = self._checked(self.jacobian(X), X, "Jacobian")
         flat = xp.reshape(atoms.directions, (*atoms.directions.shape[:-3], k * m, n))
         along = xp.matrix_transpose(J)
         along = xp.reshape(along if atoms.gradient else flat @ along, (t, k, m, p))
         if m == 1:
             return (Atoms(points, along),)
+        # D_u D_v g = D_Ju D_Jv f + D_w f with w = phi''(u, v), which is a derivative of first order
         hessians = self._checked(self.second(X), X, "second derivatives")
         second = xp.einsum("tpij,tki,tkj->tkp", hessians, *(xp.broadcast_to(atoms.u(i), (t, k, n)) for i in range(2)))
         return Atoms(points, along), Atoms(points, second[:, :, None, :])
@@ -237,6 +240,7 @@ class Circles(Map):
         xp = namespace(X)
         period = like(np.broadcast_to(period, (int(X.shape[1]),)), X)
         rest = xp.fmod(X, period)  # exact, and so is the difference below (Sterbenz's lemma)
+        # x mod period in [-period/2, period/2], where the sine and cosine are accurate
         rest = rest - period * xp.round(rest / period)
         w = 2 * pi / period
         return xp.cos(w * rest), xp.sin(w * rest), w
@@ -246,11 +250,13 @@ class Circles(Map):
         return namespace(X).concat([cos / w, sin / w], axis=1)
 
     def jacobian(self, X: Array) -> Array:
+        # phi = (cos wx, sin wx) / w, so that phi' = (-sin wx, cos wx) has length one
         cos, sin, _ = self._waves(X)
         unit = like(np.eye(int(X.shape[1])), X)
         return namespace(X).concat([-sin[:, :, None] * unit, cos[:, :, None] * unit], axis=1)
 
     def second(self, X: Array) -> Array:
+        # phi'' = -w (cos wx, sin wx), for each feature alone
         cos, sin, w = self._waves(X)
         n = int(X.shape[1])
         diagonal = np.zeros((n, n, n))
@@ -381,6 +387,7 @@ class InverseDistances(Map):
     def jacobian(self, X: Array) -> Array:
         xp, d = namespace(X), self._differences(X)
         (t, p), (i, j) = d.shape[:2], self._pairs(int(X.shape[1]))
+        # d(1/|d|) = -d / |d|^3 with d = r_i - r_j, for r_i, and the opposite for r_j
         slopes = -d / xp.sum(d * d, axis=-1)[:, :, None] ** 1.5
         J = zeros((t, p, int(X.shape[1]) // 3, 3), X)
         J[:, np.arange(p), i] = slopes

@@ -127,13 +127,16 @@ def orthonormal(P: Matrix, eps: float) -> tuple[Matrix, Matrix]:
     scale = np.where(sizes > 0, sizes, 1.0)
     # Pivoting is slow, so that it is applied to the small factor R of an unpivoted factorization of the N rows.
     R, pivots = scipy.linalg.qr(np.linalg.qr(P / scale, mode="r"), mode="r", pivoting=True)
+    # |R_kk| is the distance of column k from the span of those before it
     diagonal = np.abs(np.diag(R))
     # A column is dependent on the others if its residual is below 8 units of rounding per row.
     tolerance = max(8 * float(np.finfo(np.float64).eps) * max(P.shape, default=0), UNITS * eps)
     rank = int(np.sum(diagonal > tolerance * diagonal.max(initial=0.0)))
     back = np.zeros((P.shape[1], rank))
+    # back = R^-1 on the chosen columns, so that P back is orthonormal up to cond(P) eps
     back[pivots[:rank]] = scipy.linalg.solve_triangular(R[:rank, :rank], np.eye(rank))
     back /= scale[:, None]
+    # Q'Q = R'R for Q = P back: Q R^-1 is orthonormal (Cholesky QR twice)
     rough = P @ back
     R = np.linalg.cholesky(rough.T @ rough).T  # one step of reorthogonalization: R is close to the identity
     back = scipy.linalg.solve_triangular(R, back.T, trans="T").T
@@ -180,6 +183,7 @@ def exact_rank(functionals: Functional, space: FunctionSpace | None) -> int | No
         return None
     P = np.zeros((functionals.size, len(powers)), dtype=np.int64)
     for part in functionals.parts:
+        # P_ij = L_i(x^e_j) mod PRIME: sums and products of residues are residues of sums and products
         P[part.rows] = (P[part.rows] + _part(part, powers)) % PRIME
     return _rank(P)
 

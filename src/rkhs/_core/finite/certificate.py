@@ -238,8 +238,10 @@ class Bounds:
 
     def try_alpha(self, alpha: Array, energy: Array | None = None) -> None:
         """Update the bounds with the gap of alpha; `energy` is |f - sum_i alpha_i z_i|^2 if known."""
+        # gap = 1/2 |f - sum_i alpha_i z_i|^2 ..
         gaps, rounding = self.point.distance(alpha, energy)
         for t in self.system.terms:
+            # .. + sum_i w_i (loss(u_i) + loss*(s_i) - s_i u_i),  s = -alpha / w
             block_gaps, block_rounding = excess(t, self.point.u[t.rows], alpha[t.rows], self.point.error[t.rows])
             gaps, rounding = gaps + block_gaps, rounding + block_rounding
         gaps = np.where(np.isfinite(self.point.primal), gaps, inf)
@@ -255,6 +257,7 @@ def excess(t: LossBlock, u: Array, alpha: Array, error: Array) -> tuple[Vector, 
     """Return sum_i w_i excess_i (c,), and its increase if each u_i is the worst value within its error."""
     xp = namespace(u)
     s = t.dual_slope(alpha)
+    # the largest excess at u_i +- error_i, as it is convex in u_i
     value, increase = t.loss.excess(u, t.target, s), t.loss.excess_increase(u, t.target, s, error)
     return double(xp.sum(t.weight * value, axis=0)), double(xp.sum(t.weight * increase, axis=0))
 
@@ -271,12 +274,14 @@ def bounds(system: FiniteProblem, a: Array, image: Array, u: Array, g: Array, pr
     xp = namespace(a)
     primal = float((xp.vecdot(a, image, axis=0) / 2 + system.loss(u))[0])
     if system.smooth:
+        # dual = J - 1/2 g'Gg, since the losses attain their conjugates at alpha = -w loss'(u)
         return primal, primal - max(float(xp.vecdot(g, product, axis=0)[0]), 0.0) / 2
     return primal, float(dual_value(system, a - g, image - product)[0])
 
 
 def dual_value(system: FiniteProblem, alpha: Array, image: Array) -> Array:
     """Return the dual objective (c,) of a feasible alpha, given its image G alpha."""
+    # -1/2 alpha'G alpha - sum_i w_i loss_i*(-alpha_i / w_i)
     return -namespace(alpha).vecdot(alpha, image, axis=0) / 2 - system.conjugate(alpha)
 
 
@@ -305,6 +310,7 @@ def project_dual(terms: Sequence[LossBlock], Q: Array, alpha: Array) -> Array:
     """
     xp = namespace(alpha)
     if all(t.loss.separable for t in terms):
+        # min |a - alpha|^2 / 2 over low <= a <= high, Q'a = 0
         low, high = (xp.concat(ends, axis=0) for ends in zip(*(t.box for t in terms), strict=True))
         return project(alpha, low, high, Q)
     if not Q.shape[1]:
@@ -330,6 +336,7 @@ def balanced(Q: Array, alpha: Array) -> Array:
     xp = namespace(alpha)
     if not alpha.shape[0]:
         return xp.ones(alpha.shape[1:], dtype=xp.bool)
+    # |Q'alpha| <= FEASIBLE eps |alpha|
     size = xp.max(abs(alpha), axis=0)
     alpha = alpha / xp.where(size > 0, size, xp.ones_like(size))  # squares of weights near 1e-200 would underflow
     rounding = FEASIBLE * float(xp.finfo(alpha.dtype).eps) * xp.linalg.vector_norm(alpha, axis=0)

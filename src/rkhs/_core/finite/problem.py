@@ -414,6 +414,7 @@ class FiniteProblem:
             The projection, or a itself for positive definite kernels.
         """
         for _ in range(0 if self.definite else 2):  # the second pass removes the rounding error of the first
+            # a <- (I - QQ') a
             a = a - self.Q @ (self.Q.T @ a)
         return a
 
@@ -512,6 +513,7 @@ class FiniteProblem:
             xp = namespace(t.target)
             units, order = LOST[t.loss.smooth]
             at_zero = xp.sum(t.weight * t.loss.value(xp.zeros_like(t.target), t.target), axis=0)
+            # J changes by (units eps)^order J(0) if u changes by units eps
             total += (units * float(xp.finfo(t.target.dtype).eps)) ** order * to_numpy(at_zero)
         return tuple(total.tolist())
 
@@ -567,6 +569,7 @@ def is_unbounded_below(problem: FiniteProblem, output: int) -> bool:
     Q = double(problem.Q) * problem.size**0.5
     if Q.shape[1] == 0 or all(t.loss.attained for t in problem.terms):
         return False
+    # s_i v_i >= 0 with s_i = 1 where the loss falls for u -> infinity, and -1 where it falls for u -> -infinity
     falling: list[Matrix] = []
     level: list[Matrix] = []
     still: list[Matrix] = []
@@ -619,6 +622,7 @@ def degrees_of_freedom(Q: Matrix, priors: Vector) -> int:
     That is the number of other functionals minus the rank of the basis functions, with values Q (N, r), given those of
     the `priors`, which are indices.
     """
+    # N - #priors - (rank Q - rank Q[priors])
     rank, prior_rank = (int(np.linalg.matrix_rank(rows)) if rows.size else 0 for rows in (Q, Q[priors]))
     return len(Q) - len(priors) - rank + prior_rank
 

@@ -126,10 +126,12 @@ class GramPoint(Point):
         norm = xp.linalg.vector_norm
         self.eps = float(xp.finfo(u.dtype).eps)
         sizes = geometry.sizes
+        # e_i = UNITS eps (m_i sqrt(sum_j (m_j a_j)^2) + sum_k |q_ik c_k|)
         penalized = sizes * norm(sizes * a, axis=0)  # (N, c)
         free = geometry.basis_sizes @ abs(iterate.basis)
         self.error = UNITS * self.eps * (penalized + free)
         self.primal = double(self._objective(image))
+        # dJ = 1/2 a'dG a + loss'(u)'(dG a + dQ c) = (a/2 + loss'(u))'dG a + loss'(u)'dQ c
         force = system.gradient(u) + a / 2
         shift = norm(sizes * a, axis=0) * norm(sizes * force, axis=0) + norm(free * force, axis=0)
         below = xp.clip(-xp.vecdot(a, image, axis=0), 0, None) / 2  # a negative a'Ga is replaced by zero
@@ -145,6 +147,7 @@ class GramPoint(Point):
         An a whose norm is within the rounding error of J counts as 0, which is feasible.
         """
         a, system, xp = self.iterate.a, self.system, namespace(image)
+        # J = 1/2 a'Ga + sum_i w_i loss_i(u_i)
         value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.loss(self.u)
         if system.definite:
             return value
@@ -167,8 +170,10 @@ class GramPoint(Point):
         if alpha is self.iterate.alpha and energy is None:
             energy = self.energy
         if energy is None:
+            # 1/2 (a - alpha)'G(a - alpha)
             energy = inner(g, self.geometry.exact @ g, axis=0) if bool(xp.any(g != 0)) else xp.sum(g, axis=0)
         rounding = UNITS * self.eps * double(xp.sum((self.geometry.sizes * g) ** 2, axis=0))
+        # a dual point off the plane by Q'alpha changes the bound by (Q'alpha)'c
         unbalanced = xp.linalg.vector_norm(Q.T @ alpha, axis=0)
         rounding += double(unbalanced * xp.linalg.vector_norm(self.iterate.basis, axis=0))
         gaps = np.clip(double(energy), 0.0, None) / 2
@@ -358,6 +363,7 @@ class Restriction:
     excess: Array  # Q - W
 
     def __matmul__(self, alpha: Array) -> Array:
+        # a = alpha - (Q - W) Q'alpha
         return alpha - self.excess @ (self.Q.T @ alpha)
 
 
@@ -379,7 +385,9 @@ def without_null_space(system: FiniteProblem, kept: Basis) -> tuple[FiniteProble
     """
     G = system.exact.in_double()
     Q = double(system.Q)
+    # GW + QT = GQ, Q'W = 0
     W, T = Saddle(G, np.zeros(len(G)), Q).solve(G @ Q)
+    # K = G - Q T Q', symmetric up to rounding
     K = G - Q @ ((T + T.T) / 2) @ Q.T
     stored = GramMatrix(like(K, system.Q))
     plain = FiniteProblem(GramGeometry(stored, stored, kept.Q, of_basis=kept.sizes), system.terms, system.outputs)
@@ -449,6 +457,7 @@ class VerifiedProducts:
 
     def add(self, a: Array, image: Array, factor: Array) -> None:
         """Add the columns of a and their claimed images Ga, with the weights `factor` (c,)."""
+        # sum_k r_k a_k and sum_k r_k (Ga)_k with standard normal r_k (Freivalds 1979)
         r = like((factor * self.random.standard_normal(len(factor)))[:, None], a)
         before = (0.0, 0.0) if self.points is None else (self.points, self.images)
         self.points, self.images = before[0] + a @ r, before[1] + image @ r
@@ -477,6 +486,7 @@ class VerifiedProducts:
         if self.points is None:
             return True
         xp = namespace(self.points)
+        # |G (sum_k r_k a_k) - sum_k r_k (Ga)_k|, as large as the error of any of the images
         error = float(xp.linalg.vector_norm(self.exact @ self.points - self.images))
         # The product that checks has itself a rounding error of up to 64 eps.
         self.closed = error <= max(SHARE * tol, 64 * float(xp.finfo(self.points.dtype).eps))

@@ -97,6 +97,7 @@ class GramBlock:
     def _tile(self, left: Part, right: Part, rows: tuple[slice, Atoms], columns: tuple[slice, Atoms]) -> Array:
         """Return the contribution of a piece of the left atoms and a piece of the right atoms to the Gram matrix."""
         (i, a), (j, b) = rows, columns
+        # G_ij = weight sum_ab A_ia <l_a, m_b> B_jb for parts with the matrices A and B
         tile, factor = self.kernel.pair(AllPairs(a, b)), self.weight * left.weight * right.weight
         if factor != 1:
             tile = factor * tile
@@ -136,6 +137,7 @@ def _unfolded(kernel: Kernel, lefts: tuple[Part, ...], rights: tuple[Part, ...])
         if not isinstance(summand, PushedKernel):
             yield GramBlock(weight, summand, lefts, rights)
             continue
+        # k(x, y) = sum_p factor_p k_1(left_p x, right_p y): functionals of f are functionals of f_1
         for factor, on_left, on_right in summand.pushes():
             new_lefts = pushed(lefts, on_left, summand.takes_blur)
             same = on_left is on_right and lefts is rights
@@ -199,6 +201,7 @@ def _resolved(block: GramBlock) -> list[GramBlock]:
     covariance = add_covariances(block.lefts[0].atoms.blur, block.rights[0].atoms.blur)
     if covariance is None or block.kernel.blurs:
         return [block]
+    # <L * N(0, C), M * N(0, D)> = E k(x + z, y), z ~ N(0, C + D), for k(x, y) = k(x - y)
     average = block.kernel.blurred(np.asarray(covariance))
     if average is None:
         lefts, rights = (tuple(map(_by_cubature, side)) for side in (block.lefts, block.rights))
@@ -242,6 +245,7 @@ class TableProduct:
         coefficients = right.adjoint(self.block.weight * v)
         values = zeros((left.atoms.size, v.shape[1]), v)
         for i, a, j, b in _tiles(left, right, self.budget, v):
+            # sum_b <l_a, m_b> c_b, tile by tile
             values[i] += self.block.kernel.pair(AllPairs(a, b)) @ coefficients[j]
         out[left.rows] += left.forward(values)
 
@@ -283,6 +287,7 @@ class NodeProduct:
 
     def add_to(self, out: Array, v: Array) -> None:
         """Add G @ v to `out`."""
+        # G v = A_left filter(A_right' v)
         out += self.block.weight * apply_matrix(self._left, self.kernel.filter(apply_matrix(self._right.T, v)))
 
     def add_matrix(self, out: Array) -> None:

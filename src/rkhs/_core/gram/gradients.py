@@ -82,6 +82,7 @@ def add_gradients(out: Array, block: GramBlock, lower: bool) -> None:
         for start in range(run.start if lower else 0, t, step):
             a = slice(start, min(start + step, t))
             x, size = X[a], min(start + step, t) - start
+            # W = sum_j phi' K_bj for each point i, of the size of a derivative
             d = xp.reshape(x[:, :, None] - y, (-1, others, p))  # (a i, j, p)
             q = -xp.sum(d * d, axis=-1) / 2
             phi = form.radial_derivatives(q, range(1, 3))
@@ -91,6 +92,7 @@ def add_gradients(out: Array, block: GramBlock, lower: bool) -> None:
             W = xp.reshape(phi[1] @ K_first, (size, points * p, count))
             J_d = J_own[a] - xp.reshape(xp.reshape(J[a], (-1, p)) @ y.T, (size, k, points, -1))
             K_d = xp.reshape(xp.reshape(x, (-1, p)) @ K_across - K_own, (-1, others, count)) * curvature[:, :, None]
+            # G_ab = sum_i J_ai W_i - sum_ij phi'' (J_ai d) (K_bj d)'
             tile = J[a] @ W
             tile -= xp.reshape(J_d, (size, k, -1)) @ xp.reshape(K_d, (size, -1, count))
             target[a.start * k : a.stop * k, columns] += weight * xp.reshape(tile, (-1, count))
@@ -118,6 +120,7 @@ def add_diagonal_of_gradients(out: Array, block: GramBlock) -> None:
         phi = form.radial_derivatives(-xp.sum(d * d, axis=-1) / 2, range(1, 3))
         J, K = (xp.permute_dims(directions[a], (0, 2, 1, 3)) for directions in (U, V))  # (a, k, i, p)
         inner = xp.matmul(J, xp.matrix_transpose(K))  # (a, k, i, j)
+        # <J_ai, d> and <K_aj, d>
         along = xp.permute_dims(xp.matmul(d, xp.matrix_transpose(U[a])), (0, 3, 1, 2))
         crosswise = xp.matmul(xp.permute_dims(d, (0, 2, 1, 3)), xp.matrix_transpose(V[a]))  # K_aj d, (a, j, i, k)
         inner = phi[1][:, None] * inner - phi[2][:, None] * along * xp.permute_dims(crosswise, (0, 3, 2, 1))

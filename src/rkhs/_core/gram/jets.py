@@ -75,6 +75,7 @@ class JetPoints:
                 continue
             alpha = xp.reshape(coefficients, (atoms.points.shape[0], atoms.per_point, v.shape[1]))
             if not atoms.shared:
+                # A_j = sum_a alpha_ja V_ja, the coefficient of grad f at y_j
                 along = xp.permute_dims(xp.matrix_transpose(alpha) @ atoms.directions[:, :, 0, :], (1, 0, 2))
             else:
                 along = xp.permute_dims(alpha, (2, 0, 1))
@@ -102,6 +103,7 @@ class JetPoints:
                     values = xp.permute_dims(along, (1, 2, 0))
                 else:
                     values = atoms.directions[:, :, 0, :] @ xp.permute_dims(gradients, (1, 2, 0))
+                # <V_ia, grad f(x_i)>, after A' has pulled the gradient back to x
                 values = xp.reshape(values, (atoms.size, out.shape[1]))
             out[part.rows] += part.forward(values)
 
@@ -159,24 +161,30 @@ class JetMap:
         g: Array = self.jets.gradients
         n = self.source.points.shape[1]
         if self.orders[0] == 0:
+            # f(x_i) = sum_j phi c_j ..
             f[i] += phi[0] @ c[j]
         if self.orders[-1] == 0:
             return
         X, anchors = self.target.operands[0][i], self.source.operands[1][j]
         for r in range(self.count):
             if self.slopes is None:
+                # Q_ij = phi' c_j without coefficients of gradients
                 Q = self.products.operand(phi[1] * c[j, r])
             else:
                 B, columns = (slopes[r, j] for slopes in self.slopes)
+                # phi' [A, -<A, y>], whose product with [x_i, 1] is sum_j phi' S_ij
                 straight = self.products(first, columns)
                 if f is not None:  # sum_j phi' S_ij is the inner product of `straight` and [X, 1]
                     along = inner(straight[:, :n], self.target.points[i])
                     f[i, r] += along + straight[:, n] if self.rho else along
                 if g is None:
                     continue
+                # grad f(x_i) = sum_j phi' A_j + ..
                 g[r, i] += straight[:, :n]
+                # S_ij = <A_j, x_i - y_j> and Q_ij = phi' c_j + phi'' S_ij
                 S = self.products(B, X.T).T if mirrored else self.products(X, B.T)
                 Q = self.products.combined(S, phi[2], phi[1], None if c is None else c[j, r])
+            # .. + sum_j Q_ij y_j, and in the last column sum_j Q_ij, which multiplies x_i in the end
             moved = self.products(Q, anchors)
             g[r, i] += moved[:, :n]
             if self.rho:
@@ -187,6 +195,7 @@ class JetMap:
         for r in range(self.count):
             c = None if self.coefficients.values is None else self.coefficients.values[j, r]
             A = None if self.coefficients.gradients is None else self.coefficients.gradients[r][j]
+            # With d = x - y:  f += phi c + phi' <A, d>,  grad f += phi' A - (phi' c + phi'' <A, d>) d
             slope = None if A is None else inner(A, difference)
             if self.jets.values is not None:
                 add_at(self.jets.values[:, r], i, _total([(phi.get(0), c), (phi.get(1), slope)]))
@@ -287,6 +296,7 @@ class JetProduct:
         """Return q at all pairs of the points i and j."""
         if self.form.direct(left.original.shape[1], left.largest + right.largest):
             return self.form.from_differences(left.original[i], right.original[j])
+        # q = <x, y> - |x|^2/2 - |y|^2/2
         q = self.fine(left.fine[i], right.fine[j].T)
         if self.form.rho:
             q -= left.halves[i][:, None]

@@ -140,6 +140,7 @@ class SingleGram:
         def tile(number: int) -> Array:
             with subtask(number, len(pairs)):
                 rows, columns = pairs[number]
+                # T = G - FF' on the tile, rounded to float32
                 return (to_numpy(exact.block(rows, columns)) - F[rows] @ F[columns].T).astype(np.float32)
 
         self.tiles = list(zip(pairs, map_in_threads(tile, range(len(pairs))), strict=True))
@@ -171,6 +172,7 @@ class SingleGram:
         def total(tiles: Sequence[Any]) -> Matrix:
             out = np.zeros(columns.shape)
             for (rows, others), T in tiles:
+                # (G v)_rows += T v_others, and (G v)_others += T' v_rows for the tile below the diagonal
                 out[rows] += T @ single[others]
                 if rows != others:
                     out[others] += T.T @ single[rows]

@@ -109,6 +109,7 @@ def entries(kernel: Kernel, left: FunctionalTable, i: Array, right: FunctionalTa
         x, y, values = left.points[i], right.points[j], 0.0
         for weight, form in forms:
             assert form is not None
+            # k(x, y) = phi(-|A (x - y)|^2 / 2)
             r = form.difference(x, y)
             phi = form.radial_derivatives(-0.5 * np.einsum("...n,...n->...", r, r), range(1))[0]
             values = values + (phi if weight == 1 else weight * phi)
@@ -128,6 +129,7 @@ def entries(kernel: Kernel, left: FunctionalTable, i: Array, right: FunctionalTa
             within = np.arange(len(pair)) - before[pair]  # counts the pairs of atoms of a pair of functionals
             of_a = rows_of_a.indptr[pair] + within // counts[1][pair]
             of_b = rows_of_b.indptr[pair] + within % counts[1][pair]
+            # <L_i, M_j> = sum_ab A_ia B_jb <l_a, m_b>: all pairs of atoms of all pairs at once
             pairs = gram(kernel, _taken(a, rows_of_a.indices[of_a]), _taken(b, rows_of_b.indices[of_b]))
             products = rows_of_a.data[of_a] * rows_of_b.data[of_b] * to_numpy(pairs.diagonal())
             total += np.bincount(pair, products, len(i))

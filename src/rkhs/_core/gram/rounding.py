@@ -47,6 +47,7 @@ def magnitudes(kernel: Kernel, L: Functional) -> Array:
         total = zeros((L.size, 1), L.prototype)
         for part in L.parts if others else ():
             family = Combination((part.atoms.size,), (Part(part.atoms),), "atoms")
+            # m_a^2 = |z_a|^2 + e_a^2
             squares = abs(gram(rest, family).diagonal()) + moved(rest, part.atoms)
             norms = namespace(total).sqrt(squares)[:, None]
             matrix = None if part.matrix is None else abs(part.matrix)
@@ -55,6 +56,7 @@ def magnitudes(kernel: Kernel, L: Functional) -> Array:
             total += like(weight**0.5 * node_magnitudes(graph, L.parts, L.size)[:, None], total)
         return total
     signs = np.sign(np.random.default_rng(0).standard_normal((L.size, 1)))
+    # E (sum_j G_ij sigma_j)^2 = sum_j G_ij^2 for independent signs sigma
     squares = (gram(kernel, L.absolute()) @ like(signs, L.prototype)) ** 2 / max(L.size, 1)
     xp = namespace(squares)
     return 3 * xp.sqrt(xp.sqrt(squares + xp.sum(squares) / max(L.size, 1)))  # a safety factor of 3 for one sample
@@ -91,6 +93,7 @@ def moved(kernel: Kernel, atoms: Atoms, rounded: bool = False) -> Array:
                     (abs(k.pair(Matched(some, some))), moved(k, some, rounded))
                     for k, some in ((first, atoms.restricted(chosen)), (others, atoms.restricted(rest)))
                 )
+                # (d + e) (c + f) - d c, with the squares d, c of the norms and e, f of the errors
                 total = total + e * (c + f) + d * f
             return total
         case Product():

@@ -126,6 +126,7 @@ def _of_laplace(
         for right in M.parts:
             x, y = left.atoms.points, right.atoms.points
             weight = _on_atoms(B[left.rows, right.rows], left, right) * kernel(x, y)
+            # dk/dlog s_j = k |x_j - y_j| / s_j
             total += [np.vdot(weight, np.abs(x[:, j, None] - y[:, j])) for j in range(len(factors))]
     total *= factors
     return {(name, j): float(total.sum() if j is None else total[j]) for name, j in settings}
@@ -177,6 +178,7 @@ class _Tile:
         self.left, self.right = left, right
         order = (left.U is not None) + (right.U is not None)
         x_halves, y_halves = (np.sum(side.Z**2, axis=1) / 2 for side in (left, right))
+        # q = -|d|^2 / 2,  r = <v, d>,  s = <u, d>  with d = z_i - z_k
         q = left.Z @ right.Z.T
         q -= x_halves[:, None]
         q -= y_halves
@@ -205,9 +207,11 @@ class _Tile:
         t, s = len(self.left.Z), len(self.right.Z)
         B = B.reshape(t, self.left.per_point, s, self.right.per_point)
         phi, r = self.phi, self.r
+        # values with values: the entry is phi, its derivative phi' d_j^2, with P = phi'
         if r is None:
             return self._squares(phi[1] * np.sum(B, axis=(1, 3)))
         if self.s is None:
+            # values with derivatives: phi' r has phi'' r d_j^2 - 2 phi' v_j d_j
             flat = np.sum(B, axis=1)  # (t, s, b)
             weighted = phi[1][:, :, None] * flat
             moved = np.tensordot(weighted, self.left.Z, axes=(0, 0)) - (
@@ -220,6 +224,8 @@ class _Tile:
         """Return the sum for derivatives on both sides."""
         phi, r, s, left, right = self.phi, self.r, self.s, self.left, self.right
         t, a, p, _ = B.shape
+        # derivatives with derivatives: phi' <u, v> - phi'' s r has
+        # (phi'' <u, v> - phi''' s r) d_j^2 + 2 phi'' d_j (u_j r + v_j s) - 2 phi' u_j v_j
         y = np.einsum("iakb,ikb->iak", B, r)  # sum_b B r
         x = np.einsum("iakb,iak->ikb", B, s)  # sum_a B s
         srB = np.einsum("iak,iak->ik", s, y)  # sum_ab B s r
@@ -251,6 +257,7 @@ class _Tile:
         for (i, k), d in zip(self.near, self.differences, strict=True):
             near += P[i, k] @ (d * d)
             P[i, k] = 0.0
+        # sum_ik P_ik (z_ij - y_kj)^2 = sum_i P_i. z_ij^2 + sum_k P_.k y_kj^2 - 2 sum_i z_ij (P y)_ij
         Z, Y = self.left.Z, self.right.Z
         return near + P.sum(axis=1) @ Z**2 + P.sum(axis=0) @ Y**2 - 2 * np.sum(Z * (P @ Y), axis=0)
 
@@ -280,6 +287,7 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
         i = slice(start, start + height)
         phi = form.radial_derivatives(product.quadratic(left, right, i, slice(None)), range(1, 2))[1]
         weighted = weights[i, :1] * phi
+        # sum_i w_i phi'_il phi'_im (<y_l, y_m> - rho <y_l, x_i> - rho <x_i, y_m> + rho |x_i|^2)
         total += (weighted.T @ phi) * between
         if form.rho:
             cross = (weighted * (X[i] @ Y.T)).T @ phi

@@ -51,9 +51,12 @@ class Filter:
         """Return the Chebyshev coefficients of phi on [0, 2] whose sum differs from phi by at most `accuracy`."""
         count = 64
         while count <= limits().filter_degree:
+            # the Chebyshev nodes of [0, 2]: s_k = 1 + cos(pi (k + 1/2) / count) = 2 cos^2(pi (k + 1/2) / 2 count)
             s = 2 * np.cos(np.pi * (np.arange(count) + 0.5) / (2 * count)) ** 2  # accurate near zero
+            # phi(s) = sum_j c_j T_j(s - 1), c_j = (2 - delta_j0) / count sum_k phi(s_k) cos(pi j (k + 1/2) / count)
             series = scipy.fft.dct(self(s), type=2) / count
             series[0] /= 2
+            # |sum_(j>m) c_j T_j| <= sum_(j>m) |c_j|
             tails = np.cumsum(np.abs(series[::-1]))[::-1]
             floor = count * np.finfo(float).eps / 16  # the rounding of the transform
             kept = int(np.sum(tails > max(self.accuracy, floor)))
@@ -81,6 +84,7 @@ class ChebyshevFilters:
         """Return phi(L) V for a block of columns V (t, r)."""
         out, coefficients = zeros(V.shape, V), filter.coefficients
         for k, (c, T) in enumerate(zip(coefficients, self._sequence(take_rows(V, self.order)), strict=False)):
+            # phi(L) V = sum_j c_j T_j(L - I) V
             out += float(c) * T
             report_progress((k + 1) / len(coefficients))
         return take_rows(out, np.argsort(self.order))
@@ -109,12 +113,15 @@ class ChebyshevFilters:
         degree = max(len(filter.coefficients) for filter in filters) - 1
         moments, before = np.zeros(degree + 2), None  # moments of the sum over all probes
         for k, T in zip(range((degree + 1) // 2 + 1), self._sequence(probes), strict=False):
+            # v'T_2k v = 2 |T_k v|^2 - |v|^2
             moments[2 * k] = 2 * _inner(T, T) - size
             if before is not None:
+                # v'T_(2k-1) v = 2 (T_(k-1) v)'(T_k v) - v'T_1 v
                 product = _inner(before, T)
                 moments[2 * k - 1] = 2 * product - (moments[1] if k > 1 else product)
             before = T
             report_progress(2 * k / (degree + 1))
+        # tr phi(L) ~ mean over the signs v of v'phi(L)v = sum_j c_j v'T_j v
         return [float(f.coefficients @ moments[: len(f.coefficients)]) / size for f in filters]
 
     def _sequence(self, V: Array) -> Iterator[Array]:
@@ -129,6 +136,7 @@ class ChebyshevFilters:
                 """Return factor * A @ now - before, written to `before`."""
 
                 def part(rows: slice, block: Any) -> None:
+                    # T_(k+1) V = 2 A T_k V - T_(k-1) V, with A = L - I
                     before[rows] = factor * (block @ now) - before[rows]
 
                 list((pool.map if threads > 1 else map)(part, slices, blocks))
@@ -152,6 +160,7 @@ class SpectralFilters:
 
     def apply(self, filter: Filter, V: Array) -> Array:
         """Return phi(L) V for a block of columns V (t, r)."""
+        # phi(L) V = U phi(eigenvalues) U'V
         U = like(self.vectors, V)
         return U @ (like(filter(self.eigenvalues), V)[:, None] * (U.T @ V))
 

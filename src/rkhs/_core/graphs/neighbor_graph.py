@@ -127,6 +127,7 @@ def _nearest_on_device(points: Matrix, count: int, device: str) -> tuple[Matrix,
     distances, neighbors = np.empty((len(points), count)), np.empty((len(points), count), dtype=np.intp)
     for start in range(0, len(points), tile):
         rows = torch.arange(start, min(start + tile, len(points)), device=device)
+        # |x_i - x_j|^2 = |x_i|^2 + |x_j|^2 - 2 <x_i, x_j>
         table = torch.addmm(squares[None, :] + squares[rows, None], data[rows], data.T, alpha=-2.0)
         table[rows - start, rows] = torch.inf  # without itself
         nearest = torch.topk(table, count, dim=1, largest=False)
@@ -330,6 +331,7 @@ class NeighborGraph:
         rows = as_rows(as_points(X))
         if rows.shape[1] != len(self.projection.center):
             raise ValueError(f"{self!r} has points of {len(self.projection.center)} features, got {rows.shape[1]}.")
+        # equal points have equal keys; a search in the sorted keys of the nodes takes log t steps for each
         keys, order = row_keys(rows), self._order
         node = order[np.clip(np.searchsorted(self.keys, keys, sorter=order), 0, len(order) - 1)]
         return np.where(self.keys[node] == keys, node, -1)
@@ -356,6 +358,7 @@ class NeighborGraph:
 
     def _interpolation(self, distances: Matrix, neighbors: Matrix, rows: Vector, count: int) -> csr_array:
         """Return the matrix (count, t) whose given rows have the weights of neighbors, normalized to the sum one."""
+        # b_j(x) = w_j(x) / sum_k w_k(x)
         weights = heat_weights(distances)
         weights /= weights.sum(axis=1, keepdims=True)
         index = np.repeat(rows, neighbors.shape[1])
@@ -379,6 +382,7 @@ def adjacency(weights: Matrix, neighbors: Matrix) -> csr_array:
     """Return the symmetric matrix (W + W') / 2 of the weights (t, k) of the edges from each point to its neighbors."""
     count, most = neighbors.shape
     rows = np.repeat(np.arange(count), most)
+    # i -> j need not imply j -> i: (W + W') / 2
     W = csr_array((weights.ravel(), (rows, neighbors.ravel())), shape=(count, count))
     return without_loops(csr_array((W + W.T) / 2))
 

@@ -39,14 +39,19 @@ class BlockCG:
 
     def step(self, columns: Any) -> None:
         """Perform one iteration for the given columns (an index) in place, with one product for all of them."""
+        # one step of preconditioned conjugate gradients (Hestenes and Stiefel 1952), with z = M^-1 r:
         p, size = self.direction[:, columns], self.size[columns]
         image = self.product(p)
+        # alpha = r'z / p'Kp
         length = _ratio(size, inner(p, image, axis=0))
+        # a <- a + alpha p
         self.a[:, columns] += length * p
+        # r <- r - alpha K p, without its component in the span of Q, which goes into c
         c, r, z = self.precondition(self.residual[:, columns] - length * image)
         self.basis[:, columns] += c
         self.residual[:, columns] = r
         new = inner(z, r, axis=0)
+        # p <- z + beta p,  beta = r_new'z_new / r'z
         self.direction[:, columns] = z + _ratio(new, size) * p
         self.size[columns] = new
 
@@ -72,16 +77,19 @@ class Preconditioner:
             nonzero = np.flatnonzero(to_numpy(weight[:, 0]) > 0)
             if 2 * len(nonzero) < int(weight.shape[0]):  # a copy of the nonzero rows is cheaper than their product
                 block, weight = take_rows(block, nonzero), take_rows(weight, nonzero)
+            # S = I + F' diag(1/m) F, in float64, block by block
             S = S + xp.astype(block.T @ (weight * block), xp.float64)
         root = xp.linalg.inv(xp.linalg.cholesky(S)) if F.shape[1] else S
         result = cls(inverse, F, xp.astype(root.T @ root, F.dtype), Q, Q.T, Q.T)
         if not Q.shape[1]:
             return result
+        # 1 / (m + |F_i|^2), the inverse of the diagonal of M
         diagonal = inverse / (1 + inverse * row_squares(F))
         return replace(result, inner=_left_inverse(Q, result._solve(inverse * Q)), onto=_left_inverse(Q, diagonal * Q))
 
     def __call__(self, r: Array) -> tuple[Array, Array, Array]:
         """Return c, r - Q c = M a, and a."""
+        # c = (Q'M^-1 Q)^-1 Q'M^-1 r, so that a = M^-1 (r - Q c) satisfies Q'a = 0
         c = self.inner @ r
         r = r - self.Q @ c
         a = self._solve(self.inverse * r)
@@ -123,6 +131,7 @@ class BasisFit:
         xp = namespace(Q)
         if Q.shape[1] == 0:
             return cls(d, Q, Q.T)
+        # min over c of |D^-1/2 (r - Qc)|: c = R^+ U' D^-1/2 r for D^-1/2 Q = UR
         root = 1 / d**0.5
         U, R = xp.linalg.qr(root * Q)
         return cls(d, Q, xp.linalg.pinv(R) @ (root * U).T)  # weights can make columns of Q dependent
@@ -173,6 +182,7 @@ class IterativeSaddle:
 
     def _solve(self, b: Array, e: Array) -> tuple[Array, Array, Array]:
         xp = namespace(b)
+        # a = Q e + a_0 with Q'a_0 = 0, and K a_0 + Q c = b - K Q e
         particular = self.precondition.Q @ e
         if bool(xp.any(e != 0)):
             b = b - self.product(particular)

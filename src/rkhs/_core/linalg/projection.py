@@ -32,6 +32,7 @@ def project(point: Array, low: Array, high: Array, Q: Array) -> Array:
         return nearest
     a, p, lower, upper, basis = (double(array) for array in (nearest, point, low, high, Q))
     for _ in range(3):  # repeated because the result may be small compared with the rounding errors of the point
+        # Q'a = 0 up to rounding: nothing to do
         infeasible = np.max(np.abs(basis.T @ a), axis=0) > 4 * EPS * np.linalg.norm(a, axis=0)
         for c in np.flatnonzero(infeasible):
             with np.errstate(over="ignore", invalid="ignore"):  # without a feasible point the multiplier diverges
@@ -58,6 +59,7 @@ def _project_convex(point: Array, nearest: Callable[[Array], Array], Q: Array, z
     columns = [like(to_numpy(Q)[:, j : j + 1], point) for j in range(Q.shape[1])]
 
     def evaluated(m: Matrix) -> tuple[Array, Array, Matrix, Vector, Vector]:
+        # x = point + Q m,  a = P_C(x),  phi = sum a (x - a/2),  grad phi = Q'a
         x = point + Q @ like(m, point)
         a = nearest(x)
         phi = to_numpy(namespace(a).sum(a * (x - a / 2), axis=0))
@@ -72,11 +74,13 @@ def _project_convex(point: Array, nearest: Callable[[Array], Array], Q: Array, z
         if np.all((size <= 4 * eps * lengths) | (lengths <= zero)):  # the latter if only zero is feasible
             break
         if np.any(accepted):
+            # H_jk = d(Q'P_C(x + Q m))_j / dm_k ~ (Q'P_C(x + h q_k) - Q'P_C(x))_j / h
             h = eps**0.5 * (np.linalg.norm(to_numpy(x), axis=0) + np.finfo(np.float32).tiny)
             quotients = [(to_numpy(Q.T @ nearest(x + like(h, point) * q)) - gradient) / h for q in columns]
             H = np.moveaxis(np.stack(quotients), 2, 0).astype(np.float64)  # (c, r, r)
             values, vectors = np.linalg.eigh((H + H.transpose(0, 2, 1)) / 2)
         inverse = vectors / (np.clip(values, 0, None) + damping[:, None])[:, None] @ vectors.transpose(0, 2, 1)
+        # m <- m - (H + damping I)^-1 grad phi  (Levenberg and Marquardt)
         trial = m - np.einsum("cij,jc->ic", inverse, gradient)
         new = evaluated(trial)
         accepted = (new[4] < phi - 8 * eps * np.abs(phi)) | (new[3] < size)
@@ -97,6 +101,7 @@ def _project_column(point: Vector, low: Vector, high: Vector, Q: Matrix) -> Vect
     point, low, high, Q = point[rows], low[rows], high[rows], Q[rows]
     m, lengths = np.zeros(Q.shape[1]), np.sqrt(np.sum(Q**2, axis=1))
     for _ in range(200):  # a limit for Newton's method, which usually takes fewer than ten steps
+        # a = clip(point + Q m), grad phi = Q'a; the Hessian is Q_F'Q_F on the rows F inside of the box
         x = point + Q @ m
         a = np.clip(x, low, high)
         free = (x > low) & (x < high)
@@ -107,6 +112,7 @@ def _project_column(point: Vector, low: Vector, high: Vector, Q: Matrix) -> Vect
         if np.max(np.abs(gradient)) <= rounding:
             break
         values, vectors = np.linalg.eigh(Q[free].T @ Q[free])
+        # the Newton step -(Q_F'Q_F)^-1 grad phi where it is curved, -grad phi where it is flat
         down, flat = vectors.T @ -gradient, values <= 1e-12
         if np.max(np.abs(down[flat]), initial=0.0) > rounding:  # no curvature there: a step of steepest descent
             step = vectors[:, flat] @ down[flat]
@@ -128,6 +134,7 @@ def _step_length(x: Vector, y: Vector, low: Vector, high: Vector, fixed: float) 
     def slope(t: float) -> float:
         return float(y @ np.clip(x + t * y, low, high)) + fixed
 
+    # phi'(m + t step) = y'clip(x + t y) + fixed is piecewise linear with breaks where a row meets a bound
     moving = y != 0
     with np.errstate(over="ignore"):
         ends = np.concatenate([(end - x)[moving] / y[moving] for end in (low, high)])
@@ -139,6 +146,7 @@ def _step_length(x: Vector, y: Vector, low: Vector, high: Vector, fixed: float) 
     begin = breaks[first] if first >= 0 else 0.0
     end = breaks[last] if last < len(breaks) else np.inf
     inside = x + (min(end, 2 * begin + 1) / 2 + begin / 2) * y
+    # between two breaks its slope is sum of y_i^2 over the rows inside of the box
     growth = float(np.sum(y[(inside > low) & (inside < high)] ** 2))
     if growth > 0:
         return float(min(begin - slope(begin) / growth, end))
@@ -155,6 +163,7 @@ def _polished(original: Vector, low: Vector, high: Vector, Q: Matrix, fixed: Vec
 
     a = snapped(original)
     inside = (a > low) & (a < high) & (a != 0)
+    # a_F <- a_F - Q_F (Q_F'Q_F)^-1 Q'a, the smallest change that makes Q'a zero
     inverse = np.linalg.pinv(Q[inside].T @ Q[inside], rcond=1e-12, hermitian=True)
     for _ in range(2):
         a[inside] -= Q[inside] @ (inverse @ (Q.T @ a + fixed))

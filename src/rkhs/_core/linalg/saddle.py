@@ -60,6 +60,7 @@ def refined(
     """
     residual, size = residual_of(a, c), np.full(a.shape[1], np.inf)
     for _ in range(limit):
+        # x <- x + S^-1 (b - S x), with the residual computed from S itself (Higham 2002, chapter 12)
         steps = correction(residual)
         new_a, new_c = a + steps[0], c + steps[1]
         new_residual = residual_of(new_a, new_c)
@@ -96,10 +97,12 @@ class Saddle:
         halves.matrix[...] *= self.scale
         self.d = self.scale**2 * d
         self.Q = self.scale[:, None] * Q
+        # U back^-1 = Q, of the numerical rank
         U, sizes, Vt = np.linalg.svd(self.Q, full_matrices=False)
         rank = int(np.sum(sizes > EPS * max(Q.shape) * sizes.max(initial=0.0)))
         self.U, self.back = U[:, :rank], Vt[:rank].T / sizes[:rank]  # Q back = U
         self.T = T = halves.product(self.U) + self.d[:, None] * self.U  # (G + diag(d)) U
+        # K = (I - UU') M (I - UU') + UU' = M - UT' - TU' for M = G + diag(d) and T = MU - U (U'MU + I) / 2
         middle = self.U.T @ T
         T = T - self.U @ ((middle + middle.T) / 4 + np.eye(rank) / 2)  # K = G + diag(d) - UT' - TU'
         self.shift = 0.0
@@ -114,10 +117,13 @@ class Saddle:
         halves, U, b = self.halves, self.U, self.scale[:, None] * b
 
         def correction(residual: Matrix) -> tuple[Matrix, Matrix]:
+            # a = (I - UU') K^-1 (I - UU') r solves the equations on {U'a = 0}
             step = halves.solve(residual - U @ (U.T @ residual))
             step = step - U @ (U.T @ step)
+            # Q c = r - M a, so that c = back U' (r - M a)
             return step, self.back @ (U.T @ residual - self.T.T @ step)
 
+        # Q'a = e at the start, and steps keep it: a = U (back'e)
         a = np.zeros_like(b) if e is None else U @ (self.back.T @ e)
         c = np.zeros((self.Q.shape[1], b.shape[1]))
         a, c = refined(a, c, correction, lambda a, c: self._scaled_residual(a, c, b), 20)
@@ -136,6 +142,7 @@ class Saddle:
             a, c = self.solve(b, e)
             return np.sum(b * a, axis=0) + np.sum(e * c, axis=0)
         U, T, z, b = self.U, self.T, self.back.T @ e, self.scale[:, None] * b
+        # what is left for s: r = b - M U z
         r = b - T @ z
         half = self.halves.half_solve(r - U @ (U.T @ r))
         return np.sum(z * (2 * (U.T @ b) - U.T @ (T @ z)), axis=0) + np.sum(half**2, axis=0)
@@ -154,6 +161,7 @@ class Saddle:
 
         The scaling and the projection are undone by det [S, Q; Q', 0], which is the same for both bases.
         """
+        # log det K = 2 sum log L_ii, and det of the scaled matrix = det * prod s_i^2
         scaled = 2 * float(np.sum(np.log(np.diag(self.halves.factor)))) - 2 * float(np.sum(np.log(self.scale)))
         sizes = np.linalg.svd(self.Q, compute_uv=False)[: self.rank]
         plain = np.linalg.svd(self.Q / self.scale[:, None], compute_uv=False)[: self.rank]
@@ -162,6 +170,7 @@ class Saddle:
     def inverse(self) -> Matrix:
         """Return Z (Z'(G + diag(d))Z)^-1 Z' (N, N), which maps b to a."""
         inverse = self.halves.inverse()
+        # K^-1 = Z (Z'MZ)^-1 Z' + UU' since K is the identity on U
         inverse -= self.U @ self.U.T
         inverse *= self.scale
         inverse *= self.scale[:, None]
@@ -190,6 +199,7 @@ def equilibrate(G: Matrix, d: Matrix) -> Matrix:
         sizes = np.where(sizes > 0, sizes, 1.0)
         if np.all((sizes >= 0.5) & (sizes <= 2)):
             break
+        # s_i <- s_i / sqrt(max_j s_i |M_ij| s_j)  (Ruiz 2001)
         s = s / np.sqrt(sizes)
     return s
 
@@ -257,6 +267,7 @@ class PackedCholesky:
             columns = slice(start, min(start + COLUMNS, size))
             for top in range(start, size, ROWS):
                 rows = slice(top, min(top + ROWS, size))
+                # L_ij L_jj' = M_ij - sum_(k<j) L_ik L_jk', block column by block column (left-looking)
                 block = L[rows, :start] @ L[columns, :start].T
                 block += left[rows] @ right[columns].T
                 np.subtract(G[columns, rows].T, block, out=block)
@@ -316,6 +327,7 @@ class Curvature:
     def of(cls, S: Matrix, rank: int) -> Curvature:
         """Factorize S, whose first `rank` variables are c."""
         c, tau = slice(0, rank), slice(rank, None)
+        # S = [LL', LT; T'L', S_cc], whose Schur complement S_cc - T'T = (HH')^-1 on what S determines
         L = scipy.linalg.cholesky(S[tau, tau], lower=True, check_finite=False)
         T = scipy.linalg.solve_triangular(L, S[tau, c], lower=True, check_finite=False)
         values, vectors = np.linalg.eigh(S[c, c] - T.T @ T)
@@ -326,6 +338,7 @@ class Curvature:
     def minimum(self, linear: Matrix, unseen: Any = 0.0) -> Matrix:
         """Return argmin 1/2 theta'S theta + linear'theta, (m, c), for a given undetermined part of c."""
         r = self.T.shape[1]
+        # tau eliminated:  (S_cc - T'T) c = -(linear_c - T'L^-1 linear_tau),  L'tau = -L^-1 linear_tau - T c
         reduced = self.down(linear[r:])
         c = unseen - self.seen @ (self.seen.T @ (linear[:r] - self.T.T @ reduced))
         tau = scipy.linalg.solve_triangular(self.L, -reduced - self.T @ c, lower=True, trans="T", check_finite=False)
@@ -342,6 +355,7 @@ class Curvature:
     def roots(self, E: Matrix) -> Matrix:
         """Return F (t, ..) with FF' = E S^-1 E' on the determined directions."""
         r = self.T.shape[1]
+        # F = [E_tau L^-T, (E_c - E_tau L^-T T) H]: FF' = E S^-1 E'
         known = self.down(E[:, r:].T).T
         return np.concatenate([known, (E[:, :r] - known @ self.T) @ self.seen], axis=1)
 
@@ -412,11 +426,13 @@ class UpdatableSaddle:
         G, L = (_principal(matrix, kept, size) for matrix in (self.G, self.L))
         G[corner], G[old, corner] = rows, rows[:, old].T
         if len(removed) and first < count:
+            # M_kk = L_kk L_kk' + L_kr L_kr': the triangle of a QR decomposition of [L_kk'; L_kr']
             triangle, rest = L[first:count, first:count], self.L[np.ix_(kept[first:], removed)]
             upper, panel = np.array(triangle.T, order="F"), min(PANEL, count - first)
             triangle[...] = scipy.linalg.lapack.dtpqrt(0, panel, upper, rest.T, overwrite_a=1)[0].T
         new_scale = 1 / np.sqrt(np.diag(rows[:, corner]) + d)
         scale = np.concatenate([self.scale[kept], new_scale])
+        # new rows [L_no, L_nn]:  L_no = M_no L_oo^-T,  L_nn L_nn' = M_nn - L_no L_no'
         scaled = new_scale[:, None] * rows * scale
         L[corner, corner] = np.eye(size)
         right = np.zeros((count + size, size))
@@ -441,6 +457,7 @@ class UpdatableSaddle:
         With W = L^-1 Q = UR, the equations have the solution Rc = U'L^-1 b, a = L^-T (L^-1 b - Wc).
         """
         scale = self.scale[:, None]
+        # W = L^-1 Q = UR:  R c = U'L^-1 b,  a = L^-T (I - UU') L^-1 b
         U, R = np.linalg.qr(_solved(self.L, scale * Q))
 
         def correction(residual: Matrix) -> tuple[Matrix, Matrix]:
