@@ -15,7 +15,7 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks.timing import show
-from rkhs._play.scene import Scene, solved
+from rkhs._command.play.scene import Scene, solved
 
 NOTHING: dict[str, Any] = {"gradient": False, "graph": False, "monotone": "", "repeats": False}
 KNOWLEDGE: dict[str, dict[str, Any]] = {

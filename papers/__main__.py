@@ -10,7 +10,7 @@ from typing import Any
 
 from papers.check import check_cells
 from papers.run import EXPERIMENTS, experiment_of, run
-from rkhs._core.files import exit_on_signals
+from rkhs.extend import exit_on_signals
 
 
 def reproduce(name: str | None, out: Path, *, check: bool = False, jobs: int = 1, **options: Any) -> dict[str, Any]:

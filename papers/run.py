@@ -37,8 +37,8 @@ from papers.theorems import THEOREMS
 from papers.thin_plate import THIN_PLATE
 from papers.two_moons import TWO_MOONS, TWO_MOONS_2006
 from papers.usps import USPS
-from rkhs._core.files import replacing
 from rkhs._core.progress import interrupts_raised
+from rkhs.extend import replacing
 
 _ALL = (
     TWO_MOONS,

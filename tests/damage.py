@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import rkhs
-from rkhs.export._model_files import notes_of
+from rkhs.export import notes_of
 
 X = np.random.default_rng(0).standard_normal((30, 3))
 

@@ -62,7 +62,7 @@ def test_few_parameters(estimator):
     assert len(estimator._get_param_names()) <= MOST_PARAMETERS
 
 
-ROOMS = {"estimators", "export", "molecules", "shapes", "spaces", "surfaces"}  # names in `rkhs` and elsewhere
+ROOMS = {"estimators", "molecules", "shapes", "spaces", "surfaces"}  # names in `rkhs` and elsewhere
 
 
 def test_modules_are_listed_or_private():

@@ -36,15 +36,16 @@ def test_a_count_above_its_ceiling_is_named(tmp_path):
     assert message.startswith("src/rkhs: 8 is more than the ceiling of 7 in [tool.rkhs.budget] of pyproject.toml.")
 
 
-def test_circles_of_imports_include_those_for_type_checking():
+def test_circles_of_imports_include_those_for_type_checking_and_by_strings():
     sources = {
         "a.py": "from rkhs.b import one",
         "b.py": "if TYPE_CHECKING:\n    from rkhs.c import two",
-        "c.py": "def f():\n    from rkhs import a",
+        "c.py": "def f():\n    import_module('rkhs.e')",
+        "e.py": "def f():\n    from rkhs import a",
         "d.py": "from rkhs.a import three",
     }
     trees = {structure.SOURCE / name: ast.parse(text) for name, text in sources.items()}
-    assert structure.circles(trees) == [{"rkhs.a", "rkhs.b", "rkhs.c"}]
+    assert structure.circles(trees) == [{"rkhs.a", "rkhs.b", "rkhs.c", "rkhs.e"}]
 
 
 def test_checks_of_the_type_of_a_space_outside_of_spaces():

@@ -205,9 +205,10 @@ def _constants(tree: ast.Module) -> list[str]:
 
 
 def circles(trees: dict[Path, ast.Module]) -> list[set[str]]:
-    """Return the sets of modules that import each other; imports in functions and for type checking are included."""
+    """Return the sets of modules that import each other, also in functions, for type checking or by `import_module`."""
     modules = {_module(file): tree for file, tree in trees.items()}
-    edges = {name: _imported(tree, modules) - {name} for name, tree in modules.items()}
+    stubs = {_module(file): _homes(file.with_suffix(".pyi")) for file in trees if file.with_suffix(".pyi").exists()}
+    edges = {name: _imported(tree, modules, stubs) - {name} for name, tree in modules.items()}
     reach = {name: _reachable(name, edges) for name in modules}
     found: list[set[str]] = []
     for name in modules:
@@ -222,13 +223,25 @@ def _module(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imported(tree: ast.Module, modules: dict[str, ast.Module]) -> set[str]:
+def _homes(stub: Path) -> dict[str, str]:
+    """Return the module of each name that a stub lists: a module beside it imports the name on first use."""
+    nodes = [node for node in ast.parse(stub.read_text()).body if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.name: str(node.module) for node in nodes for alias in node.names}
+
+
+def _imported(tree: ast.Module, modules: dict[str, ast.Module], stubs: dict[str, dict[str, str]]) -> set[str]:
+    """Return the modules in which the names that a module imports are defined."""
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 whole = f"{node.module}.{alias.name}"
-                found.add(whole if whole in modules else node.module)
+                home = stubs.get(node.module, {}).get(alias.name, node.module)
+                found.add(whole if whole in modules else home)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module":
+            found |= {text.value for text in node.args if isinstance(text, ast.Constant)}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
     return found & set(modules)
 
 

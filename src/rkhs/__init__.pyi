@@ -6,6 +6,7 @@ from rkhs import (
     counts as counts,
     datasets as datasets,
     exceptions as exceptions,
+    export as export,
     extend as extend,
     functionals as functionals,
     geometry as geometry,

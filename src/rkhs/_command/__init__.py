@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
-from rkhs._core.files import exit_on_signals
+from rkhs.extend import exit_on_signals
 
 
 def main() -> None:

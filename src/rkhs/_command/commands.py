@@ -181,7 +181,7 @@ def inspect(
 
     def work() -> Facts:  # nothing of the model is built, so that files of any version can be inspected
         check_is_file(model, "a model file")
-        from rkhs.export._model_files import notes_of
+        from rkhs.export import notes_of
 
         found = notes_of(model)
         notes = found.pop("notes", {})
@@ -211,7 +211,7 @@ def play(
     import webbrowser
     from threading import Timer
 
-    from rkhs._play.server import Server
+    from rkhs._command.play.server import Server
 
     def work() -> Facts:
         if not 0 <= port <= 65535:

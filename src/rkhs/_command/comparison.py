@@ -19,9 +19,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC, SVR
 
 import rkhs
-from rkhs._command.learning import Examples, Fit
+from rkhs._command.learning import Examples, Fit, deviations
 from rkhs._command.options import AUTO, NONE, Request
-from rkhs.estimators._regressor import likely_spread
 from rkhs.extend import Vector
 
 LABELED, OTHERS = 200, 600  # rows that are compared at most, drawn at random: seconds for each fold
@@ -163,7 +162,7 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
         if not regression:
             second[test] = again.model.predict_proba(held_out)
         elif again.model.solution_.source is not None:  # otherwise the deviations are unknown
-            second[test] = likely_spread(again.model, held_out)
+            second[test] = deviations(again.model, held_out)
         for name, (other, kind) in without.items():
             kept = part.labeled if kind == LABELED_ROWS else np.ones(len(points), dtype=bool)
             predicted[name][test] = Fit.of(other, points[kept], part.take(kept)).model.predict(held_out)

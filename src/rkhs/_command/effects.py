@@ -19,9 +19,8 @@ import pandas as pd
 
 import rkhs
 from rkhs._command.comparison import BETTER, PairedDifference
-from rkhs._command.learning import Examples, Fit, lead
+from rkhs._command.learning import Examples, Fit, deviations, lead
 from rkhs._command.tables import CLOCK, Kinds
-from rkhs.estimators._regressor import likely_spread
 from rkhs.extend import Vector, to_numpy
 from rkhs.preprocessing import TableEncoder
 
@@ -131,7 +130,7 @@ def uncertain_rows(fit: Fit, examples: Examples, X: Vector) -> list[int] | None:
     if not examples.regression:
         certainty = lead(fit.model.decision_function(X[rows]))
     elif fit.model.solution_.source is not None:
-        certainty = -likely_spread(fit.model, X[rows])
+        certainty = -deviations(fit.model, X[rows])
     else:
         return None
     return sorted(int(examples.features.index[row]) for row in rows[np.argsort(certainty)[:5]])

@@ -20,8 +20,7 @@ from rkhs._command.options import AUTO, Request, check_picture
 from rkhs._command.report import charts, draw, write_report
 from rkhs._command.tables import NOTES, Kinds, TableColumn, classify, describe, features_of, read
 from rkhs._command.terminal import CommandError, Problems, finite, step, suggest
-from rkhs._core.backend.memory import single_blas
-from rkhs.extend import Vector
+from rkhs.extend import Vector, single_blas
 
 
 def run(request: Request, problems: Problems) -> dict[str, Any]:

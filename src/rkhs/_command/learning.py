@@ -15,21 +15,20 @@ from sklearn.model_selection import KFold, StratifiedKFold
 import rkhs
 from rkhs._command.options import AUTO, NONE, NU, Request
 from rkhs._command.terminal import CommandError, listed
-from rkhs.estimators.search import _selection as selection
-from rkhs.extend import Vector
+from rkhs.extend import Vector, to_numpy
 from rkhs.invariances import Invariance, Monotone, RandomSubset
-from rkhs.invariances._base import as_invariances
 
-PRIORS = {  # what the automatic choice tries, by the names of the library
-    selection.NONE: NONE,
-    selection.ADDITIVE: "a sum of functions of one column each",
-    selection.FEATURES: "distances from the covariance of all rows",
-    selection.TREND: "a linear trend",
-    selection.SCALES: "a length scale for each column",
-    selection.GRAPH: "neighboring rows have similar targets",
-    selection.CLUSTERS: "rows of one cluster share a class",
-    selection.SUM: "a weighted sum of the kernels that errors cannot tell apart",
+PRIORS = {  # what the automatic choice tries, by their names in `selection_report_`
+    "none": NONE,
+    "additive": "a sum of functions of one column each",
+    "features": "distances from the covariance of all rows",
+    "trend": "a linear trend",
+    "scales": "a length scale for each column",
+    "graph": "neighboring rows have similar targets",
+    "clusters": "rows of one cluster share a class",
+    "sum": "a weighted sum of the kernels that errors cannot tell apart",
 }
+OF_ALL_ROWS = ("features", "graph", "clusters")  # computed from the unlabeled rows too
 FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[+-]?[0-9]+)?")  # in the name of a kernel
 UNLABELED = ""  # the label of a row that has none
 FOLDS = 5
@@ -140,7 +139,7 @@ class Fit:
     def uses_unlabeled(self) -> bool:
         """Whether the kernel is computed from the unlabeled rows too."""
         parts = getattr(self.search, "selection_report_", {}).get("weights", ())
-        return any(part["prior"] in selection.OF_ALL_POINTS for part in parts)
+        return any(part["prior"] in OF_ALL_ROWS for part in parts)
 
     def refit(self, X: Vector, examples: Examples, **options: Any) -> Fit:
         """Return the same settings, with monotone features, fitted to other examples."""
@@ -149,8 +148,7 @@ class Fit:
         accepted = {name: value for name, value in params.items() if name in plain().get_params()}
         priors: list[Invariance] = []
         if params["nu"] > 0 and params["invariance"] is not None:
-            each = as_invariances(params["invariance"])
-            priors = [replace(one, weight=one.weight * params["nu"]) for one in each]
+            priors = [Invariance(params["invariance"], weight=params["nu"])]
         if request.signs:  # the weight is that of a mean over rows: ten times the weight of a label at each row
             priors.append(Monotone(request.signs, weight=10 * params["C"] * len(X)))
         if "approximation" in options:  # priors at a sample of the rows, which stands for all of them
@@ -215,6 +213,16 @@ def _search(request: Request, folds: Folds, X: Vector) -> Search:
 def short_name(kernel: Any) -> str:
     """Return the name of a kernel with four digits of its numbers."""
     return FRACTION.sub(lambda found: f"{float(found[0]):.4g}", repr(kernel))
+
+
+def deviations(model: Any, X: Vector) -> Vector:
+    """Return the standard deviations of new targets at X, with the amplitude tau of maximum likelihood."""
+    return to_numpy(model.solution_.posterior.std(rkhs.Evaluation(X), weight=target_weight(model)))
+
+
+def target_weight(model: Any) -> float:
+    """Return the mean weight w of the targets in `fit`: that of a new one, whose noise has variance tau^2 / (2 w)."""
+    return float(np.mean(to_numpy(model.problem_.terms[0].weights())))
 
 
 def lead(decided: Vector) -> Vector:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rkhs._command.terminal import CommandError, Problems, suggest
-from rkhs._core.files import replacing
+from rkhs.extend import replacing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,12 +12,11 @@ from sklearn.pipeline import Pipeline
 
 from rkhs import load
 from rkhs._command.comparison import OutOfFold
-from rkhs._command.learning import Examples, lead
+from rkhs._command.learning import Examples, deviations, lead
 from rkhs._command.options import Format, write_table
 from rkhs._command.tables import NOTES, Kinds, features_of, read
 from rkhs._command.terminal import CommandError, Problems, listed, step
-from rkhs.estimators._regressor import likely_spread
-from rkhs.export._model_files import notes_of
+from rkhs.export import notes_of
 from rkhs.extend import Vector
 
 REQUIRED = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list}
@@ -72,7 +71,7 @@ def _certainty(
         return []
     size = interval["factor"]
     if interval["of the deviation"]:
-        size = size * likely_spread(pipeline[-1], pipeline[:-1].transform(features))
+        size = size * deviations(pipeline[-1], pipeline[:-1].transform(features))
     level = f"{100 * interval['level']:.0f} %"
     return [(f"lower ({level})", predicted - size), (f"upper ({level})", predicted + size)]
 

@@ -31,9 +31,7 @@ from rkhs._command.effects import Effect
 from rkhs._command.learning import Examples, Fit, Search, Tried
 from rkhs._command.options import write_figure
 from rkhs._command.terminal import as_text, finite, show_section
-from rkhs._core.files import replacing
-from rkhs.estimators.search._selection import SUM
-from rkhs.extend import Vector
+from rkhs.extend import Vector, replacing
 from rkhs.plotting import BoundaryDisplay, GridDisplay
 
 Facts = dict[str, Any]
@@ -298,7 +296,7 @@ def candidates_table(search: Search, regression: bool) -> str:
         rows.append([name, measured, number(value, f"{value:.4g}"), row["C"], "chosen" if k == tried.chosen else ""])
     what, measure = ("kernel", "logarithm of the evidence") if evidence else ("prior", "leave-one-out error")
     note = f"{'Kernels' if evidence else 'The best settings of each kind'} are compared by the {tried.criterion}."
-    if not evidence and (report["chosen"]["prior"] == SUM or tried.values[tried.chosen] > min(tried.values)):
+    if not evidence and (report["chosen"]["prior"] == "sum" or tried.values[tried.chosen] > min(tried.values)):
         note = report["sentence"]  # errors do not decide alone
     return f"<p>{escape(note)}</p>" + table([what, measure, tried.criterion, "C", ""], rows)
 

@@ -30,10 +30,8 @@ import pyarrow as pa
 
 from rkhs._command.options import PARQUET, Format, check_is_file
 from rkhs._command.terminal import CommandError, Problems, listed, suggest
-from rkhs._core.backend.frames import CATEGORICAL, NUMERIC, as_text, days_since_1970
-from rkhs.extend import Vector
-from rkhs.preprocessing import TableEncoder
-from rkhs.preprocessing._tables import ID, MAX_CATEGORIES, WORDS, kind_of_texts, names_rows
+from rkhs.extend import FrameColumn, Vector
+from rkhs.preprocessing import TableEncoder, column_kinds
 
 NOTES = {  # names of the kinds of columns in model files
     "numeric columns": "numeric",
@@ -206,18 +204,18 @@ class Kinds:
 
     def add(self, column: TableColumn) -> None:
         """Add a column by what its cells are."""
-        kind = column.kind()
-        if kind == NUMBERS:
-            (self.ids if names_rows(column.name, column.numbers()) else self.numeric).append(column.name)
-        elif kind == TEXT:
-            by_kind = {ID: self.ids, WORDS: self.sentences, CATEGORICAL: self.categorical}
-            by_kind[kind_of_texts(column.texts())].append(column.name)
-        else:
-            self.dates[column.name] = kind
+        name, kind = column.name, column.kind()
+        if kind not in (NUMBERS, TEXT):
+            self.dates[name] = kind
+            return
+        values = column.numbers() if kind == NUMBERS else column.texts()
+        cells = FrameColumn(name, pd.Series(values), "numeric" if kind == NUMBERS else "text")
+        lists = {"numeric": self.numeric, "categorical": self.categorical, "words": self.sentences, "id": self.ids}
+        lists[column_kinds({name: cells})[name]].append(name)
 
     def encoder(self) -> TableEncoder:
         """Return the transformer from features to points."""
-        names = {NUMERIC: self.amounts, CATEGORICAL: self.categorical, WORDS: self.sentences}
+        names = {"numeric": self.amounts, "categorical": self.categorical, "words": self.sentences}
         return TableEncoder({name: kind for kind, columns in names.items() for name in columns})
 
 
@@ -290,8 +288,9 @@ def describe(table: Table, kinds: Kinds, features: pd.DataFrame, target: str, re
             count = len(counts)
             cells = ", ".join(f"{text} ({times})" for text, times in zip(shown, counts, strict=False))
             cells += ", .." if count > 3 else ""
-            if name in kinds.categorical and count > MAX_CATEGORIES:
-                rare = counts[MAX_CATEGORIES - 1 :]
+            most = TableEncoder().max_categories
+            if name in kinds.categorical and count > most:
+                rare = counts[most - 1 :]
                 cells += f"; the {len(rare)} rarest, in {rare.sum()} rows, share one feature"
         missing = int(column.cells.isna().sum())
         kind = roles[name] if count or name == target else "empty"
@@ -340,10 +339,7 @@ class TableColumn:
 
     def texts(self) -> Vector:
         """Return the cells as texts, "" where missing; a float without a fraction is written as an integer."""
-        if pd.api.types.is_float_dtype(self.cells.dtype):
-            values = self.cells.to_numpy(float, na_value=np.nan).tolist()
-            return np.array(["" if value != value else as_text(value) for value in values], dtype=object)
-        return self.cells.astype("string[pyarrow]").to_numpy(object, na_value="")
+        return FrameColumn(self.name, self.cells, "text").texts()
 
     def labels(self) -> Vector:
         """Return the cells as names of classes, "" where missing."""
@@ -444,4 +440,4 @@ class TableColumn:
         """Return days since 1970, or hours for times of day; NaN where missing."""
         instants = self._instants(form)
         self.refuse(instants.isna(), f"which is not a date of the format {form}")
-        return days_since_1970(instants) * (24 if form == CLOCK else 1)
+        return FrameColumn(self.name, instants, "date").numbers() * (24 if form == CLOCK else 1)

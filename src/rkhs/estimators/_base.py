@@ -23,7 +23,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rkhs._core.backend import arrays
 from rkhs._core.backend.arrays import Array, Vector, check_number, like, to_numpy
-from rkhs._core.backend.converters import HasOnnxConverter
 from rkhs._core.backend.frames import check_numeric, frame_columns
 from rkhs._core.backend.memory import free_memory
 from rkhs._core.backend.sparse import SparseVectors
@@ -270,7 +269,7 @@ def warn_unless_converged(model: Any, solution: Solution, shape: ShapeCertificat
 
 
 @dataclass(eq=False, repr=False)
-class BaseKernelEstimator(HasOnnxConverter, BaseEstimator):
+class BaseKernelEstimator(BaseEstimator):
     """An estimator with a learned function.
 
     Sparse X stays sparse if all parts of the estimator accept it, and becomes a dense array otherwise.  With

@@ -38,7 +38,6 @@ from scipy.spatial import KDTree
 
 from rkhs._core.backend.arrays import Matrix, Vector, double, to_numpy, unique_rows
 from rkhs._core.finite.solution import CONVERGED, TIME_LIMIT
-from rkhs._core.finite.term import Term
 from rkhs._core.problem import Problem
 from rkhs._core.progress import seconds_left
 from rkhs.estimators._data import Sample
@@ -333,23 +332,6 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
     solved = [one for one in found if np.isfinite(one.loss)]
     limited = any(one.status == TIME_LIMIT for one in (*quick, *found))
     return MapChoice(solved, chosen, TIME_LIMIT if limited else CONVERGED, more)
-
-
-def left_out_surprise(model: Any, X: Matrix, y: Vector, weight: Vector) -> Vector:
-    """Return minus the logarithms of the densities of left-out values, by the neighborhoods of a fitted map.
-
-    At most `MORE` rows are left out, one by one.  The values have the given weights, the inverse variances of their
-    noise up to a factor; the amplitude is the one that fits the left-out values.
-    """
-    positions = X if model.coordinates_ is None else model.coordinates_.values(X)
-    kernel, basis = model.problem_.kernel, model.problem_.basis
-    term = Term(Evaluation(positions), Squared(), y, model._weight * weight / weight.mean())
-    function = Problem(kernel, [term], basis, approximation=NEAREST).solve().function
-    rows = np.sort(np.random.default_rng(0).permutation(len(y))[:MORE])
-    values, variance = function.left_out(rows)
-    variance = variance + function.noise[rows]
-    squares = (values - y[rows]) ** 2 / variance
-    return (np.log(np.mean(squares) * variance) + squares / np.mean(squares)) / 2
 
 
 @dataclass(frozen=True, eq=False)

@@ -256,11 +256,6 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         return as_input_type(np.stack([center - width, center + width], axis=-1), validated)
 
 
-def likely_spread(model: Regressor, X: Vector) -> Vector:
-    """Return the standard deviations of new targets, with the amplitude of maximum likelihood."""
-    return to_numpy(model.solution_.posterior.std(Evaluation(X), weight=model._weight))
-
-
 class MultiOutputMixin(Regressor):
     """A regressor whose y may have several columns, and whose rows may be positions on the earth."""
 

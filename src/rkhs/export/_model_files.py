@@ -37,10 +37,9 @@ import sklearn
 from array_api_compat import is_torch_array
 from sklearn.base import BaseEstimator
 
-from rkhs._core.files import replacing
-from rkhs._core.finite.function import Function
-from rkhs.estimators._base import BaseKernelEstimator
 from rkhs.exceptions import ModelFileError
+from rkhs.extend import BaseKernelEstimator, replacing
+from rkhs.results import Function
 
 _TRUSTED_PACKAGES = (  # packages and modules of rkhs whose classes a file may contain
     *(f"_core.{name}" for name in ("calculus", "finite", "gram", "graphs", "learning", "linalg", "problem")),
@@ -80,7 +79,7 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
     path : str or Path
         The file to write.
     notes : dict, optional
-        Additional information that can be written as JSON; `rkhs.export._model_files.notes_of` returns it.
+        Additional information that can be written as JSON; `rkhs.export.notes_of` returns it.
     trusted : list of class, function or str, optional
         Classes and functions of your own that the model contains, or their full names, such as "my_module.MyKernel".
         They are stored by name: `load` needs the same list, and imports them.
@@ -182,7 +181,26 @@ def load(path: str | Path, *, trusted: Iterable[Any] = ()) -> Any:
 
 
 def notes_of(path: str | Path) -> dict[str, Any]:
-    """Return the versions and the notes in a model file, without reading the model."""
+    """Return the versions and the notes in a model file, without reading the model.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    dict
+        The versions of packages by name, the class of the model, and `notes`, those of `rkhs.save`.
+
+    Examples
+    --------
+    >>> import rkhs, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "kernel.skops"
+    >>> rkhs.save(rkhs.Gaussian(), path, notes={"unit": "m"})
+    >>> rkhs.export.notes_of(path)["notes"]
+    {'unit': 'm'}
+    """
     with _opened(path) as (archive, size):
         return _read_note(archive, size)
 

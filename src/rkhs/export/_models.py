@@ -22,27 +22,27 @@ from sklearn.utils.validation import check_is_fitted
 
 from rkhs import FunctionalRegressor, QuantileRegressor, counts as observations
 from rkhs._core.backend.arrays import apply_matrix
-from rkhs._core.files import replacing
 from rkhs._core.finite.features import FeatureCovariance
 from rkhs._core.finite.function import FeatureFunction, Function
 from rkhs._core.gram.blocks import blocks_of_parts
 from rkhs._core.linalg.saddle import Saddle
-from rkhs.estimators._classifier import Classifier
-from rkhs.estimators._formulation import as_loss
-from rkhs.estimators._regressor import Regressor
 from rkhs.exceptions import ExportError
 from rkhs.export._steps import Column, Data, Table, features, recorded_step, refuse, takes_columns
 from rkhs.export._tracing import Graph, Node, PointPairs, Symbol
 from rkhs.extend import (
     Array,
     Atoms,
+    Classifier,
     FourierSpace,
     FunctionSpace,
     Matrix,
     Part,
+    Regressor,
     Vector,
+    as_loss,
     double,
     import_optional,
+    replacing,
     to_numpy,
 )
 from rkhs.functionals import Evaluation, Functional

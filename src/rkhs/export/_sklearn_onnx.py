@@ -1,7 +1,7 @@
-"""The converter of this library for sklearn-onnx, which looks for it in the methods of an estimator.
+"""The converter of this library for sklearn-onnx, in which a user registers it.
 
 `skl2onnx.to_onnx` converts pipelines in which other steps stand next to ours.  Ours compute in float64, and cast inputs
-in float32.  Ensembles such as `VotingRegressor` look for types that were registered, not for methods, and are refused.
+in float32.
 """
 
 from __future__ import annotations
@@ -9,12 +9,42 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import BaseEstimator, is_classifier
 
+import rkhs
 from rkhs.export._models import TEXTS, TEXTS_OPSET, onnx_operations, recorded
 from rkhs.export._tracing import Symbol
+from rkhs.extend import import_optional
 
 DOUBLE = 11  # onnx.TensorProto.DOUBLE, whose import takes long
+
+
+def register_converters() -> None:
+    """Register the estimators of rkhs in sklearn-onnx, so that `skl2onnx.to_onnx` converts pipelines with them.
+
+    One call is enough for a process.  This needs sklearn-onnx: ``pip install skl2onnx``.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import RobustScaler
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> model = make_pipeline(RobustScaler(), rkhs.InvariantRegressor(C=10.0)).fit(X, np.sin(X[:, 0]))
+    >>> try:
+    ...     import skl2onnx
+    ... except ImportError:
+    ...     pass
+    ... else:
+    ...     rkhs.export.register_converters()
+    ...     exported = skl2onnx.to_onnx(model, X)
+    """
+    skl2onnx = import_optional("skl2onnx", "sklearn-onnx is not installed: pip install skl2onnx.")
+    for home in (rkhs, rkhs.counts, rkhs.geometry, rkhs.preprocessing):
+        for name in home.__all__:
+            kind = getattr(home, name)
+            if isinstance(kind, type) and issubclass(kind, BaseEstimator):
+                skl2onnx.update_registered_converter(kind, f"Rkhs{name}", set_output_types, convert)
 
 
 def set_output_types(operator: Any) -> None:

@@ -19,12 +19,10 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
-from rkhs._core.backend.frames import CATEGORICAL
 from rkhs.exceptions import ExportError
 from rkhs.export._tracing import Graph, Symbol
 from rkhs.extend import Matrix, Vector
 from rkhs.preprocessing import TableEncoder
-from rkhs.preprocessing._tables import AMOUNTS
 
 CHECKED = 20  # rows at which the formula of a function is compared with it
 
@@ -251,11 +249,13 @@ def _table_encoder(step: TableEncoder, data: Data) -> Data:
     columns = dict(zip(step.kinds_, data.columns, strict=True))
     parts: list[Symbol] = []
     if step.number_encoder_ is not None:
-        pairs = zip(step._names(*AMOUNTS), step.number_encoder_[0].statistics_.tolist(), strict=True)
+        others = ("categorical", "words", "id", "empty")  # all others are amounts
+        names = [name for name, kind in step.kinds_.items() if kind not in others]
+        pairs = zip(names, step.number_encoder_[0].statistics_.tolist(), strict=True)
         amounts = [_amount(columns[name], step.orders_.get(name), median) for name, median in pairs]
         parts.append(features(recorded_step(step.number_encoder_, _joined(amounts))))
     if step.category_encoder_ is not None:
-        categories = Table([columns[name] for name in step._names(CATEGORICAL)])
+        categories = Table([columns[name] for name in step._names("categorical")])
         parts.append(features(recorded_step(step.category_encoder_, categories)))
     parts += [features(recorded_step(encoder, Table([columns[name]]))) for name, encoder in step.word_encoders_.items()]
     return _joined(parts)

@@ -12,24 +12,56 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.finite.function import Function
 from rkhs.extend import Matrix, Vector, as_points, double, import_optional, to_numpy
+from rkhs.results import Function
 
 COLORS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
 
 
 @dataclass(frozen=True, eq=False)
-class Active:
-    """The active representers in f = sum_i a_i z_i; of several outputs the largest coefficients are kept."""
+class ActiveRepresenters:
+    """The points of the largest representers of values and slopes in a function; of several outputs the largest ones.
 
-    values: Vector  # (v, n) points of representers of values
-    coefficients: Vector  # (v,)
-    slopes: Vector  # (s, n) points of representers of slopes
-    vectors: Vector  # (s, n) the sum over the directions u at a point of coefficient times u
+    Parameters
+    ----------
+    values : ndarray of shape (v, n)
+        The points of representers of values.
+    coefficients : ndarray of shape (v,)
+        Their coefficients.
+    slopes : ndarray of shape (s, n)
+        The points of representers of slopes.
+    vectors : ndarray of shape (s, n)
+        The sums of coefficient times direction there.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> f = rkhs.results.Function(rkhs.Gaussian(), rkhs.Evaluation([[0.0], [1.0]]), [2.0, 1e-9])
+    >>> rkhs.plotting.ActiveRepresenters.of(f).values
+    array([[0.]])
+    """
+
+    values: Vector
+    coefficients: Vector
+    slopes: Vector
+    vectors: Vector
 
     @classmethod
-    def of(cls, f: Function, share: float = 1e-3) -> Active:
-        """Return the representers whose size exceeds a share of the largest one of their kind."""
+    def of(cls, f: Function, share: float = 1e-3) -> ActiveRepresenters:
+        """Return the representers whose size exceeds a share of the largest one of their kind.
+
+        Parameters
+        ----------
+        f : Function
+            The function.
+        share : float, default=1e-3
+            The share.
+
+        Returns
+        -------
+        ActiveRepresenters
+            Their points and sizes.
+        """
         dimension = f.functionals.dimension
         by_order: dict[int, list[tuple[Vector, Vector]]] = {0: [], 1: []}
         table = to_numpy(f.coefficients)
@@ -111,7 +143,7 @@ class BoundaryDisplay:
     classes: Vector
     X: Vector
     codes: Vector
-    active: Active | None
+    active: ActiveRepresenters | None
     names: tuple[str, str]
 
     @classmethod
@@ -167,7 +199,7 @@ class BoundaryDisplay:
         labels = np.full(len(points), None) if y is None else np.asarray(to_numpy(y), dtype=object)
         codes = np.array([next((k for k, c in enumerate(classes) if c == label), -1) for label in labels])
         f = getattr(estimator, "function_", None)
-        active = None if f is None else Active.of(f)
+        active = None if f is None else ActiveRepresenters.of(f)
         axis_names = ("", "") if names is None else tuple(names)
         display = cls(xx0, xx1, response.reshape(xx0.shape), classes, points, codes, active, axis_names)
         return display.plot(ax=ax, **options)

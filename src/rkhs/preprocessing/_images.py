@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy import ndimage
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._core.backend.arrays import Images
-from rkhs._core.backend.memory import map_in_threads
-from rkhs.extend import Vector, check_count, check_number
-from rkhs.invariances._images import affine_coordinates, as_images, as_shape, resampled, slopes, smooth
+from rkhs.extend import Vector, check_count, check_number, map_in_threads
+from rkhs.invariances import ImageTangents
 
+Images = np.ndarray[Any, Any]  # (images, rows, columns)
+MARGIN = 13  # pixels; the influence of a boundary on a cubic spline decays by 0.27 per pixel, to 1e-7
 BATCH = 500  # images that are transformed at once, by one thread: they fit into the cache
 
 
@@ -45,8 +46,18 @@ class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self
             The fitted transformer.
         """
-        as_images(validate_data(self, X, dtype=[np.float64, np.float32]), as_shape(self.shape))
+        self._images(validate_data(self, X, dtype=[np.float64, np.float32]))
         return self
+
+    def _images(self, X: Images) -> Images:
+        """Return the rows of X as images (t, rows, columns) in float64."""
+        rows, columns = shape = ImageTangents(self.shape).shape  # validated
+        if X.shape[1] != rows * columns:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but images of shape {shape} have {rows * columns} pixels: "
+                "give the shape of the images in the rows of X."
+            )
+        return X.astype(np.float64, copy=False).reshape(-1, rows, columns)
 
     def transform(self, X: Any) -> Images:
         """Transform images.
@@ -63,7 +74,7 @@ class _ImageTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        images = as_images(X, as_shape(self.shape))
+        images = self._images(X)
 
         def transformed(start: int) -> Images:
             batch = images[start : start + BATCH]
@@ -100,7 +111,7 @@ class Blur(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
 
     def _transformed(self, images: Images) -> Images:
         check_number(self.width, "width", or_zero=True)
-        return smooth(images, self.width)
+        return ndimage.gaussian_filter(images, self.width, axes=(1, 2), mode="nearest") if self.width else images
 
 
 @dataclass(eq=False, repr=False)
@@ -136,14 +147,22 @@ class Deskew(OneToOneFeatureMixin, _ImageTransformer):  # type: ignore[misc]
         mass = above.sum(axis=(1, 2))
         share = above / np.where(mass > 0, mass, 1.0)[:, None, None]
         rows, columns = (np.arange(side) - (side - 1) / 2 for side in images.shape[1:])
+        # the means of row and column, var(row) and cov(row, column), with the mass as probability
         center = np.stack([share.sum(axis=2) @ rows, share.sum(axis=1) @ columns], axis=1)
         variance = share.sum(axis=2) @ rows**2 - center[:, 0] ** 2
         covariance = np.einsum("tij,i,j->t", share, rows, columns) - center[:, 0] * center[:, 1]
         flat = variance <= np.finfo(float).eps * len(rows) ** 2  # a single row of pixels has no slant
-        shear = np.tile(np.eye(2), (len(images), 1, 1))
-        shear[:, 1, 0] = np.where(flat, 0.0, covariance / np.where(flat, 1.0, variance))
-        padded = np.pad(above, ((0, 0), (1, 1), (1, 1)))  # zero mass outside the image
-        return resampled(padded, affine_coordinates(images.shape[1:], shear, center) + 1) + darkest
+        slant = np.where(flat, 0.0, covariance / np.where(flat, 1.0, variance))
+        padded = np.pad(above, ((0, 0), (MARGIN, MARGIN), (MARGIN, MARGIN)))  # zero mass outside the image
+        splines = ndimage.spline_filter1d(ndimage.spline_filter1d(padded, axis=1), axis=2)
+        middle = (np.array(images.shape[1:]) - 1) / 2
+        result = np.empty_like(images)
+        for spline, a, mean, deskewed in zip(splines, slant, center, result, strict=True):
+            # g(center + (r, c + a r)) at the offset (r, c) from the middle of the frame
+            shear = np.array([[1.0, 0.0], [a, 1.0]])
+            start = MARGIN + middle + mean - shear @ middle
+            ndimage.affine_transform(spline, shear, start, output=deskewed, order=3, mode="nearest", prefilter=False)
+        return result + darkest
 
 
 @dataclass(eq=False, repr=False)
@@ -202,7 +221,11 @@ class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # typ
             check_count(getattr(self, name), name, least)
         check_number(self.width, "width")
         check_number(self.smoothing, "smoothing", or_zero=True)
-        down, right = slopes(images, self.smoothing)
+        # the tangents of translations down and to the right are minus the slopes of the smoothed images
+        moved = ImageTangents(images.shape[1:], kinds=["translation"], smoothing=self.smoothing)
+        down, right = (
+            -moved.vectors(images.reshape(len(images), -1)).reshape(len(images), 2, *images.shape[1:]).swapaxes(0, 1)
+        )
         strength = np.hypot(down, right)
         angle = np.arctan2(down, right) * (self.directions / (2 * np.pi))
         angle = np.where(angle < 0, angle + self.directions, angle)  # 0 <= angle <= directions

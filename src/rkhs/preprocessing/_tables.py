@@ -16,21 +16,16 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rkhs._core.backend.converters import HasOnnxConverter
-from rkhs._core.backend.frames import (
-    BOOLEAN,
-    CATEGORICAL,
-    DATE,
-    NUMERIC,
-    ORDERED,
-    TEXT,
-    FrameColumn,
-    frame_columns,
-)
-from rkhs.extend import Matrix, Vector, warn
+from rkhs.extend import FrameColumn, Matrix, Vector, frame_columns, warn
 
-WORDS, ID, EMPTY = "words", "id", "empty"
-AMOUNTS = (NUMERIC, BOOLEAN, DATE, ORDERED)  # kinds of columns that become one feature each
+AMOUNTS = NUMERIC, BOOLEAN, DATE, ORDERED = (
+    "numeric",
+    "boolean",
+    "date",
+    "ordered",
+)  # kinds that become one feature each
+CATEGORICAL, WORDS, ID, EMPTY = "categorical", "words", "id", "empty"
+TEXT = "text"  # the kind of a `FrameColumn`, whose values decide which of the four it is
 STATED = (NUMERIC, CATEGORICAL, WORDS, ID)  # kinds that a user may state; others follow from the type of a column
 MAX_CATEGORIES = 50  # features of one column of categories; the rarest share one if there are more
 MIN_NAMES = 20  # different texts, one in each row, from which a column is taken to name the rows
@@ -40,7 +35,32 @@ ROUNDING = 1e-6  # singular values below this share of the largest one are round
 IDENTIFIER = re.compile(r"(^|[\s_.-])(id|uuid|key)$|^id[\s_.-]|[a-z]I[Dd]$", re.IGNORECASE)
 
 
-def names_rows(name: Any, numbers: Vector) -> bool:
+def column_kinds(columns: Mapping[Any, FrameColumn]) -> dict[Any, str]:
+    """Return the kind of each column of a table, as `TableEncoder` finds it.
+
+    Parameters
+    ----------
+    columns : mapping from str to rkhs.extend.FrameColumn
+        The columns, as of `rkhs.extend.frame_columns`.
+
+    Returns
+    -------
+    dict of str to str
+        "numeric", "boolean", "date", "ordered", "categorical", "words", "id", or "empty" if all values are missing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from rkhs.extend import frame_columns
+    >>> from rkhs.preprocessing import column_kinds
+    >>> table = pd.DataFrame({"city": ["Rome", "Paris"], "area": [40.0, None], "note": [None, None]})
+    >>> column_kinds(frame_columns(table))
+    {'city': 'categorical', 'area': 'numeric', 'note': 'empty'}
+    """
+    return {name: _kind(column) for name, column in columns.items()}
+
+
+def _names_rows(name: Any, numbers: Vector) -> bool:
     """Return whether numbers name the rows: different integers in a column such as "customer_id"."""
     present = numbers[~np.isnan(numbers)]
     distinct = len(np.unique(present))
@@ -49,7 +69,7 @@ def names_rows(name: Any, numbers: Vector) -> bool:
     return not np.any(present % 1)
 
 
-def kind_of_texts(texts: Vector) -> str:
+def _kind_of_texts(texts: Vector) -> str:
     """Return the kind of a column of texts, "" where missing: CATEGORICAL, WORDS, or ID.
 
     Texts that differ in most rows are sentences if they have four words or more, and otherwise name the rows.
@@ -63,7 +83,7 @@ def kind_of_texts(texts: Vector) -> str:
 
 
 @dataclass(eq=False, repr=False)
-class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode the columns of a data frame as numeric features.
 
     - Numbers, booleans (0 and 1), dates (days since 1970), durations (days) and ordered categories (0, 1, 2, ..) become
@@ -141,7 +161,14 @@ class TableEncoder(HasOnnxConverter, TransformerMixin, BaseEstimator):  # type: 
                 raise ValueError(f"kinds has the column {name!r}, and X has only {', '.join(map(repr, columns))}.")
             if kind not in STATED:
                 raise ValueError(f"The kind of column {name!r} must be one of {', '.join(STATED)}, got {kind!r}.")
-        self.kinds_ = {name: stated.get(name) or _kind(column) for name, column in columns.items()}
+        open_kinds = {name: column for name, column in columns.items() if name not in stated}
+        self.kinds_ = dict.fromkeys(columns, "") | stated | column_kinds(open_kinds)
+        for name, column in open_kinds.items():
+            if self.kinds_[name] == ID and column.kind == TEXT:
+                warn(
+                    f"TableEncoder leaves out column {name!r}, whose texts differ in most rows: drop it, or state what "
+                    f'it is, as by kinds={{{name!r}: "categorical"}}.'
+                )
         ordered = self._names(ORDERED)
         self.orders_ = {name: columns[name].categories for name in ordered}
         amounts, categories = self._names(*AMOUNTS), self._names(CATEGORICAL)
@@ -260,19 +287,13 @@ def _kind(column: FrameColumn) -> str:
         numbers = column.numbers()
         if np.all(np.isnan(numbers)):
             return EMPTY
-        return ID if column.kind == NUMERIC and names_rows(column.name, numbers) else column.kind
+        return ID if column.kind == NUMERIC and _names_rows(column.name, numbers) else column.kind
     if column.kind != TEXT:
         raise ValueError(
             f"Column {column.name!r} of X holds {column.kind}: convert it to numbers, dates or texts, or drop it."
         )
     texts = column.texts()
-    kind = EMPTY if np.all(texts == "") else kind_of_texts(texts)
-    if kind == ID:
-        warn(
-            f"TableEncoder leaves out column {column.name!r}, whose texts differ in most rows: drop it, or state what "
-            f'it is, as by kinds={{{column.name!r}: "categorical"}}.'
-        )
-    return kind
+    return EMPTY if np.all(texts == "") else _kind_of_texts(texts)
 
 
 def _word_encoder(column: FrameColumn) -> Pipeline:

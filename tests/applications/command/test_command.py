@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from running import command, facts_of, invoke, refused, sentences
+from running import command, facts_of, sentences
 
 import rkhs
 
@@ -151,72 +151,10 @@ def test_a_new_category_and_an_empty_cell_are_no_obstacle(folder):
     assert facts_of("predict", "model.skops", "odd.csv", "--out", "odd_out.csv")["rows"] == 3
 
 
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("model", "data", "complaint"),
-    [
-        ("nothing.skops", "new.csv", "There is no file nothing.skops"),
-        ("data.csv", "new.csv", "data.csv is not a model file of rkhs"),
-        ("model.skops", "nothing.csv", "There is no file nothing.csv"),
-        ("model.skops", "narrow.csv", "narrow.csv has no column 'size', which the model needs"),
-        ("model.skops", "wordy.csv", "wordy.csv, line 3: column 'width' has 'wide', which is not a number"),
-        ("old.skops", "new.csv", "was saved by rkhs 0.0.7 and this is rkhs"),
-        ("bare.skops", "new.csv", "was not written by `rkhs fit`"),
-        (".", "new.csv", ". is a folder, not a model file"),
-        ("model.skops", "vast.csv", "vast.csv, line 2: column 'width' has '1e+200', and the squares of numbers beyond"),
-        ("model.skops", "bare.skops", "bare.skops"),
-    ],
-)
-def test_predict_refuses_with_one_sentence(folder, model, data, complaint):
-    new = pd.read_csv(folder / "new.csv")
-    new.drop(columns="size").to_csv(folder / "narrow.csv", index=False)
-    new.astype({"width": object}).head(3).replace({"width": {new["width"][1]: "wide"}}).to_csv(
-        folder / "wordy.csv", index=False
-    )
-    new.assign(width=1e200).to_csv(folder / "vast.csv", index=False)
-    rkhs.save(rkhs.Gaussian(), folder / "bare.skops")
-    older(folder / "model.skops", folder / "old.skops")
-    assert complaint in refused("predict", model, data, "--out", "never.csv")
-    assert not (folder / "never.csv").exists()
-
-
-def older(path: Path, copy: Path):
-    """Copy a model file as if it were written by an older version."""
-    from zipfile import ZipFile
-
-    with ZipFile(path) as source, ZipFile(copy, "w") as target:
-        for name in source.namelist():
-            content = source.read(name)
-            if name == "rkhs.json":
-                content = json.dumps({**json.loads(content), "rkhs": "0.0.7"}).encode()
-            target.writestr(name, content)
-
-
-def test_inspect_reads_files_of_other_versions_and_refuses_others(folder):
-    older(folder / "model.skops", folder / "old.skops")
-    assert facts_of("inspect", "old.skops")["rkhs"] == "0.0.7"
-    assert "is not a model file of rkhs" in refused("inspect", "data.csv")
-    assert "There is no file" in refused("inspect", "nothing.skops")
-
-
 @pytest.mark.slow
 def test_a_process_refuses_in_the_same_way(folder):
     done = rkhs_command("fit", "data.csv", "--target", "lable", "--out", "other.skops", cwd=folder)
     assert sentences(done.returncode, done.stdout, done.stderr)
-
-
-def test_errors_in_json(folder):
-    done = invoke("inspect nothing.skops --json")
-    assert done.exit_code == 1
-    assert json.loads(done.stdout) == {"error": "There is no file nothing.skops."}
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("arguments", ["fit", "fit a.csv", "conjure", "predict a.skops b.csv -x"])
-def test_wrong_usage_exits_with_two(arguments):
-    done = invoke(arguments)
-    assert done.exit_code == 2
-    assert "Usage" in done.stderr
 
 
 @pytest.mark.parametrize(

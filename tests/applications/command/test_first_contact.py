@@ -14,7 +14,7 @@ from rkhs._command.demo import ROWS, customers, unlabeled
 from rkhs._command.options import Format
 from rkhs._command.tables import NOTES, Kinds, features_of, read
 from rkhs._command.terminal import show
-from rkhs.export._model_files import notes_of
+from rkhs.export import notes_of
 from rkhs.plotting import GridDisplay
 
 

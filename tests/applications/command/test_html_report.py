@@ -14,7 +14,7 @@ import rkhs
 from browser import Browser, needs_chromium
 from rkhs._command.demo import customers
 from rkhs._command.report import print_report, sections
-from rkhs.export._model_files import notes_of
+from rkhs.export import notes_of
 
 RNG = np.random.default_rng(0)
 

@@ -1,7 +1,5 @@
 """`rkhs map`: from a table to a map with standard deviations and a picture."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -95,44 +93,3 @@ def test_without_time_for_standard_deviations_and_with_a_wrong_position(folder, 
     assert late == "There was no time for standard deviations within --time-limit 100."
     assert far == "A few points are far from all others: if their positions are wrong, give --region."
     assert list(pd.read_parquet("far.csv.parquet").columns) == ["longitude", "latitude", "depth"]
-
-
-@pytest.mark.parametrize(
-    ("change", "options", "sentence"),
-    [
-        ({}, "--value dept", "has no column 'dept'; .* Did you mean 'depth'?"),
-        ({}, "--x lon --y lat", "has no column 'lon'.*has no column 'lat'"),
-        ({"depth": np.nan}, "", "--value must name the column of soundings.csv to map: it has none"),
-        ({"depth": np.nan}, "--value depth", "Column 'depth' of soundings.csv has no numbers"),
-        ({"depth": 7.0}, "", "'depth' of soundings.csv is 7 in all rows: there is nothing to map"),
-        ({"longitude": 1.0, "latitude": 2.0}, "", "at 1 places: a map needs at least 5 places"),
-        ({"z": 1.0, "t": 2.0}, "", "--value must name the column of soundings.csv to map, one of depth, z, t"),
-        ({"depth": "deep"}, "--value depth", "column 'depth' has 'deep', which is not a number"),
-        ({}, "--value latitude", "they must differ"),
-        ({"sd": 0.0}, "--value depth --error sd", "'sd' of soundings.csv must be positive"),
-        ({"latitude": 95.0}, "", "latitude 95, which are no degrees, and so have 28 of 28 rows.*--coordinates plane"),
-        ({"latitude": [-106.0, *[10.0] * 27]}, "--coordinates lonlat", "Row 0 of X .* so have 1 of 28 rows"),
-        ({}, "--region 1/2/3", "--region must be four numbers"),
-        ({}, "--region 2/1/3/4", r"\(west, east, south, north\) in degrees with west <= east"),
-        ({}, "--region 170/-170/3/4", "No cell is within reach"),
-        ({}, "--spacing 100", "is larger than the map"),
-        (
-            {},
-            "--spacing 0 --loss huber",
-            "--loss must be one of squared, absolute.*--spacing must be a positive number",
-        ),
-        ({}, "--out map.tif", "--out must be one of .nc, .csv, .parquet, .pq, got '.tif'"),
-        ({}, "--picture map.xyz", "names no kind of picture"),
-        ({}, "--spacing 1e-7", "cells, above 4,000,000"),
-    ],
-)
-def test_bad_tables_and_options(folder, change, options, sentence):
-    soundings().assign(**change).to_csv("soundings.csv", index=False)
-    message = refused(f"map soundings.csv {options}")
-    assert re.search(sentence, message), message
-
-
-def test_columns_without_known_names_are_asked_for(folder):
-    soundings().set_axis(["a", "b", "c"], axis=1).to_csv("abc.csv", index=False)
-    message = refused("map abc.csv")
-    assert "its columns are a, b, c: name them with --x and --y" in message

@@ -25,8 +25,11 @@ from rkhs._command.effects import slopes
 from rkhs._command.learning import Examples
 from rkhs._command.predict import new_texts
 from rkhs._command.report import reliability
-from rkhs._command.tables import MAX_CATEGORIES, Kinds, Table, TableColumn, classify, describe, features_of
+from rkhs._command.tables import Kinds, Table, TableColumn, classify, describe, features_of
 from rkhs._command.terminal import finite, suggest
+from rkhs.preprocessing import TableEncoder
+
+MAX_CATEGORIES = TableEncoder().max_categories
 
 
 def table(**columns):

@@ -13,8 +13,7 @@ from numpy.testing import assert_array_equal
 
 import rkhs
 from damage import X, load_damaged, saved, without_checksum
-from rkhs.export import _model_files as model_files
-from rkhs.export._model_files import notes_of
+from rkhs.export import _model_files as model_files, notes_of
 
 
 @pytest.mark.parametrize("checksum", [True, False], ids=["checksum", "CRC only"])

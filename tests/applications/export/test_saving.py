@@ -22,7 +22,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import rkhs
 from estimators.models import ORDERED, QUANTILES, SPANNED
-from rkhs.export._model_files import notes_of, trusted_types
+from rkhs.export import notes_of
+from rkhs.export._model_files import trusted_types
 from rkhs.invariances import (
     ImageTangents,
     InputNoise,

@@ -1,4 +1,4 @@
-"""sklearn-onnx converts pipelines of estimators of this library and of others, without a registration by the user."""
+"""sklearn-onnx converts pipelines of estimators of this library and of others, once ours are registered."""
 
 import subprocess
 import sys
@@ -21,6 +21,7 @@ X = RNG.normal(size=(40, 3))
 Y = np.sin(X[:, 0])
 CLASSES = np.digitize(X[:, 0], [-0.5, 0.5])
 VERSIONS = {"": 18, "ai.onnx.ml": 3}
+rkhs.export.register_converters()
 
 
 def outputs_of(model, types, inputs):

@@ -6,8 +6,8 @@ from threading import Thread
 import pytest
 
 from browser import Browser, needs_chromium
-from rkhs._play.scene import example
-from rkhs._play.server import Server
+from rkhs._command.play.scene import example
+from rkhs._command.play.server import Server
 
 pytestmark = needs_chromium
 POINTS = "JSON.parse(sessionStorage.scene).points"

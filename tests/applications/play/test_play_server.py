@@ -11,8 +11,8 @@ from threading import Thread
 
 import pytest
 
-from rkhs._play.scene import example
-from rkhs._play.server import LARGEST, Handler, Server
+from rkhs._command.play.scene import example
+from rkhs._command.play.server import LARGEST, Handler, Server
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rkhs._play.scene import (
+from rkhs._command.play.scene import (
     EXACT,
     EXAMPLES,
     NOTHING,

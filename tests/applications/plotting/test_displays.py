@@ -13,8 +13,14 @@ from sklearn.svm import SVC
 import rkhs
 from refusals import refused
 from rkhs.invariances import ImageTangents, Tangents
-from rkhs.plotting import BoundaryDisplay, ChangeDisplay, GridDisplay, MetricDisplay, TangentsDisplay
-from rkhs.plotting._displays import Active
+from rkhs.plotting import (
+    ActiveRepresenters,
+    BoundaryDisplay,
+    ChangeDisplay,
+    GridDisplay,
+    MetricDisplay,
+    TangentsDisplay,
+)
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
@@ -94,7 +100,7 @@ def test_active_representers_are_those_of_the_function():
     X, Z = np.array([[0.0, 0.0], [1.0, 0.0], [5.0, 5.0]]), np.array([[2.0, 2.0], [3.0, 3.0]])
     L = rkhs.stack([rkhs.Evaluation(X), rkhs.Gradient(Z), rkhs.functionals.Laplacian(Z)])
     f = rkhs.results.Function(rkhs.Gaussian(), L, [2.0, 0.0, -1.0, 0.5, 0.25, 0.0, 0.0, 7.0, 7.0])
-    active = Active.of(f)
+    active = ActiveRepresenters.of(f)
     assert_allclose(active.values, X[[0, 2]])
     assert_allclose(active.coefficients, [2.0, -1.0])
     assert_allclose(active.slopes, Z[:1])

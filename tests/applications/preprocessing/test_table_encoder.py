@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rkhs
 from refusals import refused
-from rkhs.preprocessing import TableEncoder
-from rkhs.preprocessing._tables import kind_of_texts
+from rkhs.extend import frame_columns
+from rkhs.preprocessing import TableEncoder, column_kinds
 
 T = 60
 SIZES = ["low", "middle", "high"]
@@ -139,7 +139,8 @@ def test_texts_are_categories_sentences_or_names_of_rows():
     few = np.array(["a long name of a category", "another long name of it"] * 30)
     names = np.array([f"name {k}" for k in range(60)])
     notes = np.array([f"the delivery number {k} was late again" for k in range(60)])
-    assert [kind_of_texts(texts) for texts in (few, names, notes)] == ["categorical", "id", "words"]
+    table = pd.DataFrame({"few": few, "names": names, "notes": notes})
+    assert column_kinds(frame_columns(table)) == {"few": "categorical", "names": "id", "notes": "words"}
     with pytest.warns(UserWarning, match="leaves out column 'name', whose texts differ"):
         assert TableEncoder().fit(pd.DataFrame({"name": names, "x": few})).kinds_ == {"name": "id", "x": "categorical"}
 

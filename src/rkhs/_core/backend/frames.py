@@ -29,11 +29,30 @@ _INFERRED = {  # kinds by `pandas.api.types.infer_dtype`, for columns of Python 
 
 @dataclass(frozen=True, eq=False)
 class FrameColumn:
-    """A column of a data frame."""
+    """A column of a data frame of pandas or polars, by its kind.
+
+    Parameters
+    ----------
+    name : object
+        Its name.
+    values : Series
+        Its values, of pandas or polars.
+    kind : str
+        "numeric", "boolean", "date" (also times and durations), "ordered", "categorical" or "text"; the name of the
+        type of columns that are none of these.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from rkhs.extend import FrameColumn
+    >>> day = FrameColumn("day", pd.Series(pd.to_datetime(["1970-01-03", None])), "date")
+    >>> day.numbers()
+    array([ 2., nan])
+    """
 
     name: Any
-    values: Any  # a series of pandas or polars
-    kind: str  # one of those above, or the name of a type that is none of them
+    values: Any
+    kind: str
 
     @cached_property
     def categories(self) -> list[str]:
@@ -94,7 +113,25 @@ def days_since_1970(values: Any) -> Vector:
 
 
 def frame_columns(X: Any) -> dict[Any, FrameColumn] | None:
-    """Return the columns of a data frame of pandas or polars by name; None for anything else."""
+    """Return the columns of a data frame of pandas or polars by name; None for anything else.
+
+    Parameters
+    ----------
+    X : object
+        Perhaps a data frame.
+
+    Returns
+    -------
+    dict of str to FrameColumn, or None
+        The columns.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from rkhs.extend import frame_columns
+    >>> [column.kind for column in frame_columns(pd.DataFrame({"city": ["Rome", "Paris"], "area": [40, 45]})).values()]
+    ['text', 'numeric']
+    """
     if _is_polars(X) and hasattr(X, "get_columns"):
         return {series.name: FrameColumn(series.name, series, _polars_kind(series)) for series in X.get_columns()}
     pandas = sys.modules.get("pandas")

@@ -14,10 +14,8 @@ import numpy as np
 from sklearn.neighbors import kneighbors_graph
 
 import rkhs
-from rkhs._core.finite.certificate import CONVERGED
-from rkhs.estimators._data import one_vs_rest, predicted_codes
 from rkhs.extend import Vector, to_numpy
-from rkhs.plotting._displays import Active
+from rkhs.plotting import ActiveRepresenters
 
 # The limits of settings, in units of the board, which is [-1, 1] x [-1, 1].
 LIMITS = {"C": (1e-3, 1e5), "nu": (1e-6, 1e5), "scale": (0.02, 5.0), "shift": (0.05, 2.0)}
@@ -170,9 +168,10 @@ def solved(scene: Scene, quick: bool) -> dict[str, Any]:
     solution = problem.solve(tol=TOL)
     f, labeled = solution.function, scene.y >= 0
     values = to_numpy(f(board())).reshape(RASTER, RASTER, -1)
-    active = Active.of(f, share=1e-2)
+    active = ActiveRepresenters.of(f, share=1e-2)
     longest = float(np.linalg.norm(active.vectors, axis=1).max(initial=0.0)) or 1.0
-    codes = predicted_codes(to_numpy(f(scene.X)))
+    scores = to_numpy(f(scene.X)).reshape(len(scene.X), -1)  # a single score is positive for the second class
+    codes = scores.argmax(axis=1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)
     return {
         "raster": RASTER,
         "classes": scene.classes,
@@ -183,7 +182,7 @@ def solved(scene: Scene, quick: bool) -> dict[str, Any]:
         },
         "certificate": {
             "status": solution.status,
-            "certified": solution.status == CONVERGED,
+            "certified": solution.status == "converged",
             "primal": solution.primal,
             "gap": solution.relative_gap,
             "solver": solution.solver,
@@ -200,7 +199,8 @@ def problem_of(scene: Scene, quick: bool = False) -> rkhs.Problem:
     """Return the problem: labels by the squared hinge, and a term for each prior."""
     _check_classes(scene)
     X, known = scene.X, scene.y >= 0
-    target = one_vs_rest(np.searchsorted(scene.classes, scene.y[known]), len(scene.classes))
+    target = np.where(scene.y[known, None] == np.array(scene.classes), 1.0, -1.0)  # each class against the rest
+    target = target[:, 1] if len(scene.classes) == 2 else target
     terms = [rkhs.Term(rkhs.Evaluation(X[known]), rkhs.SquaredHinge(), target=target, weight=scene.C)]
     if scene.gradient:
         terms.append(rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=scene.nu))
@@ -262,5 +262,5 @@ def python_code(scene: Scene) -> str:
     texts["graph_import"] = "from sklearn.neighbors import kneighbors_graph\n" if scene.graph else ""
     neighbors = f"near = kneighbors_graph(X, {min(NEIGHBORS, len(scene.X) - 1)})\n"
     texts["neighbors"] = neighbors if scene.graph else ""
-    script = files("rkhs._play").joinpath("static", "script.txt").read_text(encoding="utf-8")
+    script = files("rkhs._command.play").joinpath("static", "script.txt").read_text(encoding="utf-8")
     return Template(script).substitute(texts)

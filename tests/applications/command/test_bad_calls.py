@@ -1,7 +1,12 @@
-"""Test broken tables and options: each has a message with the place and a remedy, and nothing is written."""
+"""Bad calls of the command: each has an exit code and a sentence with the place and a remedy, and writes nothing.
+
+`CALLS` is the table: the files that are there, the call, and parts of the message.
+"""
 
 import gzip
+import json
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pandas as pd
@@ -9,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from running import command, invoke, refused
+
+import rkhs
 
 GOOD = "a,b,label\n" + "".join(f"{k % 7},{(k * k) % 11},{'xy'[k % 2]}\n" for k in range(40))
 NAMES = "who,label\n" + "".join(f"p{k},{'xy'[k % 2]}\n" for k in range(60))
@@ -129,70 +136,178 @@ BOTH = {
     "few numbers": ("a,label\n1,2\n2,3\n", ["--regression"], "has 2 numbers", "add rows with one"),
     "three classes": (GOOD + "1,2,z\n" * 3, ["--increasing", "a"], "has 3 classes", "leave it out, or predict numbers"),
 }
-CASES = {
-    **{name: (content, [], parts) for name, (content, *parts) in TABLES.items()},
-    **{name: (GOOD, options, parts) for name, (options, *parts) in OPTIONS.items()},
-    **{name: (content, options, parts) for name, (content, options, *parts) in BOTH.items()},
-}
-
-
-def fit(name, *options):
-    """Return the message of `rkhs fit`, which fails and writes nothing."""
-    before = {path.name: path.read_bytes() for path in Path().iterdir()}
-    target = [] if "--target" in options else ["--target", "label"]
-    out = [] if "--out" in options else ["--out", "m.skops"]
-    message = refused("fit", name, *target, *out, *options)
-    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
-    return message
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(("content", "options", "parts"), CASES.values(), ids=CASES)
-def test_each_has_a_remedy(content, options, parts, folder):
-    Path("odd.csv").write_bytes(content if isinstance(content, bytes) else content.encode())
-    message = fit("odd.csv", *options)
-    assert [part for part in parts if part not in message] == []
-
-
-def test_files_that_are_none(folder):
-    Path("tables.csv").write_text(GOOD)
-    message = fit("table.cvs")
-    assert "There is no file table.cvs" in message
-    assert "Did you mean 'tables.csv'?" in message
-    assert "is a folder, not a table" in fit(".")
-    for content in (CUT, b"a,label\n1,x\n"):
-        Path("odd.csv.gz").write_bytes(content)
-        assert "odd.csv.gz cannot be read" in fit("odd.csv.gz")
-
 
 NUMBERS = pa.array([1.0, 2.0, 3.0])
+
+
+def with_labels(columns):
+    """Return columns of Arrow and three labels."""
+    return {**columns, "label": ["x", "y", "x"]}
+
+
+# name -> (columns of odd.parquet, or its bytes, and parts of the message)
 PARQUET = {
-    "infinite": ({"a": pa.array([1.0, np.inf, 2.0])}, "row 2: column 'a' has 'inf', and the squares"),
-    "2^53": ({"a": pa.array([1, 2**53 + 1, 2])}, "odd.parquet, row 2: column 'a' has '9007199254740993', an integer"),
-    "2^64": ({"a": pa.array([1, 2**64 - 1, 2], pa.uint64())}, "row 2: column 'a' has '18446744073709551615', an"),
-    "lists": ({"a": pa.array([[1.0], [2.0], [3.0]])}, COMPOUND),
-    "bytes": ({"a": pa.array([b"1", b"2", b"3"])}, COMPOUND),
-    "unnamed": ({"": NUMBERS}, "Column 1 of odd.parquet has no name"),
-    "twice": ({"a": NUMBERS, "a ": NUMBERS}, "odd.parquet has two columns 'a'"),
-    "nulls": ({"a": pa.nulls(3)}, "odd.parquet has no column to learn from"),
+    "infinite": (with_labels({"a": pa.array([1.0, np.inf, 2.0])}), "row 2: column 'a' has 'inf', and the squares"),
+    "2^53": (
+        with_labels({"a": pa.array([1, 2**53 + 1, 2])}),
+        "odd.parquet, row 2: column 'a' has '9007199254740993', an integer",
+    ),
+    "2^64": (
+        with_labels({"a": pa.array([1, 2**64 - 1, 2], pa.uint64())}),
+        "row 2: column 'a' has '18446744073709551615', an",
+    ),
+    "lists": (with_labels({"a": pa.array([[1.0], [2.0], [3.0]])}), COMPOUND),
+    "bytes": (with_labels({"a": pa.array([b"1", b"2", b"3"])}), COMPOUND),
+    "unnamed": (with_labels({"": NUMBERS}), "Column 1 of odd.parquet has no name"),
+    "twice": (with_labels({"a": NUMBERS, "a ": NUMBERS}), "odd.parquet has two columns 'a'"),
+    "nulls": (with_labels({"a": pa.nulls(3)}), "odd.parquet has no column to learn from"),
     "no rows": ({"a": pa.array([], pa.float64()), "label": pa.array([], pa.string())}, "odd.parquet has no rows"),
 }
 
 
+def written(content):
+    """Return the bytes of a file: those of a text, of a frame as CSV, or of columns of Arrow as Parquet."""
+    if isinstance(content, dict):
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.table(content), sink)
+        return sink.getvalue().to_pybytes()
+    content = content.to_csv(index=False) if isinstance(content, pd.DataFrame) else content
+    return content.encode() if isinstance(content, str) else content
+
+
+def fit(options, name="odd.csv"):
+    """Return the words of `rkhs fit`, with a target and a model unless the options name them."""
+    given = {"--target": "label", "--out": "m.skops"}
+    return ["fit", name, *options, *(word for option in given.items() if option[0] not in options for word in option)]
+
+
+WHOLE = written(with_labels({"a": NUMBERS}))
+PARQUET["no columns"] = ({}, "odd.parquet has no columns")
+for name, content in {"cut off": WHOLE[:-20], "empty": b"", "no table": b"no table"}.items():
+    PARQUET[name] = (content, "odd.parquet cannot be read as a Parquet file")
+PREDICT = ["predict", "model.skops", "odd.csv", "--out", "never.csv"]
+# name -> (content of odd.csv for a model of the columns a and b, parts of the message of `rkhs predict`)
+PREDICTED = {
+    "no model": ("a,b\n1,2\n", ["predict", "nothing.skops", "odd.csv"], "There is no file nothing.skops"),
+    "a table as a model": ("a,b\n1,2\n", ["predict", "odd.csv", "odd.csv"], "odd.csv is not a model file of rkhs"),
+    "a folder as a model": ("a,b\n1,2\n", ["predict", ".", "odd.csv"], ". is a folder, not a model"),
+    "no table": ("", ["predict", "model.skops", "nothing.csv"], "There is no file nothing.csv"),
+    "a model as a table": ("", ["predict", "model.skops", "bare.skops"], "bare.skops"),
+    "another version": ("a,b\n1,2\n", ["predict", "old.skops", "odd.csv"], "was saved by rkhs 0.0.7 and this is rkhs"),
+    "a model of Python": ("a,b\n1,2\n", ["predict", "bare.skops", "odd.csv"], "was not written by `rkhs fit`"),
+    "missing columns": (
+        "A,c\n1,2\n",
+        PREDICT,
+        "odd.csv has no column 'a', which the model needs. Did you mean 'A'?",
+        "odd.csv has no column 'b', which the model needs.",
+    ),
+    "a word": ("a,b\nwide,2\n", PREDICT, "odd.csv, line 2: column 'a' has 'wide', which is not a number"),
+    "vast numbers": ("a,b\n1e200,2\n", PREDICT, "line 2: column 'a' has '1e200', and the squares of numbers beyond"),
+    "inspect: a table": ("a,b\n1,2\n", ["inspect", "odd.csv"], "is not a model file of rkhs"),
+    "inspect: nothing": ("", ["inspect", "nothing.skops"], "There is no file nothing.skops"),
+}
+SOUNDINGS = pd.DataFrame(np.random.default_rng(0).uniform([-72.0, 10.0], [-68.0, 13.0], (28, 2))).set_axis(
+    ["longitude", "latitude"], axis=1
+)
+SOUNDINGS["depth"] = 100 * np.sin(SOUNDINGS["longitude"])
+# (changes of the columns, options of `rkhs map`, parts of the message)
+MAPPED = [
+    ({}, "--value dept", "has no column 'dept'; ", "Did you mean 'depth'?"),
+    ({}, "--x lon --y lat", "has no column 'lon'", "has no column 'lat'"),
+    ({"depth": np.nan}, "", "--value must name the column of odd.csv to map: it has none"),
+    ({"depth": np.nan}, "--value depth", "Column 'depth' of odd.csv has no numbers"),
+    ({"depth": 7.0}, "", "'depth' of odd.csv is 7 in all rows: there is nothing to map"),
+    ({"longitude": 1.0, "latitude": 2.0}, "", "at 1 places: a map needs at least 5 places"),
+    ({"z": 1.0, "t": 2.0}, "", "--value must name the column of odd.csv to map, one of depth, z, t"),
+    ({"depth": "deep"}, "--value depth", "column 'depth' has 'deep', which is not a number"),
+    ({}, "--value latitude", "they must differ"),
+    ({"sd": 0.0}, "--value depth --error sd", "'sd' of odd.csv must be positive"),
+    ({"latitude": 95.0}, "", "line 2: column 'latitude' has '95.0', beyond 90 degrees", "--coordinates plane. 27 more"),
+    ({"latitude": [-106.0, *[10.0] * 27]}, "--coordinates lonlat", "line 2: column 'latitude' has '-106.0', beyond 90"),
+    ({}, "--region 1/2/3", "--region must be four numbers"),
+    ({}, "--region 2/1/3/4", "(west, east, south, north) in degrees with west <= east"),
+    ({}, "--region 170/-170/3/4", "No cell is within reach"),
+    ({}, "--spacing 100", "is larger than the map"),
+    ({}, "--spacing 0 --loss huber", "--loss must be one of squared, absolute", "--spacing must be a positive number"),
+    ({}, "--out map.tif", "--out must be one of .nc, .csv, .parquet, .pq, got '.tif'"),
+    ({}, "--picture map.xyz", "names no kind of picture"),
+    ({}, "--spacing 1e-7", "cells, above 4,000,000"),
+]
+# name -> (files, words of the call, parts of the message)
+CALLS = {
+    **{f"table: {name}": ({"odd.csv": content}, fit([]), parts) for name, (content, *parts) in TABLES.items()},
+    **{f"option: {name}": ({"odd.csv": GOOD}, fit(options), parts) for name, (options, *parts) in OPTIONS.items()},
+    **{name: ({"odd.csv": content}, fit(options), parts) for name, (content, options, *parts) in BOTH.items()},
+    **{
+        f"Parquet: {name}": ({"odd.parquet": content}, fit([], "odd.parquet"), parts)
+        for name, (content, *parts) in PARQUET.items()
+    },
+    **{name: ({"odd.csv": content}, words, parts) for name, (content, words, *parts) in PREDICTED.items()},
+    **{
+        f"map: {options} {change}": ({"odd.csv": SOUNDINGS.assign(**change)}, f"map odd.csv {options}".split(), parts)
+        for change, options, *parts in MAPPED
+    },
+    "map: names": (
+        {"odd.csv": SOUNDINGS.set_axis(["a", "b", "c"], axis=1)},
+        ["map", "odd.csv"],
+        ["its columns are a, b, c: name them with --x and --y"],
+    ),
+    "no file": ({"tables.csv": GOOD}, fit([], "table.cvs"), ["no file table.cvs", "Did you mean 'tables.csv'?"]),
+    "a folder": ({}, fit([], "."), ["is a folder, not a table"]),
+    "gzip cut off": ({"odd.csv.gz": CUT}, fit([], "odd.csv.gz"), ["odd.csv.gz cannot be read"]),
+    "no gzip": ({"odd.csv.gz": "a,label\n1,x\n"}, fit([], "odd.csv.gz"), ["odd.csv.gz cannot be read"]),
+    "a port": ({}, ["play", "--no-browser", "--port", "99999"], ["0 takes any that is free"]),
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Return model files by name: one of the columns a and b, a bare object, and one of an older version."""
+    home = tmp_path_factory.mktemp("models")
+    (home / "t.csv").write_text(GOOD)
+    command("fit", home / "t.csv", "--target", "label", "--out", home / "model.skops", "--invariance", "none")
+    rkhs.save(rkhs.Gaussian(), home / "bare.skops")
+    with ZipFile(home / "model.skops") as source, ZipFile(home / "old.skops", "w") as target:
+        for name in source.namelist():
+            content = source.read(name)
+            note = name == "rkhs.json"
+            target.writestr(name, json.dumps({**json.loads(content), "rkhs": "0.0.7"}) if note else content)
+    return {path.name: path.read_bytes() for path in home.glob("*.skops")}
+
+
 @pytest.mark.every
-@pytest.mark.parametrize(("columns", "complaint"), PARQUET.values(), ids=PARQUET)
-def test_parquet_refused(columns, complaint, folder):
-    pq.write_table(pa.table(columns if "label" in columns else {**columns, "label": ["x", "y", "x"]}), "odd.parquet")
-    assert complaint in fit("odd.parquet")
+@pytest.mark.parametrize(("files", "words", "parts"), CALLS.values(), ids=CALLS)
+def test_a_bad_call_has_a_remedy_and_writes_nothing(files, words, parts, folder, request):
+    before = {name: written(content) for name, content in files.items()}
+    if words[0] in ("predict", "inspect"):
+        before |= request.getfixturevalue("models")
+    for name, content in before.items():
+        Path(name).write_bytes(content)
+    message = refused(*words)
+    assert [part for part in parts if part not in message] == []
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
 
 
-def test_parquet_without_columns_or_with_damage(folder):
-    pq.write_table(pa.table({}), "odd.parquet")
-    assert "odd.parquet has no columns" in fit("odd.parquet")
-    pq.write_table(pa.table({"a": NUMBERS, "label": ["x", "y", "x"]}), "odd.parquet")
-    for content in (Path("odd.parquet").read_bytes()[:-20], b"", b"no table"):
-        Path("odd.parquet").write_bytes(content)
-        assert "odd.parquet cannot be read as a Parquet file" in fit("odd.parquet")
+def test_files_of_other_versions_are_inspected(folder, models):
+    Path("old.skops").write_bytes(models["old.skops"])
+    assert "rkhs: 0.0.7" in command("inspect old.skops")
+
+
+def test_errors_in_json():
+    done = invoke("inspect nothing.skops --json")
+    assert (done.exit_code, json.loads(done.stdout)) == (1, {"error": "There is no file nothing.skops."})
+
+
+USAGE = {"fit": "", "fit a.csv": "", "conjure": "", "predict a.skops b.csv -x": "", "fit t.csv --targt x": "--target"}
+
+
+@pytest.mark.every
+@pytest.mark.parametrize(("words", "near"), [*USAGE.items(), ("predcit", "Did you mean 'predict'?")])
+def test_wrong_usage_exits_with_two(words, near):
+    done = invoke(words)
+    assert done.exit_code == 2
+    assert "Usage" in done.stderr
+    assert near in done.stderr
 
 
 def test_all_problems_are_reported_at_once(folder):
@@ -206,23 +321,6 @@ def test_all_problems_are_reported_at_once(folder):
     for number, (line, part) in enumerate(zip(each, parts, strict=True), 1):
         assert line.startswith(f"  {number}. ")
         assert part in line
-
-
-def test_all_missing_columns_are_reported(folder):
-    Path("table.csv").write_text(GOOD)
-    command("fit table.csv --target label --out m.skops --invariance none")
-    Path("new.csv").write_text("A,c\n1,2\n")
-    message = refused("predict m.skops new.csv")
-    assert "new.csv has no column 'a', which the model needs. Did you mean 'A'?" in message
-    assert "new.csv has no column 'b', which the model needs." in message
-
-
-def test_options_and_commands_that_resemble_others():
-    for arguments, near in (("fit t.csv --targt x", "--target"), ("predcit", "Did you mean 'predict'?")):
-        done = invoke(arguments)
-        assert done.exit_code == 2
-        assert near in done.stderr
-    assert "0 takes any that is free" in invoke("play --no-browser --port 99999").stderr
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -16,7 +16,7 @@ from importlib.resources import files
 from threading import Lock
 from typing import Any
 
-from rkhs._play.scene import FAILURES, SceneError, answer
+from rkhs._command.play.scene import FAILURES, SceneError, answer
 
 HOST = "127.0.0.1"
 LARGEST = 128 * 1024  # bytes of a request
@@ -118,7 +118,7 @@ class Handler(BaseHTTPRequestHandler):
         name = path or "index.html"
         if name not in STATIC:
             raise Refused(HTTPStatus.NOT_FOUND, "There is no such page.")
-        return TYPES[name.rpartition(".")[2]], files("rkhs._play").joinpath("static", name).read_bytes()
+        return TYPES[name.rpartition(".")[2]], files("rkhs._command.play").joinpath("static", name).read_bytes()
 
     def _work(self, path: str) -> tuple[str, bytes]:
         given = self._body()
