@@ -50,7 +50,7 @@ def test_on_a_device_numbers_are_tensors():
     assert problem(rkhs.Squared(), device="cpu").solve().function.coefficients.dtype == torch.float64
 
 
-@pytest.mark.parametrize("precision", [None, "float32", "tf32"])
+@pytest.mark.parametrize("precision", [None, "float32"])
 def test_estimators_take_a_device_and_a_precision(precision):
     there = rkhs.SolverOptions(device="cpu", precision=precision)
     plain, moved = (rkhs.InvariantClassifier(tol=1e-6, solver=where).fit(X, Y > 0) for where in ("auto", there))

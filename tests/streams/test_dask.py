@@ -159,8 +159,8 @@ def test_more_data_than_a_worker_may_hold():
 @pytest.mark.slow
 def test_cross_validation_through_joblib(client):
     """scikit-learn's searches send their fits to the workers."""
-    grid = {"C": [1.0, 10.0], "nu": [0.01, 0.1]}
-    model = rkhs.InvariantRegressor(scale=2.0, approximation=rkhs.Landmarks(40))
+    grid = {"C": [1.0, 10.0], "scale": [1.0, 2.0]}
+    model = rkhs.InvariantRegressor(approximation=rkhs.Landmarks(40))
     alone = GridSearchCV(model, grid, cv=3).fit(X[:600], Y[:600])
     with joblib.parallel_backend("dask"):
         spread = GridSearchCV(model, grid, cv=3).fit(X[:600], Y[:600])

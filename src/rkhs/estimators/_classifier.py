@@ -245,11 +245,11 @@ class InvariantClassifier(Classifier, InvariantEstimator):
     scale : float, array-like of shape (n,) or str, default="auto"
         The length scale of a kernel given by name: a number, or one per feature; "median", the median distance between
         training points; "auto", the median distance in units of each feature (the geometric mean of its standard
-        deviation and its range), or "median" if an invariance of images or signals is stated; "evidence" or "loo", one
-        per feature, learned from the labels as by `Problem.tune`; "cv", the best of some multiples of the median, of
-        raw or standardized features, by the loss of held-out labels; "agop", directions weighted by how much f changes
-        along them (the average gradient outer product), learned in a few rounds of fits; see `metric_`.  With an
-        approximation, and with blocks, scales are learned from a sample of the rows.
+        deviation and its range), or "median" for sparse points, and if an invariance of images or signals is stated;
+        "evidence" or "loo", one per feature, learned from the labels as by `Problem.tune`; "cv", the best of some
+        multiples of the median, of raw or standardized features, by the loss of held-out labels; "agop", directions
+        weighted by how much f changes along them (the average gradient outer product), learned in a few rounds of
+        fits; see `metric_`.  With an approximation, and with blocks, scales are learned from a sample of the rows.
     loss : str or Loss, default="hinge"
         "hinge", "squared_hinge", "logistic", "squared", or a loss object.
     C : float, default=10.0

@@ -161,12 +161,12 @@ def test_what_sparse_points_refuse():
 
 LABELS = np.where(np.arange(25) % 3 == 0, np.nan, Y)
 MODELS = [
-    (rkhs.InvariantClassifier(invariance=None), Y),
+    (rkhs.InvariantClassifier(scale="median", invariance=None), Y),  # "auto" has units of dense features
     (rkhs.InvariantClassifier("linear", invariance=None, loss="squared_hinge", unlabeled=np.nan), LABELS),
     (rkhs.InvariantClassifier("polynomial", nu=0.0, loss="logistic"), np.arange(25) % 3),
     (rkhs.InvariantClassifier(rkhs.Gaussian("median") + rkhs.kernels.Linear(), invariance=None), Y),
-    (rkhs.InvariantRegressor(invariance=None), D.sum(axis=1)),
-    (rkhs.InvariantRegressor("matern", invariance=None), D[:, :2]),
+    (rkhs.InvariantRegressor(scale="median", invariance=None), D.sum(axis=1)),
+    (rkhs.InvariantRegressor("matern", scale="median", invariance=None), D[:, :2]),
 ]
 
 
