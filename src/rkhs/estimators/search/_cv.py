@@ -277,7 +277,7 @@ class CrossValidated(BaseKernelEstimator):
                 self.metric_ = formulated.metric
             if by_errors:
                 self._match_shares(sample)
-                self._report_graphs(sample)
+                self._report_graphs(sample, seen)
             calibrated = self.__dict__.pop("_calibrated_by")
             if calibrated is not None:
                 self._spread = maps.MapSpread.of(problem, *calibrated)
@@ -561,8 +561,11 @@ class CrossValidated(BaseKernelEstimator):
             values = to_numpy(self.function_(sample.X))
             self._decide_by(selection.Discriminant.with_shares(values, counts / counts.sum()))
 
-    def _report_graphs(self, sample: Sample) -> None:
-        """Add to the report how well new points agree with nodes, and how many points no label can reach."""
+    def _report_graphs(self, sample: Sample, seen: Sample) -> None:
+        """Add to the report how well new points agree with nodes, and how many points no label can reach.
+
+        The graphs are those of the features of `seen`, which vary.
+        """
         graphs = graph_candidates.graphs_in(self.best_params_["kernel"])
         if not graphs or self.solution_.span is not None:
             return
@@ -574,7 +577,7 @@ class CrossValidated(BaseKernelEstimator):
             agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))
         else:
             agreement = float(np.sqrt(np.mean((between - values) ** 2)))
-        count = graph_candidates.warn_of_unreached(graphs[0], sample.X, sample.labeled)
+        count = graph_candidates.warn_of_unreached(graphs[0], seen.X, sample.labeled)
         self.selection_report_ |= {"agreement": agreement, "unreached": count}
 
 

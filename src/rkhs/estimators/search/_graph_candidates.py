@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._core.backend.arrays import Array, Matrix, Vector, placed, take_rows, to_numpy
+from rkhs._core.calculus.atoms import mapped
 from rkhs._core.finite.function import Function
 from rkhs._core.graphs.neighbor_graph import NeighborGraph
 from rkhs._core.limits import limits
@@ -30,6 +31,7 @@ from rkhs.estimators._length_scales import FeatureTransform, NormalizedKernels, 
 from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import GraphKernel, Kernel, Sum, median_scale
+from rkhs.kernels._algebra import LinearTransform
 from rkhs.kernels._graph import graph_kernels, kernel_matrices
 
 POWER, CUTOFFS = 2, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -120,7 +122,7 @@ def unreached(graph: NeighborGraph, labels: Vector) -> int:
 
 
 def warn_of_unreached(graph: NeighborGraph, X: Array, labeled: Vector) -> int:
-    """Warn if no label of the points X (t, n) can reach some nodes, and return the number of these nodes.
+    """Warn if no label of the points X (t, n) of a graph can reach some nodes; return the number of these nodes.
 
     A label of a point that is no node reaches the neighbors of the point.
     """
@@ -135,9 +137,14 @@ def warn_of_unreached(graph: NeighborGraph, X: Array, labeled: Vector) -> int:
 
 
 def graphs_in(kernel: Any) -> list[NeighborGraph]:
-    """Return the graphs of the graph kernels in a sum."""
+    """Return the graphs of the graph kernels in a sum, also of those of some of the features."""
     summands: Sequence[tuple[float, Kernel]] = kernel.summands() if isinstance(kernel, Kernel) else ()
-    return [k.graph for _, k in summands if isinstance(k, GraphKernel)]
+    return [inner.graph for inner, _ in (untransformed(k) for _, k in summands) if isinstance(inner, GraphKernel)]
+
+
+def untransformed(kernel: Kernel) -> tuple[Kernel, Matrix | None]:
+    """Return the kernel k_1 and the matrix A of a kernel k_1 @ A; None if it has none."""
+    return (kernel.kernel, kernel.linear) if isinstance(kernel, LinearTransform) else (kernel, None)
 
 
 def as_new_points(function: Function, X: Array, rows: Vector) -> tuple[Matrix, Matrix]:
@@ -150,13 +157,14 @@ def as_new_points(function: Function, X: Array, rows: Vector) -> tuple[Matrix, M
     between = values.copy()
     for weight, kernel in function.kernel.summands():
         part = Function(weight * kernel, function.functionals, function.coefficients)
-        if not isinstance(kernel, GraphKernel):
+        inner, linear = untransformed(kernel)
+        if not isinstance(inner, GraphKernel):
             own = to_numpy(part(points)).reshape(values.shape)
             values, between = values + own, between + own
             continue
-        index = kernel.graph.index_of(X)
-        nodes = np.zeros((len(kernel.graph.nodes), values.shape[1]))
+        index = inner.graph.index_of(mapped(X, linear))
+        nodes = np.zeros((len(inner.graph.nodes), values.shape[1]))
         nodes[index] = to_numpy(part(X)).reshape(len(index), -1)
         values = values + nodes[index[rows]]
-        between = between + kernel.graph.as_new_points(index[rows]) @ nodes
+        between = between + inner.graph.as_new_points(index[rows]) @ nodes
     return between, values
