@@ -32,6 +32,7 @@ WORDS = {
 }
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("kind", WORDS)
 def test_words_of_the_style_page(kind):
     pattern = re.compile(WORDS[kind])

@@ -405,7 +405,7 @@ class InvariantRegressor(MultiOutputMixin, InvariantEstimator):
             Factors on the weights of all observations at a point.
         gradients : array-like of shape (t, n) or (t, n, outputs), optional
             Measured slopes of f; NaN, here and in y, marks what was not measured.  They exclude invariance="gradient",
-            since the slopes are known.  A data frame must have the columns of X, in the same order.  A warning tells
+            since the slopes are known.  A data frame must have the columns of X, in the same order.  A warning says
             if left-out values are predicted better without them.
 
         Returns

@@ -173,7 +173,7 @@ class BranchAndBound:
         self.least, self.plain, self.worst = np.inf, np.inf, self.cells.centers[0]
 
     def step(self, most: int) -> None:
-        """Compute bounds on at most so many cells, whose parents have the lowest bounds; halve those not proved."""
+        """Compute bounds on at most `count` cells, whose parents have the lowest bounds; halve those not proved."""
         order, count = np.argsort(self.cells.lower, kind="stable"), min(most, AT_ONCE)
         cells = self.cells.take(order[:count])
         bounds = self.lower(cells.centers, cells.halves)

@@ -380,7 +380,7 @@ def moved(values: Array, array: Array) -> Array:
 
 
 def to_numpy(array: Array) -> Matrix:
-    """Return an array of any library in NumPy, without a copy where that is possible.
+    """Return an array of any library in NumPy, without a copy if possible.
 
     Parameters
     ----------
