@@ -113,7 +113,7 @@ class ForceFieldRegressor(BaseEstimator):
     device : str, optional
         A device of PyTorch such as "cuda", on which f is learned.
     tol : float, default=3e-2
-        The relative duality gap to reach; factorizations reach rounding errors, and held-out errors change little below.
+        The relative duality gap to reach; factorizations reach rounding errors, left-out errors change little then.
     random_state : int, RandomState or None, default=0
         The seed that draws the held-out geometries.
     verbose : bool, default=False
