@@ -153,8 +153,9 @@ class TestRegression:
         for one, other in zip(told(kernel), told(7.0 * kernel), strict=True):
             assert_allclose(other, one, rtol=1e-5, atol=1e-7)
 
+    @pytest.mark.filterwarnings("ignore:InvariantRegressor. errors at left-out values")
     def test_measured_slopes(self):
-        slopes = np.eye(X.shape[1])[0] + 0.1 * np.random.default_rng(1).standard_normal(X.shape)
+        slopes = np.random.default_rng(1).standard_normal(X.shape)
         for weight in (None, 0.3):
             one, other = (
                 rkhs.InvariantRegressor(k, C=10.0, gradient_weight=weight, **TIGHT).fit(X, X[:, 0], gradients=slopes)
