@@ -8,6 +8,7 @@ import pytest
 import rkhs
 from rkhs._core.finite.solution import ABSOLUTE, CONVERGED
 from rkhs._core.gram import matrix
+from rkhs._core.limits import with_limits
 from rkhs.estimators._length_scales import NormalizedKernels
 from rkhs.estimators.search import _many_labels as many_labels, _selection as selection
 from rkhs.estimators.search._search import Candidate
@@ -159,10 +160,9 @@ def test_a_start_for_each_feature():
 
 
 @pytest.fixture
-def few_are_many(monkeypatch):
-    sizes = {"FEWEST": 300, "SAMPLE": (80, 120), "QUICK": 50, "FIRST": 150, "SECOND": 250, "HELD_OUT": 150}
-    for name, value in {**sizes, "PLAIN": (10, 5), "SUMS": (0, 8)}.items():
-        monkeypatch.setattr(many_labels, name, value)
+def few_are_many():
+    with with_limits(many_labels=150):
+        yield
 
 
 @pytest.mark.parametrize("classes", [False, True])
@@ -183,7 +183,7 @@ def test_candidates_are_compared_at_held_out_rows(few_are_many, monkeypatch, cla
     model = (rkhs.InvariantClassifierCV() if classes else rkhs.InvariantRegressorCV()).fit(points, y)
     scorer, proposal, _, found = seen[0]
     C = found.params["C"]
-    learned, held_out = scorer.rows(150)
+    learned, held_out = scorer.rows(many_labels.FIRST)
     assert not set(learned) & set(held_out)
     kernel = NormalizedKernels("", scorer.kernels.sample)(proposal.kernel, proposal.scale)
     targets = scorer.targets.take(learned)
@@ -201,14 +201,13 @@ def test_large_models_have_error_bars(few_are_many, monkeypatch):
     monkeypatch.setattr(_conditioned, "fits", lambda rows: rows <= 200)
     monkeypatch.setattr(_conditioned, "SAMPLE", 200)
     monkeypatch.setattr(_conditioned, "NEAREST", 60)
-    monkeypatch.setattr("rkhs.estimators._folds.DENSE", 100)
-    monkeypatch.setattr("rkhs.estimators.search._cv.MOST_INVERTED", 100)
     points, new = RNG.standard_normal((500, 4)), RNG.standard_normal((400, 4))
     y, truth = (np.sin(p[:, 0]) + p[:, 1] + 0.2 * RNG.standard_normal(len(p)) for p in (points, new))
-    model = rkhs.InvariantRegressorCV().fit(points, y)
-    values, deviations = model.predict(new, return_std=True)
+    with with_limits(dense_labels=100, sized_labels=100):
+        model = rkhs.InvariantRegressorCV().fit(points, y)
+        values, deviations = model.predict(new, return_std=True)
+        low, high = model.predict_interval(new, coverage=0.9).T
     assert 0.9 <= np.mean(np.abs(values - truth) <= 1.96 * deviations) <= 0.99
-    low, high = model.predict_interval(new, coverage=0.9).T
     assert 0.84 <= np.mean((low <= truth) & (truth <= high)) <= 0.96
 
 
@@ -220,17 +219,16 @@ def test_what_is_given_is_not_replaced(few_are_many, given):
     assert "Cs" not in given or min(abs(model.C_ - C) for C in given["Cs"]) < 1e-12
 
 
-def test_other_losses_are_exact_as_long_as_memory_and_time_allow(monkeypatch):
-    for name, value in (("MOST_EXACT_LABELS", 100), ("FIRST_COUNT", 20), ("MOST_COUNT", 40)):
-        monkeypatch.setattr(selection, name, value)
-    given = problem(loss=rkhs.Huber(0.1))
-    assert selection.affordable_problem(given, "Model", True, False) is given
-    monkeypatch.setattr(selection, "MOST_SECONDS", 0.0)
-    with pytest.warns(
-        UserWarning, match="landmarks for 240 labels, because of more than 100 labels, for which an exact"
-    ):
-        assert selection.affordable_problem(given, "Model", True, False).approximation is not None
-    assert selection.affordable_problem(problem(), "Model", True, False).approximation is None
+def test_other_losses_are_exact_as_long_as_memory_and_time_allow():
+    given, message = (
+        problem(loss=rkhs.Huber(0.1)),
+        "landmarks for 240 labels, because of more than 100 labels, for which",
+    )
+    with with_limits(exact_labels=100, landmarks=20):
+        assert selection.affordable_problem(given, "Model", True, False) is given
+        with with_limits(exact_seconds=0.0), pytest.warns(UserWarning, match=message):
+            assert selection.affordable_problem(given, "Model", True, False).approximation is not None
+        assert selection.affordable_problem(problem(), "Model", True, False).approximation is None
 
 
 def test_only_a_search_by_errors_stops_early(few_are_many, monkeypatch):
@@ -253,10 +251,14 @@ def test_only_a_search_by_errors_stops_early(few_are_many, monkeypatch):
     assert model.solution_.status in ("converged", ABSOLUTE)
 
 
-def test_rows_of_weight_zero_and_probabilities_of_large_models(monkeypatch):
+@pytest.fixture
+def few_are_inverted():
+    with with_limits(dense_labels=100, sized_labels=100):
+        yield
+
+
+def test_rows_of_weight_zero_and_probabilities_of_large_models(few_are_inverted):
     """A sample of the labels is left out; rows of weight zero are no part of it."""
-    monkeypatch.setattr("rkhs.estimators._folds.DENSE", 100)
-    monkeypatch.setattr("rkhs.estimators.search._cv.MOST_INVERTED", 100)
     points = RNG.standard_normal((300, 4))
     classes, weight = (points[:, 0] + 0.3 * RNG.standard_normal(300) > 0).astype(int), np.ones(300)
     weight[::3] = 0.0
@@ -280,8 +282,8 @@ def test_a_sum_has_to_be_clearly_better_than_one_kernel(few_are_many, monkeypatc
     ]
     monkeypatch.setattr(many_labels, "search", lambda *args: (found, CONVERGED))
     targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240), np.arange(240))
-    monkeypatch.setattr(many_labels, "FIRST", 50)
-    compared, _, _ = many_labels.chosen(X, targets, None, found, None, SelectionMonitor(0.0))
+    with with_limits(many_labels=50):
+        compared, _, _ = many_labels.chosen(X, targets, None, found, None, SelectionMonitor(0.0))
     assert min(compared, key=lambda one: one.loss).params["kernel"] == kernels[kept]
 
 
@@ -289,9 +291,9 @@ def test_a_search_without_time_for_its_finals_keeps_the_first_errors(few_are_man
     one, other = (Candidate({"kernel": "gaussian", "scale": s, "C": 1.0}, 1.0, np.array([-1.0])) for s in (1.0, 2.0))
     answers = iter([([one, other], CONVERGED), ([], "time limit")])
     monkeypatch.setattr(many_labels, "search", lambda *args: next(answers))
-    monkeypatch.setattr(many_labels, "FIRST", 50)
     targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240), np.arange(240))
-    compared, held_out, status = many_labels.chosen(X, targets, None, [one], None, SelectionMonitor(0.0))
+    with with_limits(many_labels=50):
+        compared, held_out, status = many_labels.chosen(X, targets, None, [one], None, SelectionMonitor(0.0))
     assert compared == [one, other]
     assert status == "time limit"
     assert len(held_out.rows) >= 48

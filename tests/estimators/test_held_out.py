@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
+from rkhs._core.limits import with_limits
 from rkhs.estimators import _folds as folds
 from rkhs.estimators._data import Sample
 
@@ -16,9 +17,10 @@ SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:15]))
 
 
 @pytest.fixture
-def tight(monkeypatch):
+def tight():
     """Folds that are solved well enough to be compared."""
-    monkeypatch.setattr(folds, "FOLD_TOL", 1e-8)
+    with with_limits(fold_gap=1e-8):
+        yield
 
 
 GROUPS = Sample.of(X, None, Y, np.ones(60, dtype=bool)).groups  # each row is one
@@ -119,13 +121,13 @@ def test_blocks_and_files(tmp_path):
     np.testing.assert_allclose(rkhs.load(tmp_path / "late.skops").predict_interval(X[:3]), expected)
 
 
-def test_many_labels_are_left_out_in_folds(monkeypatch, tight):
+def test_many_labels_are_left_out_in_folds(tight):
     """As the matrix of all would be too large."""
     make = {**SETTINGS, "nu": 0, "loss": "huber"}  # squared losses leave out a sample of the labels
     model = rkhs.InvariantRegressor(**make).fit(X, Y)
-    monkeypatch.setattr(folds, "DENSE", 59)
     left = held_out()[0]
-    found = model._held_out.labels.predicted[left]
+    with with_limits(dense_labels=59):
+        found = model._held_out.labels.predicted[left]
     np.testing.assert_allclose(found, without(rkhs.InvariantRegressor(**make), left).predict(X[left]), atol=1e-4)
 
 

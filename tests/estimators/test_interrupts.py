@@ -13,6 +13,7 @@ import rkhs
 from estimators.models import MODELS
 from estimators.test_equal_problems import MODELS as EQUAL, X as ROWS
 from rkhs._core.finite.monitor import Monitor
+from rkhs._core.limits import with_limits
 from rkhs._core.problem import Problem
 from rkhs.estimators.search import _selection as selection
 
@@ -142,15 +143,14 @@ def test_ctrl_c_is_raised_at_any_report(name, monkeypatch):
 
 
 def test_more_labels_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
-    monkeypatch.setattr(selection, "MOST_EXACT_LABELS", 50)
-    monkeypatch.setattr(selection, "MOST_COUNT", 20)
     monkeypatch.setattr(selection, "iterates_exactly", lambda system: False)
-    message = "20 landmarks for 60 labels, because of more than 50 labels"
-    with pytest.warns(UserWarning, match=message) as record:
-        model = rkhs.InvariantClassifierCV(Cs=[1, 10]).fit(X, Y)
+    message = "50 landmarks for 60 labels, because of more than 50 labels"
+    with with_limits(exact_labels=50, landmark_work=60 * 50**2):
+        with pytest.warns(UserWarning, match=message) as record:
+            model = rkhs.InvariantClassifierCV(Cs=[1, 10]).fit(X, Y)
+        exact = rkhs.InvariantClassifierCV(Cs=[1, 10], solver=rkhs.solvers.Direct()).fit(X, Y)
     assert record[0].filename == __file__
-    assert model.solution_.span == "Landmarks: 20 functions"
-    exact = rkhs.InvariantClassifierCV(Cs=[1, 10], solver=rkhs.solvers.Direct()).fit(X, Y)
+    assert model.solution_.span == "Landmarks: 50 functions"
     assert exact.solution_.span is None
 
 

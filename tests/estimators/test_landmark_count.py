@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
+from rkhs._core.limits import with_limits
 from rkhs._core.progress import with_time_limit
 from rkhs.estimators.search import _selection as counting
 
@@ -12,9 +13,9 @@ X = RANDOM.uniform(size=(600, 2))
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch):
-    for name, value in (("FIRST_COUNT", 40), ("MOST_COUNT", 120), ("ROWS", 400), ("HELD_OUT", 150)):
-        monkeypatch.setattr(counting, name, value)
+def small():
+    with with_limits(landmarks=40):
+        yield
 
 
 def problem(target, loss=None, scale=0.1):
@@ -35,25 +36,23 @@ def test_several_outputs_and_other_losses():
 
 
 def test_rows_and_memory_limit_the_number(monkeypatch):
-    monkeypatch.setattr(counting, "WORK", 600 * 95**2)
-    assert counting.landmark_count(problem(np.sin(20 * X[:, 0]))) == 95
+    with with_limits(landmark_work=600 * 95**2):
+        assert counting.landmark_count(problem(np.sin(20 * X[:, 0]))) == 95
     monkeypatch.setattr(counting, "KEPT_BYTES", 8 * 600 * 92)
     assert counting.landmark_count(problem(np.sign(np.sin(20 * X[:, 0])), rkhs.Hinge())) == 91  # and the constant
 
 
-def test_a_time_limit_allows_no_comparison(monkeypatch):
-    monkeypatch.setattr(counting, "search", None)
+def test_a_time_limit_allows_no_comparison():
     with with_time_limit(1e-9):
         assert counting.landmark_count(problem(X[:, 0])) == 50
 
 
 @pytest.mark.slow
 def test_only_labels_are_compared_if_class_proportions_are_known_too(monkeypatch):
-    monkeypatch.setattr(counting, "MOST_EXACT_LABELS", 300)
     monkeypatch.setattr(counting, "iterates_exactly", lambda system: False)
     y = np.where(np.arange(600) < 500, np.where(X[:, 0] > 0.5, 2, 1), -1)
     prior = rkhs.ClassPrior({1: 0.5, 2: 0.5})
-    with pytest.warns(UserWarning, match="landmarks for 500 labels"):
+    with pytest.warns(UserWarning, match="landmarks for 500 labels"), with_limits(exact_labels=300):
         model = rkhs.InvariantClassifierCV(class_weight=prior, nus=[0]).fit(X, y)
     assert model.solution_.span.startswith("Landmarks")
     assert model.score(X, np.where(X[:, 0] > 0.5, 2, 1)) > 0.9

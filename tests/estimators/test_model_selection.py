@@ -352,11 +352,11 @@ def test_one_target_only():
     np.testing.assert_allclose(model.predict(X), 2.0, rtol=1e-6)
 
 
-def test_a_draw_of_the_labels_is_the_same_every_time(monkeypatch):
+def test_a_draw_of_the_labels_is_the_same_every_time():
     """There is no seed to set: global ones change nothing either."""
-    monkeypatch.setattr("rkhs.estimators.search._cv.MOST_LABELS", 30)
     X, y = make_moons(60, noise=0.2, random_state=0)
-    one, other = (rkhs.InvariantClassifierCV().fit(X, y) for _ in range(2))
+    with with_limits(compared_labels=30):
+        one, other = (rkhs.InvariantClassifierCV().fit(X, y) for _ in range(2))
     assert one.score(X, y) > 0.8
     np.testing.assert_array_equal(other.decision_function(X), one.decision_function(X))
 
@@ -366,11 +366,11 @@ MOONS = make_moons(60, noise=0.2, random_state=0)
 
 @pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
 @pytest.mark.parametrize("labels", [40, 60])
-def test_graphs_are_tried_where_there_are_unlabeled_points(labels, monkeypatch):
+def test_graphs_are_tried_where_there_are_unlabeled_points(labels):
     """Not where all points are labeled, but some of the labels used."""
-    monkeypatch.setattr("rkhs.estimators.search._cv.MOST_LABELS", 30)
     X, y = MOONS
-    model = rkhs.InvariantClassifierCV().fit(X, labels_of(y, np.arange(labels)))
+    with with_limits(compared_labels=30):
+        model = rkhs.InvariantClassifierCV().fit(X, labels_of(y, np.arange(labels)))
     assert bool(candidates_of(model)) == (labels < 60)
     assert ("no unlabeled rows" in model.selection_report_["sentence"]) == (labels == 60)
     assert "agreement" not in model.selection_report_ or graph_candidates.graphs_in(model.best_params_["kernel"])
@@ -418,10 +418,10 @@ def test_graphs_are_tried_with_kernels_by_name(name):
 
 
 @pytest.mark.parametrize(("largest", "tried"), [(15 * 60, True), (15 * 60 - 1, False)])
-def test_graphs_of_too_many_rows_are_not_tried(largest, tried, monkeypatch):
-    monkeypatch.setattr("rkhs.estimators.search._selection.LARGEST", largest)
+def test_graphs_of_too_many_rows_are_not_tried(largest, tried):
     X, y = MOONS
-    model = rkhs.InvariantClassifierCV("laplace", scales="median").fit(X, labels_of(y, np.arange(15)))
+    with with_limits(graph_entries=largest):
+        model = rkhs.InvariantClassifierCV("laplace", scales="median").fit(X, labels_of(y, np.arange(15)))
     assert bool(candidates_of(model)) == tried
     assert ("Unlabeled rows were not tried" in model.selection_report_["sentence"]) == (not tried)
 

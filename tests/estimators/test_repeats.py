@@ -14,7 +14,7 @@ import scipy.sparse
 from sklearn.svm import SVC
 
 import rkhs
-from rkhs.estimators import _folds as folds
+from rkhs._core.limits import with_limits
 from rkhs.estimators._data import Sample
 
 ROWS = 48
@@ -91,9 +91,10 @@ def compare(fitted, said, y, slopes=None, draws=1):
 
 
 @pytest.fixture
-def tight(monkeypatch):
+def tight():
     """Solve models of folds well enough to be compared."""
-    monkeypatch.setattr(folds, "FOLD_TOL", 1e-6)
+    with with_limits(fold_gap=1e-6):
+        yield
 
 
 @pytest.mark.usefixtures("tight")

@@ -34,6 +34,18 @@ class Limits:
     projected_rows: int = 20_000  # rows above which neighbors are those of the first principal components
     projected_features: int = 50  # the number of these components
     median_points: int = 5000  # points above which the median distance is that of a random sample
+    tuning_gain: float = 1e-5  # smallest increase of a tuned criterion per functional in an iteration of L-BFGS
+    tuned_functionals: int = 1000  # functionals of the sample that all starts of a search for hyperparameters use
+    fold_gap: float = 1e-2  # relative duality gap of the models of folds; scores hardly change below it
+    dense_labels: int = 5000  # labels up to which their matrix is inverted, to leave them out one by one
+    sized_labels: int = 4000  # labels up to which all are left out to determine the size of error bars
+    exact_labels: int = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
+    exact_seconds: float = 600.0  # of one core that an exact fit to more labels may take, if the loss is not squared
+    compared_labels: int = 1000  # labels on which a search compares candidates by leaving them out
+    many_labels: int = 2000  # labels from which a search compares candidates at held-out rows
+    graph_entries: int = 10**8  # labels times points up to which a search tries graphs
+    landmarks: int = 1000  # the smaller number of landmarks that a search compares
+    landmark_work: float = 4e12  # rows times squared landmarks: about a minute on two cores
 
 
 _limits: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039  (frozen)

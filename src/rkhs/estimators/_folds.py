@@ -42,14 +42,13 @@ from rkhs._core.finite.monitor import Stopped
 from rkhs._core.finite.solution import SOLVED, TIME_LIMIT, Solution
 from rkhs._core.finite.term import Term
 from rkhs._core.learning.leave_one_out import left_out_in_subspace, left_out_of
+from rkhs._core.limits import limits
 from rkhs._core.problem import Problem
 from rkhs._core.progress import interrupts_raised, seconds_left
 from rkhs.estimators._data import ClassPrior, Sample, class_weights, fill_missing_targets
 from rkhs.estimators._formulation import ModelConfig
 from rkhs.exceptions import NotSolvedError, warn
 from rkhs.functionals import Evaluation
-
-FOLD_TOL = 1e-2  # relative duality gap of the models of folds; scores hardly change below it
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +166,7 @@ def fold_values(problem: Problem, left_out: Matrix, what: str) -> tuple[Vector, 
     points = problem.terms[0].functional
     factors = list(1.0 - left_out.T)
     with interrupts_raised():
-        solutions = problem.in_double().grid({}, held_out={0: factors}, tol=FOLD_TOL)
+        solutions = problem.in_double().grid({}, held_out={0: factors}, tol=limits().fold_gap)
     solved = [k for k, s in enumerate(solutions) if s.status in SOLVED]
     reasons = ", ".join(sorted({s.status for s in solutions if s.status not in SOLVED}))
     in_time = all(s.status != TIME_LIMIT for s in solutions)
@@ -275,7 +274,6 @@ class LabeledSplit:
 
 
 SAMPLED = 1000  # labels that are left out of larger problems
-DENSE = 5000  # functionals up to which their matrix is inverted, to leave labels out one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,11 +300,11 @@ class HeldOutLabels:
     def sample(self) -> tuple[Vector, Vector] | None:
         """The rows of a sample of the labels, and their left-out predictions; None if the problem is not a large one.
 
-        It is large if it has more than `DENSE` labels, with squared losses, and nothing else.
+        It is large if it has more than `Limits.dense_labels`, with squared losses, and nothing else.
         """
         problem, source = self.problem, None if self.solution is None else self.solution.source
         exact = self.copies == 1 and problem.approximation is None and len(problem.terms) == 1
-        if not exact or source is None or problem.terms[0].size <= DENSE:
+        if not exact or source is None or problem.terms[0].size <= limits().dense_labels:
             return None
         rows, residuals, _ = sampled_residuals(self.solution, problem.terms[0], self.groups)
         target = to_numpy(problem.terms[0].target)[rows]
@@ -322,7 +320,7 @@ class HeldOutLabels:
         problem = self.problem
         exact = self.copies == 1 and problem.approximation is None and problem.null_space != "dropped"
         smooth = all(t.loss.smooth for t in problem.terms)
-        if exact and smooth and sum(t.size for t in problem.terms) <= DENSE:
+        if exact and smooth and sum(t.size for t in problem.terms) <= limits().dense_labels:
             groups = [self.groups]  # functionals of other terms are not predicted, and stay
             for other in problem.terms[1:]:
                 groups.append(groups[-1].max() + 1 + np.arange(other.size))

@@ -10,6 +10,7 @@ from refusals import refused
 from rkhs._core.learning import tuning as module
 from rkhs._core.learning.evidence import Hyperparameter
 from rkhs._core.learning.tuning import HyperparameterSearch, SearchSpace, TuningMonitor
+from rkhs._core.limits import with_limits
 
 RNG = np.random.default_rng(4)
 X = RNG.uniform(size=(60, 3))
@@ -63,13 +64,13 @@ def test_nothing_near_is_better(kernel, criterion):
 
 
 @pytest.mark.parametrize("criterion", ["evidence", "loo"])
-def test_units_do_not_matter(criterion, monkeypatch):
+def test_units_do_not_matter(criterion):
     """x -> 1e6 x and y -> 1e6 y choose the same settings, in other units, where the search goes on to the end."""
-    monkeypatch.setattr(module, "TOLERANCE", 1e-9)
-    one, other = problem().tune(criterion), problem(X=1e6 * X, y=1e6 * Y).tune(criterion)
+    scaled = problem(X=1e6 * X, y=1e6 * Y), problem(X=X * [1.0, 1e3, 1e-3], y=Y + 1e4)
+    with with_limits(tuning_gain=1e-9):
+        one, other, uneven = (given.tune(criterion) for given in (problem(), *scaled))
     assert np.array(other.kernel.scale) == pytest.approx(1e6 * np.array(one.kernel.scale), rel=1e-4)
     assert other.terms[0].weight == pytest.approx(one.terms[0].weight, rel=1e-4)
-    uneven = problem(X=X * [1.0, 1e3, 1e-3], y=Y + 1e4).tune(criterion)
     assert np.array(uneven.kernel.scale) == pytest.approx(one.kernel.scale * np.array([1.0, 1e3, 1e-3]), rel=1e-3)
 
 
@@ -131,14 +132,15 @@ def test_repeated_points_are_those_next_to_each_other(criterion):
     assert same.terms[0].weight == pytest.approx(near.terms[0].weight, rel=1e-2)
 
 
-def test_a_sample_of_points_is_told(monkeypatch):
-    monkeypatch.setattr(module, "FIRST", 60)
+def test_a_sample_of_points_is_told():
     slopes = np.stack([6 * np.cos(6 * X[:, 0]), 2 * X[:, 1], 0 * X[:, 2]], axis=1)
     terms = [
         rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), Y, rkhs.Tunable()),
         rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), slopes, rkhs.Tunable()),
     ]
-    tuned = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable()), terms, rkhs.Constant()).tune(functionals=120)
+    given = rkhs.Problem(rkhs.Gaussian(rkhs.Tunable()), terms, rkhs.Constant())
+    with with_limits(tuned_functionals=60):
+        tuned = given.tune(functionals=120)
     assert tuned.tuning.functionals == (120, 240)  # thirty points with all that was observed there
     assert "on 120 of 240 functionals" in repr(tuned.tuning)
     assert tuned.system.size == 240

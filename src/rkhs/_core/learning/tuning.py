@@ -36,6 +36,7 @@ from rkhs._core.learning.evidence import (
     space_log_evidence,
 )
 from rkhs._core.learning.leave_one_out import informative_rows, log_left_out
+from rkhs._core.limits import limits
 from rkhs._core.progress import interrupted
 from rkhs.kernels._base import Kernel, Tunable
 from rkhs.kernels._scaled import median_scale
@@ -44,8 +45,6 @@ from rkhs.spaces._base import FiniteSpace
 CRITERIA = ("evidence", "loo")
 OUT_OF_ITERATIONS = str(OutOfIterations())
 
-TOLERANCE = 1e-5  # smallest increase of the criterion per functional in an iteration of L-BFGS
-FIRST = 1000  # size of the sample of functionals that all starts use
 SAMPLE = 500  # functionals, or points, from which the size of a kernel is estimated
 NOISE = 1e-2  # variance of the noise at the start, in units of that of the functionals under the kernel
 BOUNDS = {  # multiples of the start; (1e-2, 1e3) for all others
@@ -131,42 +130,30 @@ def tuned(
     check_choice(criterion, "criterion", *CRITERIA)
     for name, count, least in (("starts", starts, 1), ("functionals", functionals, 2), ("iterations", iterations, 1)):
         check_count(count, name, least)
-    for name, value in (("prior", prior), ("amplitude", amplitude)):
-        if value is not None:
-            check_number(value, f"{name} (unless it is None)")
+    for name, number in (("prior", prior), ("amplitude", amplitude)):
+        if number is not None:
+            check_number(number, f"{name} (unless it is None)")
     check_squared(problem, "Tuning")
-    numbers = [*problem.kernel.parameters().values(), *(term.weight for term in problem.terms)]
-    if not any(isinstance(number, Tunable) for number in numbers):
-        raise ValueError(
-            f"Nothing is left open to tune in {problem.kernel!r} and the weights of the terms: mark hyperparameters by "
-            "rkhs.Tunable(), as in rkhs.Gaussian(scale=rkhs.Tunable())."
-        )
+    check_open(problem)
     random, monitor = np.random.default_rng(random_state), TuningMonitor(0.0, time_limit, verbose=verbose)
-    terms = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Tunable) else t for t in problem.terms]
-    approximation = problem.approximation
-    sampled = terms if approximation is None else approximation.tuning_sample(terms, functionals, random)
-    complete = Observations.of(RepresenterTerms.of(problem.kernel, sampled, problem.basis))
+    complete = _complete(problem, functionals, random)
     observations = complete.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
-    subset = observations.sample(FIRST, random)
+    # 1. All starts, by a sample of the functionals.
+    subset = observations.sample(limits().tuned_functionals, random)
     stages = [(subset.size, criterion_of(space, subset, criterion, amplitude))]
+    # 2. From the best of their ends, by all functionals: in the span of landmarks, or up to the maximal number.
     families = [term.functional for term in problem.terms]
-    in_space = approximation if criterion == "evidence" else None
+    in_space = problem.approximation if criterion == "evidence" else None
     if in_space is not None and in_space.has_gradients and not in_space.contains(families):
         stages.append((complete.size, criterion_of(space, complete, criterion, amplitude, choose, problem.full_basis)))
     elif subset.size < observations.size:
         stages.append((observations.size, criterion_of(space, observations, criterion, amplitude)))
-    theta, value, used, status = space.start, nan, subset.size, CONVERGED
-    if not len(subset.informative) or (criterion == "loo" and not informative_rows(subset)):
+    if len(subset.informative) and (criterion != "loo" or informative_rows(subset)):
+        theta, value, used, status = search_in_stages(stages, space, monitor, starts, iterations, random)
+    else:
+        theta, value, used = space.start, nan, subset.size
         status = "nothing to learn from: the basis explains the targets"
-    ends: list[Matrix] = []
-    for stage, (count, evaluate) in enumerate(stages):
-        if status in (CONVERGED, OUT_OF_ITERATIONS):
-            search = HyperparameterSearch(evaluate, count, space, monitor, iterations)
-            status = search.run(1 if stage else starts, random, ends)
-            if search.best is not None:
-                theta, value, used = search.best, search.value, count
-            ends = search.ends or [theta]
     low, high = space.bounds.T
     at_bounds = np.flatnonzero((theta <= low + 1e-6) | (theta >= high - 1e-6)).tolist()
     tuning = Tuning(
@@ -181,6 +168,49 @@ def tuned(
     )
     kernel, tuned_terms, _ = space.at(theta)
     return kernel, tuned_terms, tuning
+
+
+def check_open(problem: ConvexProblem) -> None:
+    """Raise an error if no hyperparameter is open."""
+    numbers = [*problem.kernel.parameters().values(), *(term.weight for term in problem.terms)]
+    if not any(isinstance(number, Tunable) for number in numbers):
+        raise ValueError(
+            f"Nothing is left open to tune in {problem.kernel!r} and the weights of the terms: mark hyperparameters by "
+            "rkhs.Tunable(), as in rkhs.Gaussian(scale=rkhs.Tunable())."
+        )
+
+
+def _complete(problem: ConvexProblem, functionals: int, random: np.random.Generator) -> Observations:
+    """Return all observations, or those that an approximation samples; open weights are one."""
+    terms = [t.changed(weight=_weight(1.0, t.weight)) if isinstance(t.weight, Tunable) else t for t in problem.terms]
+    approximation = problem.approximation
+    sampled = terms if approximation is None else approximation.tuning_sample(terms, functionals, random)
+    return Observations.of(RepresenterTerms.of(problem.kernel, sampled, problem.basis))
+
+
+def search_in_stages(
+    stages: Sequence[tuple[int, Criterion]],
+    space: SearchSpace,
+    monitor: TuningMonitor,
+    starts: int,
+    iterations: int,
+    random: np.random.Generator,
+) -> tuple[Matrix, float, int, str]:
+    """Search by one criterion after the other, each from the ends of the one before.
+
+    Return the best theta, the criterion there, the number of functionals by which it was found, and the status.
+    """
+    theta, value, used = space.start, nan, stages[0][0]
+    ends: list[Matrix] = []
+    for stage, (count, evaluate) in enumerate(stages):
+        search = HyperparameterSearch(evaluate, count, space, monitor, iterations)
+        status = search.run(1 if stage else starts, random, ends)
+        if search.best is not None:
+            theta, value, used = search.best, search.value, count
+        ends = search.ends or [theta]
+        if status not in (CONVERGED, OUT_OF_ITERATIONS):
+            break
+    return theta, value, used, status
 
 
 def _weight(value: float, marked: Tunable) -> Any:
@@ -435,6 +465,7 @@ class HyperparameterSearch:
 
     def _descend(self, theta: Matrix) -> bool:
         """Run L-BFGS from theta; return whether it ended within the limit of iterations."""
+        gain = limits().tuning_gain
         origin: float | None = None  # subtracted, since L-BFGS stops by relative changes; units of targets shift values
 
         def objective(theta: Matrix) -> tuple[float, Matrix]:
@@ -450,7 +481,7 @@ class HyperparameterSearch:
             method="L-BFGS-B",
             bounds=self.space.bounds,
             # If landmarks are nearly dependent, line searches fail because of rounding, and longer ones do not help.
-            options={"maxiter": self.iterations, "ftol": TOLERANCE, "gtol": TOLERANCE, "maxls": 8},
+            options={"maxiter": self.iterations, "ftol": gain, "gtol": gain, "maxls": 8},
         )
         self.ends.append(np.asarray(result.x))
         return int(result.nit) < self.iterations

@@ -29,7 +29,7 @@ from rkhs.estimators._base import BaseKernelEstimator, Idle, documented_by, same
 from rkhs.estimators._classifier import Classifier, InvariantClassifier
 from rkhs.estimators._combination import evidence
 from rkhs.estimators._data import Sample, as_weights, drawn_rows, predicted_codes
-from rkhs.estimators._folds import FOLD_TOL, Folds, folds_of, sampled_residuals
+from rkhs.estimators._folds import Folds, folds_of, sampled_residuals
 from rkhs.estimators._formulation import ModelConfig, SolverOptions
 from rkhs.estimators._invariant_estimator import fit_stream, is_streamed
 from rkhs.estimators._length_scales import SCALED, NormalizedKernels, as_kernel, errors_by_slopes, formulate
@@ -60,8 +60,6 @@ from rkhs.streams._blocks import collected, in_blocks
 CLASS_KERNELS, VALUE_KERNELS = ("gaussian", "laplace"), ("gaussian", "laplace", "matern")  # those that "auto" compares
 KERNELS_OF_SLOPES = ("gaussian", "matern")  # those that it compares with measured slopes
 
-MOST_LABELS = 1000  # labels on which "auto" compares candidates
-MOST_INVERTED = 4000  # labels up to which all are left out to determine the size of error bars, otherwise a sample
 FEWEST_OF_MAP = 30  # labels from which the kernel of a map is chosen by evidence
 FAR, LATE = 0.5, 2.0  # relative gap of a fit that has hardly begun, and seconds for another one of few landmarks
 CHECKED = 1000  # unlabeled points at which values of nodes and of new points are compared
@@ -319,7 +317,7 @@ class CrossValidated(BaseKernelEstimator):
     def _settled(self, problem: Problem) -> float:
         """Return the duality gap at which predictions no longer change; 0 for few labels."""
         labels = problem.terms[0]
-        return 0.0 if labels.size < many_labels.FEWEST else many_labels.settled(labels, self._held_out_loss)
+        return 0.0 if labels.size < limits().many_labels else many_labels.settled(labels, self._held_out_loss)
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
@@ -352,83 +350,98 @@ class CrossValidated(BaseKernelEstimator):
             self.selection_report_ = report
 
     def _choose_by_leave_one_out(self, sample: Sample) -> ModelConfig:
-        """Return the settings with the smallest leave-one-out errors."""
-        start = perf_counter()
-        Cs = formulation.as_grid(10 if self.Cs is None else self.Cs, "Cs", formulation.WIDE_C_RANGE)
-        nus = formulation.as_grid(2 if self.nus is None else self.nus, "nus", formulation.GRAPH_RANGE, with_zero=True)
-        targets, mean = self._scored_by(sample)
-        if self.Cs is not None and not isinstance(self.Cs, Integral):
-            Cs = [C * mean for C in Cs]  # values of C that are given refer to rows of weight one
-        named, shaped = isinstance(self.kernel, str), shape_of(self) is not None
-        kernels: list[Any] = [self._config().kernel]
-        if named and self.kernel == "auto" and not shaped:  # f of the other kernels is too rough for proofs
-            kernels = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
-            if isinstance(self.approximation, FourierFeatures | FourierGrid):  # there are none of the second
-                kernels = kernels[:1]
-        by_name = isinstance(self.scales, str) and self.scales in ("auto", "median")
-        scaled = isinstance(kernels[0], str) and kernels[0] in SCALED
-        scales = None if by_name and scaled else [1.0] if by_name else formulation.as_list(self.scales)
-        device = SolverOptions.of(self.solver).device
-        unlabeled = not np.all(sample.labeled)
-        graphs = named and scaled and any(nus) and self.approximation is None and unlabeled and not shaped
-        graphs = graphs and int(sample.labeled.sum()) * sample.size <= selection.LARGEST
-        if graphs and not can_search(sample.size, device):
-            most = limits().exact_neighbors
-            warn(f"{type(self).__name__} tries no graph: graphs of more than {most} rows need {INDEX}")
-            graphs = False
-        # Values of C or scales that are given are those to choose among, and f of sums is too rough for proofs.
-        free = named and self.kernel == "auto" and scales is None and self.scales == "auto" and self.Cs is None
-        varied = bool(np.any(np.ptp(targets.target, axis=0) > 0))
-        many = free and varied and self.approximation is None and not graphs and not shaped
-        many = many and int(sample.labeled.sum()) >= many_labels.FEWEST
-        combines = named and scales is None and self.approximation is None
-        combines = combines and varied and not many and not shaped and len(targets.rows) <= MOST_LABELS
-        points, normalized = double(sample.X), NormalizedKernels(type(self).__name__, sample)
-        candidates = selection.AutomaticCandidates(
-            selection.LeaveOneOutScorer(points, targets, normalized, Cs),
-            kernels,
-            scales,
-            unlabeled=unlabeled,
-            graphs=graphs,
-            learns_scales=scales is None and self.scales == "auto" and not many,
-            one_unit=scales is None and self.scales == "median",
-            trends=kernels == list(VALUE_KERNELS),
-            additive=len(kernels) > 1,
-            refines=free and not many and not is_classifier(self),
-            combines=combines,
-            rotations=not shaped,
-            device=device,
-            monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),
-        )
-        found, status = search(candidates, candidates.scorer, candidates.monitor)
-        scorer: selection.LeaveOneOutScorer | None = candidates.scorer
-        scored = targets  # by which candidates were compared last
+        """Return the settings with the smallest leave-one-out errors, or errors at held-out rows of many."""
+        start, (targets, mean) = perf_counter(), self._scored_by(sample)
+        candidates, many = self._candidates(sample, targets, mean)
+        scorer, monitor = candidates.scorer, candidates.monitor
+        found, status = search(candidates, scorer, monitor)
+        choice = selection.Choice(found, targets, candidates.unlabeled, candidates.combination, scorer)
         if many and status == CONVERGED:
-            every = self._scored_by(sample, None)[0]
-            args = points[every.rows], every, normalized, found, device, candidates.monitor
+            every = self._scored_by(sample, inf)[0]
+            args = scorer.X[every.rows], every, scorer.kernels, found, candidates.device, monitor
             compared, held_out, status = many_labels.chosen(*args)
             if compared:  # none are if no time was left
-                found, scored, scorer = compared, held_out, None
-        choice = selection.Choice(found, scored, unlabeled, candidates.combination, scorer)
-        best = choice.best
+                found, choice = compared, selection.Choice(compared, held_out, candidates.unlabeled)
+        best, scored, loss = choice.best, choice.targets, self._config().label_loss
+        C = best.params["C"]
         if not np.isfinite(best.loss):
             raise NotSolvedError(
                 f"{type(self).__name__}: the errors of all {len(found)} candidates overflow float64. Rescale the "
                 "features, or pass other scales."
             )
-        if is_classifier(self):
-            self.discriminant_ = choice.discriminant[0]
-        C, loss = best.params["C"], self._config().label_loss
         losses = row_losses(loss, best.values[scored.point], scored.labels)  # of predictions by the squared loss
         self._held_out_loss = float(np.average(losses, weights=scored.importance))
-        if not is_classifier(self) and len(Cs) > 1 and not isinstance(loss, Squared):
-            K = normalized(best.params["kernel"], best.params["scale"])(points[targets.rows])
+        if is_classifier(self):
+            self.discriminant_ = choice.discriminant[0]
+        elif len(scorer.Cs) > 1 and not isinstance(loss, Squared):
+            K = scorer.matrix(scorer.kernels(best.params["kernel"], best.params["scale"]))
             C = selection.C_for_loss(loss, C, K, targets)
         self._keep_choice(found, best, {**best.params, "C": C / mean}, status, start, choice.report())
         self.cv_results_["mean_test_loss"] = np.array([candidate.loss for candidate in found])
         learned = choice.share([selection.SCALES])  # of kernels with a length scale for each feature
-        self._settings = (len(Cs) > 1) + 1 + learned * (int(sample.X.shape[1]) - 1)
+        self._settings = (len(scorer.Cs) > 1) + 1 + learned * (int(sample.X.shape[1]) - 1)
         return self._config(**self.best_params_)
+
+    def _candidates(
+        self, sample: Sample, targets: selection.ScoringTargets, mean: float
+    ) -> tuple[selection.AutomaticCandidates, bool]:
+        """Return the candidates that are scored by leaving out labels, and whether these are too many for it alone.
+
+        Values of C, scales and kernels that are given are those to choose among; f of sums, and of other kernels than
+        Gaussian ones, is too rough for proofs of a shape.  `mean` is the mean weight of a label.
+        """
+        Cs = formulation.as_grid(10 if self.Cs is None else self.Cs, "Cs", formulation.WIDE_C_RANGE)
+        if self.Cs is not None and not isinstance(self.Cs, Integral):
+            Cs = [C * mean for C in Cs]  # values of C that are given refer to rows of weight one
+        shaped, automatic = shape_of(self) is not None, isinstance(self.kernel, str) and self.kernel == "auto"
+        names: list[Any] = [self._config().kernel]
+        if automatic and not shaped:
+            names = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
+            if isinstance(self.approximation, FourierFeatures | FourierGrid):  # there are none of the second
+                names = names[:1]
+        named, by_rule = isinstance(names[0], str), any(same(self.scales, name) for name in ("auto", "median"))
+        scaled = names[0] in SCALED if named else False
+        scales = None if by_rule and scaled else [1.0] if by_rule else formulation.as_list(self.scales)
+        nus = formulation.as_grid(2 if self.nus is None else self.nus, "nus", formulation.GRAPH_RANGE, with_zero=True)
+        graphs = any(nus) and scaled and not shaped and self._tries_graphs(sample)
+        each = scales is None and same(self.scales, "auto")
+        varied = self.approximation is None and not shaped and bool(np.any(np.ptp(targets.target, axis=0) > 0))
+        free = automatic and each and self.Cs is None
+        many = free and varied and not graphs and int(sample.labeled.sum()) >= limits().many_labels
+        few = not many and len(targets.rows) <= limits().compared_labels
+        kind = selection.AutomaticCandidates
+        families = {
+            kind.trends: scales is None and names == list(VALUE_KERNELS),
+            kind.additive_sums: scales is None and len(names) > 1,
+            kind.refined: free and not many and not is_classifier(self),
+            kind.learned_scales: each and not many,
+            kind.clusters: graphs,
+            kind.graphs: graphs,
+            kind.combined: named and scales is None and varied and few,
+        }
+        candidates = selection.AutomaticCandidates(
+            selection.LeaveOneOutScorer(double(sample.X), targets, NormalizedKernels(type(self).__name__, sample), Cs),
+            names,
+            scales,
+            unlabeled=not np.all(sample.labeled),
+            one_unit=scales is None and not each,
+            rotations=not shaped,
+            device=SolverOptions.of(self.solver).device,
+            families=[family for family, is_tried in families.items() if is_tried],
+            monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),
+        )
+        return candidates, many
+
+    def _tries_graphs(self, sample: Sample) -> bool:
+        """Return whether graphs of all points are tried: there are unlabeled ones, and not too many."""
+        unlabeled = self.approximation is None and not np.all(sample.labeled) and sample.size > 1
+        if not unlabeled or int(sample.labeled.sum()) * sample.size > limits().graph_entries:
+            return False
+        if not can_search(sample.size, SolverOptions.of(self.solver).device):
+            most = limits().exact_neighbors
+            warn(f"{type(self).__name__} tries no graph: graphs of more than {most} rows need {INDEX}")
+            return False
+        return True
 
     def _is_map(self, sample: Sample) -> bool:
         """Return whether f is a map: values at points of the line, the plane or space, with default settings."""
@@ -439,7 +452,7 @@ class CrossValidated(BaseKernelEstimator):
             return False
         if not all(np.any(np.ptp(values, axis=0)) for values in (to_numpy(sample.X), sample.y)):
             return False  # a constant has no length scale
-        if sample.size > selection.MOST_EXACT_LABELS:
+        if sample.size > limits().exact_labels:
             return bool(self.loss == "squared")
         return sample.size >= FEWEST_OF_MAP
 
@@ -448,7 +461,7 @@ class CrossValidated(BaseKernelEstimator):
         start = perf_counter()
         config = self._config(C=1.0, nu=0.0, invariance=None)
         sample = maps.without_spikes(config, sample, type(self).__name__)
-        choice = maps.chosen_map(config, sample, selection.MOST_EXACT_LABELS)
+        choice = maps.chosen_map(config, sample, limits().exact_labels)
         found, best, params = choice.found, choice.best, dict(choice.best.params)
         if not isinstance(config.label_loss, Squared):
             targets, mean = self._scored_by(sample)
@@ -509,7 +522,7 @@ class CrossValidated(BaseKernelEstimator):
             weight = sample.weight[sample.labeled]
             grids["C"] = [C / float(weight.mean()) for C in grids["C"]]  # a common factor on weights changes nothing
         folds = folds_of(self.cv, sample, self._config())
-        tol = min(FOLD_TOL, 100 * self.tol)  # models of a grid need less accuracy than the final model
+        tol = min(limits().fold_gap, 100 * self.tol)  # models of a grid need less accuracy than the final model
         config, error = self._config(C=1.0, nu=1.0), self._fold_error()
         scorer = FoldScorer(config, sample, folds, grids["C"], grids["nu"], error, tol)
         settings = product(grids["scale"], grids["loss"])
@@ -536,11 +549,11 @@ class CrossValidated(BaseKernelEstimator):
         """Return the loss by which held-out targets are scored; None for classes."""
         return None
 
-    def _scored_by(self, sample: Sample, most: int | None = MOST_LABELS) -> tuple[selection.ScoringTargets, float]:
+    def _scored_by(self, sample: Sample, most: float | None = None) -> tuple[selection.ScoringTargets, float]:
         """Return the labels by which candidates are scored, and the mean weight of all points with a label.
 
-        Those of at most `most` points are drawn, and of fewer for many features, so that features times squared points
-        stay below 2e9: seconds on one core.
+        Those of at most `most` points are drawn, by default of `Limits.compared_labels`, and of fewer for many
+        features, so that features times squared points stay below 2e9: seconds on one core.
         """
         labels, rows = self._config(C=1.0).label_term(sample), np.flatnonzero(sample.labeled)
         weight, target = to_numpy(labels.weights())[:, 0], to_numpy(labels.target).astype(np.float64)
@@ -548,8 +561,9 @@ class CrossValidated(BaseKernelEstimator):
         groups = sample.groups[rows]
         targets = selection.ScoringTargets.of(rows, target.reshape(len(target), -1), weight, groups, codes)
         mean, points = float(weight.sum()) / len(targets.rows), len(targets.rows)
-        most = points if most is None else min(most, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
-        return targets if points <= most else targets.take(drawn_rows(points, most)).normalized(), mean
+        if most is None:
+            most = min(limits().compared_labels, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
+        return targets if points <= most else targets.take(drawn_rows(points, int(most))).normalized(), mean
 
     def _match_shares(self, sample: Sample) -> None:
         """Let three or more classes be as frequent as among the labels, where clusters are assumed to be classes."""
@@ -839,7 +853,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         tau: Any = getattr(self, "_tau", None)
         if tau is None:
             groups = self._held_out.groups
-            if problem.terms[0].size <= MOST_INVERTED:
+            if problem.terms[0].size <= limits().sized_labels:
                 tau = left_out_amplitude(problem, groups)
             else:
                 _, residuals, variance = sampled_residuals(self._held_out.solution, problem.terms[0], groups)

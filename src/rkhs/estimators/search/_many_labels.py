@@ -28,6 +28,7 @@ from rkhs._core.calculus.function_spaces import Constant
 from rkhs._core.finite.solution import CONVERGED
 from rkhs._core.finite.term import Term
 from rkhs._core.gram import gram
+from rkhs._core.limits import limits
 from rkhs._core.linalg.saddle import Saddle
 from rkhs._core.problem import Problem
 from rkhs.estimators._formulation import WIDE_C_RANGE
@@ -38,19 +39,24 @@ from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Sum, Tunable
 from rkhs.losses import Squared
 
-FEWEST = 2000  # labels from which kernels are compared in this way
-SAMPLE = (400, 1000)  # labels whose evidence is maximized: a fifth of all, within these limits
-QUICK = 300  # labels whose evidence is maximized first
+# Numbers of rows, in units of `Limits.many_labels` (2,000).
+SAMPLE = (0.2, 0.5)  # labels whose evidence is maximized: a fifth of all, within these limits
+QUICK = 0.15  # labels whose evidence is maximized first
+FIRST, SECOND, HELD_OUT = 1.0, 3.0, 5.0  # rows from which candidates learn, and rows that they predict
 # Iterations of L-BFGS by `QUICK` labels, and by all of the sample.  Values with little noise, for which sums are best,
 # need many; classes, which are no values with noise, do not.
 PLAIN, SUMS = (60, 12), (0, 40)
 LABELS_PER_SCALE = 3  # labels of the sample for each feature, so that the evidence determines its length scale
-FIRST, SECOND, HELD_OUT = 2000, 6000, 10_000  # rows from which candidates learn, and rows that they predict
 ENTRIES = 4e9  # differences of features between learned and held-out rows: seconds on one core for the Laplace kernel
 FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
 FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
 SIMPLER = 1.02  # multiple of the least squared error up to which a single kernel is preferred, whose matrix costs less
+
+
+def in_units(share: float) -> int:
+    """Return a number of rows that is given in units of `Limits.many_labels`."""
+    return round(share * limits().many_labels)
 
 
 Proposal = tuple[Trial, float]  # a kernel, and the C for which it was proposed
@@ -66,9 +72,10 @@ class HeldOutScorer:
     order: Vector  # a random order of the labels: the first ones are learned, the last ones are held out
     device: str | None = None  # where large problems are solved
 
-    def rows(self, most: int) -> tuple[Vector, Vector]:
-        """Return the rows that are learned, at most `most`, and those that are held out."""
-        limit = int(np.clip(ENTRIES / (FIRST * self.X.shape[1]), FIRST, HELD_OUT))
+    def rows(self, share: float) -> tuple[Vector, Vector]:
+        """Return the rows that are learned, at most a `share` of `Limits.many_labels`, and those that are held out."""
+        most, first = in_units(share), in_units(FIRST)
+        limit = int(np.clip(ENTRIES / (first * self.X.shape[1]), first, in_units(HELD_OUT)))
         held_out = min(limit, max(len(self.order) // 5, len(self.order) - most))
         return self.order[: min(most, len(self.order) - held_out)], self.order[-held_out:]
 
@@ -134,7 +141,7 @@ class EvidenceLearner:
         """
         tuned = kernel
         with single_blas():
-            for count, most in zip((QUICK, len(self.X)), iterations, strict=True):
+            for count, most in zip((in_units(QUICK), len(self.X)), iterations, strict=True):
                 if most:
                     weight = Tunable(start=C) * self.targets.weight[:count]
                     term = Term(Evaluation(self.X[:count]), Squared(), self.targets.target[:count], weight)
@@ -192,7 +199,7 @@ def chosen(
         kernel = candidate.params["kernel"]
         best.setdefault((candidate.kind, kernel if isinstance(kernel, str) else ""), candidate)
     proposed = list(best.values())[:FINALISTS]
-    sample = order[: int(np.clip(len(X) // 5, *SAMPLE))]
+    sample = order[: int(np.clip(len(X) // 5, in_units(SAMPLE[0]), in_units(SAMPLE[1])))]
     learns = 1 < X.shape[1] <= len(sample) // LABELS_PER_SCALE
     monitor.kernels = len(monitor.history) + len(proposed) + (6 if learns else 0) + FINALISTS
 
@@ -203,7 +210,7 @@ def chosen(
 
     first, status = search(batches, scorer, monitor)
     of_first = targets.take(scorer.rows(FIRST)[1])
-    if status != CONVERGED or len(scorer.rows(SECOND)[0]) <= FIRST:
+    if status != CONVERGED or len(scorer.rows(SECOND)[0]) <= in_units(FIRST):
         return first, of_first, status
     best_of_all = nsmallest(FINALISTS, first, key=lambda c: c.loss)
     near = [candidate for candidate in best_of_all if candidate.loss <= NEAR * best_of_all[0].loss]

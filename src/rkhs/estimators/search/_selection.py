@@ -16,7 +16,7 @@ many landmarks are used as a minute affords.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
@@ -40,6 +40,7 @@ from rkhs._core.finite.solution import TIME_LIMIT, Record
 from rkhs._core.finite.sums import KEPT_BYTES
 from rkhs._core.finite.term import Term
 from rkhs._core.gram import gram
+from rkhs._core.limits import limits
 from rkhs._core.problem import Problem
 from rkhs._core.progress import now, seconds_left, with_progress_callback
 from rkhs.estimators._combination import (
@@ -81,7 +82,6 @@ OF_ALL_POINTS = (FEATURES, GRAPH, CLUSTERS)  # kinds of kernels that are compute
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
 FEW = 300  # labels by whose evidence kernels with learned scales are compared
 MOST_LEARNED = 400  # labels from which length scales are learned
-LARGEST = 10**8  # entries of the block of columns, labels times points, up to which graphs are tried
 FACTORIZED = 3  # values of C up to which Cholesky factorizations are faster than an eigendecomposition
 
 
@@ -451,14 +451,14 @@ ADDITIVE_WIDTHS = (0.3, 1.0, 3.0, 10.0)  # length scales of additive kernels, in
 MOST_ADDITIVE = 100  # features up to which additive kernels, which have a kernel for each, are tried
 
 # Landmarks.
-MOST_EXACT_LABELS = 10_000  # labels up to which f is learned without an approximation: 0.8 GB, 13 s on one core
 MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
-FIRST_COUNT, MOST_COUNT = 1000, 3000
+MOST_COUNT, ROWS, HELD_OUT = (
+    3,
+    20,
+    2,
+)  # landmarks, and rows that are learned and held out, in units of `Limits.landmarks`
 PRODUCTS = 200  # Gram products for an output whose loss is not squared; 100 to 400 were measured
-MOST_SECONDS = 600  # an exact fit with such a loss may take this long, in seconds of one core
 MOST_ON_DEVICE = 100_000  # labels up to which an accelerator learns without an approximation
-WORK = 4e12  # rows times squared landmarks: about a minute on two cores
-ROWS, HELD_OUT = 20_000, 2000  # rows that are learned, and held out, to compare numbers of landmarks
 LEAST_FALL = 0.01  # a smaller fall of the error is not worth the time
 
 
@@ -478,76 +478,123 @@ class SelectionMonitor(Monitor):
 
 @dataclass(eq=False)
 class AutomaticCandidates:
-    """The kernels that are compared by leave-one-out errors of labeled points, with the other points unlabeled."""
+    """The kernels that are compared by leave-one-out errors of labeled points, with the other points unlabeled.
+
+    First come kernels without priors, of several length scales; then the `families`, each of which is a method of this
+    class that maps the candidates found so far to batches of further ones.
+    """
 
     scorer: LeaveOneOutScorer
     names: Sequence[Any]  # the kernels to compare
     scales: Sequence[Any] | None  # None for multiples of the median distance after each of the `feature_maps`
-    unlabeled: bool  # whether there are points without labels
-    graphs: bool = True  # whether graphs of all points are tried
-    learns_scales: bool = False  # whether scales are also learned, one per feature
+    unlabeled: bool = False  # whether there are points without labels
     one_unit: bool = False  # whether all features are measured in the same unit
-    trends: bool = False  # whether sums with a linear kernel are tried
-    additive: bool = False  # whether sums of functions of one feature each are tried
-    refines: bool = False  # whether C may lie between two values of the grid
     rotations: bool = True  # whether maps of the features that mix them are tried
     device: str | None = None  # where graphs are computed
+    families: Sequence[Family] = ()  # methods of this class
     monitor: SelectionMonitor = field(default_factory=lambda: SelectionMonitor(0.0))
-    combines: bool = False  # whether kernels are combined
-    combination: Combination | None = None
+    combination: Combination | None = None  # the result of the last family
 
     def __call__(self, found: list[Candidate]) -> Iterator[Sequence[Any]]:
-        """Yield the batches of a search: without priors, with trends, learned scales, graphs."""
-        X, targets, kernels = self.scorer.X, self.scorer.targets, self.scorer.kernels
-        largest = float(np.max(np.abs(X), initial=0.0))
-        if largest > 0 and not LEAST <= largest <= 1 / LEAST:
-            raise ValueError(
-                f"Squared distances of features of size {largest:.1e} overflow or underflow float64: rescale the "
-                f"features to values between {LEAST:.1e} and {1 / LEAST:.1e}."
-            )
+        """Yield the batches of a search."""
+        check_size(self.scorer.X)
         tried = list(self._trials())
         kept = self._promising([trial for _, trial in tried], -(-len(tried) // 12))
-        labeled, trials = X[targets.rows], [(tried[k][0], trial) for k, trial in kept.items()]
-        learns = self.learns_scales and len(labeled) >= FEWEST_LABELS and X.shape[1] > 1
-        graphs = self.unlabeled and self.graphs and len(X) > 1
-        self.monitor.kernels = len(trials) + 20 * learns * len(self.names)  # learning takes as long as 20 kernels
-        if graphs:
-            self.monitor.kernels += (MAPS if len(X) <= SMALL else 1) * len(CUTOFFS)
-        yield [trial for _, trial in trials]
-        least = np.reshape([candidate.loss for candidate in found], (len(trials), -1)).min(axis=1)
-        plain = [[c for c in found if c.params["kernel"] == name] for name in self.names]  # without priors
-        starts = [min(candidates, key=lambda candidate: candidate.loss) for candidates in plain if candidates]
-        if self.trends and self.scales is None and len(labeled) >= FEWEST_LABELS:
-            trend = linear_kernel(labeled)
-            sums = [
-                kernels(start.params["kernel"], start.params["scale"]) + share * trend
-                for start, share in product(starts, TRENDS)
-            ]
-            with_trend = [Trial(kernels(total, 1.0), 1.0, TREND, family=TREND) for total in sums]
-            yield list(self._promising(with_trend, 2).values())
-        if self.additive and self.scales is None and 1 < X.shape[1] <= MOST_ADDITIVE:
-            yield list(self._promising(self._additive(), 2).values())
-        if self.refines:
-            yield [self.scorer.between(Choice(found, targets, self.unlabeled).best)]
-        if learns:
-            base = Choice(found, targets, self.unlabeled).best
-            learned = ScaleLearner(self.scorer, labeled, self.refines).candidate(starts, base)
+        trials = list(kept.values())
+        self.monitor.kernels = len(trials)
+        if AutomaticCandidates.learned_scales in self.families:
+            self.monitor.kernels += 20 * len(self.names)  # learning takes as long as 20 kernels
+        if AutomaticCandidates.graphs in self.families:
+            self.monitor.kernels += (MAPS if len(self.scorer.X) <= SMALL else 1) * len(CUTOFFS)
+        yield trials
+        losses = np.reshape([candidate.loss for candidate in found], (len(trials), -1)).min(axis=1)
+        self.smallest: dict[FeatureTransform, float] = {}  # loss of each feature map, without a graph
+        for k, loss in zip(kept, losses, strict=True):
+            features = tried[k][0]
+            self.smallest[features] = min(self.smallest.get(features, inf), loss)
+        plain = [[one for one in found if one.params["kernel"] == name] for name in self.names]
+        self.starts = [min(candidates, key=lambda one: one.loss) for candidates in plain if candidates]
+        for family in self.families:
+            yield from family(self, found)
+
+    def trends(self, found: list[Candidate]) -> Iterator[Sequence[Trial]]:
+        """Yield sums of the best kernels with a linear one."""
+        kernels, labeled = self.scorer.kernels, self.scorer.X[self.scorer.targets.rows]
+        if len(labeled) < FEWEST_LABELS:
+            return
+        best, trend = (
+            [kernels(one.params["kernel"], one.params["scale"]) for one in self.starts],
+            linear_kernel(labeled),
+        )
+        sums = [kernels(kernel + share * trend, 1.0) for kernel, share in product(best, TRENDS)]
+        yield list(self._promising([Trial(total, 1.0, TREND, family=TREND) for total in sums], 2).values())
+
+    def additive_sums(self, found: list[Candidate]) -> Iterator[Sequence[Trial]]:
+        """Yield sums of functions of one feature each, which are steep enough for thresholds.
+
+        Trees are good where a few columns act alone, and so is an additive model (Hastie and Tibshirani 1990).
+        """
+        if not 1 < self.scorer.X.shape[1] <= MOST_ADDITIVE:
+            return
+        spread, kernels = deviations(self._samples[0]), self.scorer.kernels
+        sums = (
+            additive([Laplace(scale) for scale in (width * spread).tolist()], len(spread)) for width in ADDITIVE_WIDTHS
+        )
+        trials = [Trial(kernels(total, 1.0), 1.0, ADDITIVE, family=ADDITIVE) for total in sums]
+        yield list(self._promising(trials, 2).values())
+
+    def refined(self, found: list[Candidate]) -> Iterator[Sequence[Trial]]:
+        """Yield the best kernel with values of C between two of the grid."""
+        yield [self.scorer.between(self._best(found))]
+
+    def learned_scales(self, found: list[Candidate]) -> Iterator[Sequence[Candidate]]:
+        """Yield the best kernel with a learned length scale for each feature, if it is significantly better."""
+        labeled = self.scorer.X[self.scorer.targets.rows]
+        if len(labeled) >= FEWEST_LABELS and labeled.shape[1] > 1:
+            learner = ScaleLearner(self.scorer, labeled, AutomaticCandidates.refined in self.families)
+            learned = learner.candidate(self.starts, self._best(found))
             yield [] if learned is None else [learned]
-        classes = targets.classes
-        count = len(labeled) if classes is None else evidence(classes)
-        if graphs and classes is not None and (len(X) <= SMALL or int(np.bincount(classes).min()) <= BEYOND):
+
+    def clusters(self, found: list[Candidate]) -> Iterator[Sequence[Candidate]]:
+        """Yield the candidate that assumes that rows of one cluster share a class, whose C is fixed."""
+        targets, kernels = self.scorer.targets, self.scorer.kernels
+        few = targets.classes is not None and int(np.bincount(targets.classes).min()) <= BEYOND
+        if targets.classes is None or not (few or len(self.scorer.X) <= SMALL):
+            return
+        with with_progress_callback(_check_time):
+            classes = targets.target.shape[1] if targets.target.shape[1] > 1 else 2
+            most = min(classes, len(targets.rows))
+            kernel = kernels(self._graphs.cluster_sum(most, self._samples[1], self.names[0], kernels), 1.0)
+            [values] = leave_one_out(self.scorer.matrix(kernel), targets.target, targets.weight, [USUAL_C])
+            yield [targets.scored(Trial(kernel, 1.0, CLUSTERS, family=CLUSTERS), USUAL_C, values)]
+
+    def graphs(self, found: list[Candidate]) -> Iterator[Sequence[Trial]]:
+        """Yield graphs after the feature maps with the smallest errors.
+
+        There is one graph if the points are many, since its neighbors take long to find.
+        """
+        few = len(self.scorer.X) <= SMALL
+        maps = (f for f in self.smallest if f.linear is None or (f.components is not None and few))
+        best = nsmallest(MAPS, maps, key=lambda features: self.smallest[features]) if self._evidence else []
+        for k, features in enumerate(best if few else best[:1]):
             with with_progress_callback(_check_time):
-                yield [self._clusters()]
-        if graphs and count:
-            smallest: dict[FeatureTransform, float] = {}  # loss without a graph
-            for (features, _), loss in zip(trials, least, strict=True):
-                smallest[features] = min(smallest.get(features, inf), loss)
-            maps = (f for f in smallest if f.linear is None or (f.components is not None and len(X) <= SMALL))
-            yield from self._with_graphs(nsmallest(MAPS, maps, key=lambda features: smallest[features]), found)
-        if self.combines:
-            with with_progress_callback(_check_time):
-                self.combination = self._combined(found, count)
-            yield [self.combination.candidate]
+                for kernel, K in self._graphs.candidates(self.scorer.targets.rows, features):
+                    yield [Trial(kernel, 1.0, GRAPH, K, family=(GRAPH, k))]
+
+    def combined(self, found: list[Candidate]) -> Iterator[Sequence[Candidate]]:
+        """Yield the weighted sum of the best kernels of all families."""
+        with with_progress_callback(_check_time):
+            self.combination = self._combination(found)
+        yield [self.combination.candidate]
+
+    def _best(self, found: list[Candidate]) -> Candidate:
+        return Choice(found, self.scorer.targets, self.unlabeled).best
+
+    @property
+    def _evidence(self) -> int:
+        """The number of labels whose leave-one-out errors are evidence."""
+        targets = self.scorer.targets
+        return len(targets.rows) if targets.classes is None else evidence(targets.classes)
 
     def _trials(self) -> Iterator[tuple[FeatureTransform, Trial]]:
         """Yield the kernels and scales to try, with their feature maps."""
@@ -569,17 +616,6 @@ class AutomaticCandidates:
                 for width in WIDTHS:
                     named = features.kernel(kernel, median * width, self.scorer.kernels)
                     yield features, Trial(*named, kind, family=family)
-
-    def _additive(self) -> list[Trial]:
-        """Return the kernels of sums of functions of one feature each, which are steep enough for thresholds.
-
-        Trees are good where a few columns act alone, and so is an additive model (Hastie and Tibshirani 1990).
-        """
-        spread, kernels = deviations(self._samples[0]), self.scorer.kernels
-        sums = (
-            additive([Laplace(scale) for scale in (width * spread).tolist()], len(spread)) for width in ADDITIVE_WIDTHS
-        )
-        return [Trial(kernels(total, 1.0), 1.0, ADDITIVE, family=ADDITIVE) for total in sums]
 
     def _promising(self, trials: list[Trial], most: int) -> dict[int, Trial]:
         """Return `most` trials by index: those with the smallest errors of a sample of the labels, if these are many.
@@ -617,28 +653,10 @@ class AutomaticCandidates:
     def _graphs(self) -> Graphs:
         return Graphs(self.scorer.X, self.one_unit, self.device)
 
-    def _with_graphs(self, maps: list[FeatureTransform], found: list[Candidate]) -> Iterator[list[Trial]]:
-        """Yield graphs after some feature maps.
-
-        There is one graph if the points are many, since its neighbors take long to find.
-        """
-        for k, features in enumerate(maps if len(self.scorer.X) <= SMALL else maps[:1]):
-            with with_progress_callback(_check_time):
-                for kernel, K in self._graphs.candidates(self.scorer.targets.rows, features):
-                    yield [Trial(kernel, 1.0, GRAPH, K, family=(GRAPH, k))]
-
-    def _clusters(self) -> Candidate:
-        """Return the candidate that assumes clusters, whose C is fixed."""
-        targets, kernels = self.scorer.targets, self.scorer.kernels
-        classes = targets.target.shape[1] if targets.target.shape[1] > 1 else 2
-        most = min(classes, len(targets.rows))
-        kernel = kernels(self._graphs.cluster_sum(most, self._samples[1], self.names[0], kernels), 1.0)
-        [values] = leave_one_out(self.scorer.matrix(kernel), targets.target, targets.weight, [USUAL_C])
-        return targets.scored(Trial(kernel, 1.0, CLUSTERS, family=CLUSTERS), USUAL_C, values)
-
-    def _combined(self, found: list[Candidate], count: int) -> Combination:
-        """Return the weighted sum of the kernels of candidates, by errors at `count` labels."""
+    def _combination(self, found: list[Candidate]) -> Combination:
+        """Return the weighted sum of the kernels of candidates, by the labels that are evidence."""
         targets, kernels, Cs = self.scorer.targets, self.scorer.kernels, np.asarray(self.scorer.Cs)
+        count = self._evidence
         parts = weighted(families(found), CLUSTERS, SCALES, count)
         if len(parts) == 1:
             return Combination(parts[0][1], parts)
@@ -655,13 +673,26 @@ class AutomaticCandidates:
             K += factor * matrix
         total = Sum(tuple(summands))
         variance = kernels.variance(total)
-        if self.refines:
+        if AutomaticCandidates.refined in self.families:
             Cs = np.sort(np.concatenate([Cs, np.sqrt(Cs[1:] * Cs[:-1])]))
         predictions = list(leave_one_out(K / variance, targets.target, targets.weight, Cs.tolist()))
         losses = np.array([targets.loss(values) for values in predictions])
         k = int(losses.argmin()) if targets.classes is None else index_of_C(Cs, losses, count, 1 / variance)
         one = targets.scored(Trial(kernels(total, 1.0), 1.0, SUM), float(Cs[k]), predictions[k])
         return Combination(one.with_errors(max(unseen, 1.0), targets.classes is None), parts)
+
+
+Family = Callable[[AutomaticCandidates, list[Candidate]], Iterator[Sequence[Any]]]
+
+
+def check_size(X: Matrix) -> None:
+    """Raise an error if squared distances of points overflow or underflow."""
+    largest = float(np.max(np.abs(X), initial=0.0))
+    if largest > 0 and not LEAST <= largest <= 1 / LEAST:
+        raise ValueError(
+            f"Squared distances of features of size {largest:.1e} overflow or underflow float64: rescale the "
+            f"features to values between {LEAST:.1e} and {1 / LEAST:.1e}."
+        )
 
 
 def linear_kernel(X: Matrix) -> Kernel:
@@ -854,7 +885,7 @@ def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool)
     before it, by evidence.  The first term has the labels, which are `values` or classes.
     """
     labels = problem.terms[0].size
-    few = labels <= MOST_EXACT_LABELS
+    few = labels <= limits().exact_labels
     if not few and iterates_exactly(problem.system):
         return problem
     if few and (seconds_left() == inf or labels**3 / (3 * _speed()) < seconds_left()):
@@ -863,7 +894,7 @@ def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool)
     if count >= labels:
         return problem
     plane = values and problem.terms[0].functional.dimension <= DIMENSIONS
-    many = f"more than {MOST_EXACT_LABELS} labels, for which an exact fit takes too much memory or time"
+    many = f"more than {limits().exact_labels} labels, for which an exact fit takes too much memory or time"
     reason = "the time limit" if few else many
     warn(
         f"{name} approximates f by {count} landmarks for {labels} labels, because of {reason}. Pass "
@@ -882,7 +913,7 @@ def iterates_exactly(system: FiniteProblem) -> bool:
         return system.size <= MOST_ON_DEVICE
     products = 100 if system.quadratic else PRODUCTS * system.columns
     estimate = Estimate(system, 1e-2, assumed_iterations=products)
-    most = inf if system.quadratic else MOST_SECONDS
+    most = inf if system.quadratic else limits().exact_seconds
     return estimate.storing is not None and slowness() * estimate.iterating(estimate.step) < min(seconds_left(), most)
 
 
@@ -893,17 +924,18 @@ def landmark_count(problem: Problem, verbose: bool = False) -> int:
     remaining time affords, without a comparison.
     """
     term = problem.terms[0]
-    most = int((WORK / term.size) ** 0.5)
+    most = int((limits().landmark_work / term.size) ** 0.5)
     if not term.loss.quadratic:
         most = min(most, KEPT_BYTES // (8 * term.size) - int(problem.system.Q.shape[1]))  # rows contain the basis
-    most = min(max(most, 50), MOST_COUNT)
+    first = limits().landmarks
+    most = min(max(most, 50), MOST_COUNT * first)
     if seconds_left() < inf:
         return min(most, max(50, int((_speed() * max(seconds_left(), 0.0) / (2 * term.size)) ** 0.5)))
-    if most <= 2 * FIRST_COUNT:
+    if most <= 2 * first:
         return most
-    rows = np.random.default_rng(0).permutation(term.size)[: ROWS + HELD_OUT]
+    rows = np.random.default_rng(0).permutation(term.size)[: (ROWS + HELD_OUT) * first]
     squared = term.changed(loss=Squared())
-    held_out, learned = squared.take(rows[:HELD_OUT]), squared.take(rows[HELD_OUT:])
+    held_out, learned = squared.take(rows[: HELD_OUT * first]), squared.take(rows[HELD_OUT * first :])
 
     def score(count: int) -> list[Candidate]:
         """Return the candidate with the squared errors (t,) of held-out rows."""
@@ -912,9 +944,9 @@ def landmark_count(problem: Problem, verbose: bool = False) -> int:
         errors = row_losses(held_out.loss, values, to_numpy(held_out.target)) / (held_out.outputs or 1)
         return [Candidate({"landmarks": count}, float(errors.mean()), -errors.mean(keepdims=True), values=errors)]
 
-    (before, after), _ = search((FIRST_COUNT, 2 * FIRST_COUNT), score)
+    (before, after), _ = search((first, 2 * first), score)
     falls = paired_test(before.values, after.values, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
-    return most if falls else FIRST_COUNT
+    return most if falls else first
 
 
 def _speed() -> float:
