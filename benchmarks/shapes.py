@@ -22,7 +22,6 @@ from rich.console import Console
 
 import rkhs
 from benchmarks.timing import interleaved, markdown, show, write
-from rkhs.shapes._claims import parse_shape
 
 Matrix = np.ndarray[Any, Any]
 
@@ -72,8 +71,8 @@ def main() -> None:
         used = interleaved(calls, options.repeats, time.process_time)
         f = shaped.function_
         least = min(
-            in_pieces(lambda Z, own=claim: own.at(Z)(f), certificate.box, options.points)  # noqa: B023
-            for claim in parse_shape(shape, None, n)
+            in_pieces(lambda Z, own=proof.claim: own.at(Z, Z)(f), certificate.box, options.points)  # noqa: B023
+            for proof in certificate.proofs
         )
         proved = "proved" if certificate.proved else "open"
         numbers = [f"{used['without']:.2f}", f"{used['with']:.2f}", f"{used['with'] / used['without']:.1f}"]

@@ -31,7 +31,6 @@ from rkhs.estimators._data import ClassPrior as ClassPrior
 from rkhs.estimators._folds import LabeledSplit as LabeledSplit
 from rkhs.estimators._formulation import SolverOptions as SolverOptions
 from rkhs.estimators._measurements import FunctionalRegressor as FunctionalRegressor, Measurement as Measurement
-from rkhs.estimators._quantile_regressor import QuantileRegressor as QuantileRegressor
 from rkhs.estimators._regressor import InvariantRegressor as InvariantRegressor
 from rkhs.estimators._robustness import certified_radius as certified_radius
 from rkhs.estimators.search._cv import (
@@ -64,6 +63,7 @@ from rkhs.losses import (
 )
 from rkhs.maps import FourierGrid as FourierGrid, Neighbors as Neighbors
 from rkhs.shapes._fitting import Shape as Shape
+from rkhs.shapes._quantile_regressor import QuantileRegressor as QuantileRegressor
 from rkhs.spaces import FourierFeatures as FourierFeatures, Landmarks as Landmarks
 
 __version__: str

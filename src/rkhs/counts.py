@@ -39,10 +39,9 @@ from rkhs.estimators._data import Sample, as_numpy, as_weights, category_order, 
 from rkhs.estimators._folds import left_out_by_folds
 from rkhs.estimators._formulation import WeightNormalization, as_loss, quoted
 from rkhs.estimators._length_scales import SCALED, as_kernel, deviations, scaled_kernels
-from rkhs.estimators._quantile_regressor import Offsets
 from rkhs.estimators.search._cv import searched
 from rkhs.estimators.search._search import Candidate, best_of, paired_test, row_losses, search
-from rkhs.extend import Array, FunctionSpace, Matrix, Vector, check_number, double, to_numpy, unique_rows, warn
+from rkhs.extend import Array, FunctionSpace, Matrix, Offsets, Vector, check_number, double, to_numpy, unique_rows, warn
 from rkhs.functionals import Difference, Evaluation, Functional
 from rkhs.kernels import Kernel, LinearTransform
 from rkhs.losses import Logistic, Loss, Poisson

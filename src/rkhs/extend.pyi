@@ -27,7 +27,11 @@ from rkhs._core.backend.memory import (
 )
 from rkhs._core.calculus.atoms import Atoms as Atoms
 from rkhs._core.calculus.forms import Form as Form
-from rkhs._core.calculus.function_spaces import FunctionSpace as FunctionSpace
+from rkhs._core.calculus.function_spaces import (
+    FunctionSpace as FunctionSpace,
+    Offsets as Offsets,
+    multi_indices as multi_indices,
+)
 from rkhs._core.calculus.maps import Map as Map
 from rkhs._core.files import exit_on_signals as exit_on_signals, replacing as replacing
 from rkhs._core.finite.basis import on_basis as on_basis
@@ -36,16 +40,20 @@ from rkhs._core.finite.problem import FiniteProblem as FiniteProblem, Iterate as
 from rkhs._core.gram.blocks import check_bounded as check_bounded
 from rkhs._core.gram.expansion import Expansion as Expansion
 from rkhs._core.gram.pairs import FunctionalTable as FunctionalTable, entries as entries
+from rkhs._core.limits import limits as limits
+from rkhs._core.linalg.saddle import Saddle as Saddle
 from rkhs._core.progress import (
     interrupts_raised as interrupts_raised,
     report_progress as report_progress,
     seconds_left as seconds_left,
+    with_extended_deadline as with_extended_deadline,
     with_progress_callback as with_progress_callback,
     with_time_limit as with_time_limit,
 )
 from rkhs.estimators._base import (
     BaseKernelEstimator as BaseKernelEstimator,
     as_input_type as as_input_type,
+    check_finite as check_finite,
     documented_by as documented_by,
     transactional as transactional,
     warn_unless_converged as warn_unless_converged,

@@ -1,4 +1,4 @@
-"""List the types of results; `results.py` imports each when it is first used."""
+"""List the types of results: type checkers read them here, and `results.py` imports each when it is first used."""
 
 from rkhs._core.finite.certificate import Certificate as Certificate
 from rkhs._core.finite.function import Function as Function
@@ -7,5 +7,5 @@ from rkhs._core.gram import Gram as Gram
 from rkhs._core.learning.evidence import Evidence as Evidence
 from rkhs._core.learning.leave_one_out import LeaveOneOut as LeaveOneOut
 from rkhs._core.learning.tuning import Tuning as Tuning
-from rkhs.shapes._fitting import ShapeCertificate as ShapeCertificate
+from rkhs.shapes._fitting import ShapeCertificate as ShapeCertificate, ShapedSolution as ShapedSolution
 from rkhs.surfaces import Surface as Surface

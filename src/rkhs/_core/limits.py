@@ -46,13 +46,29 @@ class Limits:
     graph_entries: int = 10**8  # labels times points up to which a search tries graphs
     landmarks: int = 1000  # the smaller number of landmarks that a search compares
     landmark_work: float = 4e12  # rows times squared landmarks: about a minute on two cores
+    proof_cells: int = 20_000  # cells of the proof of one claim about a shape
+    proof_work: float = 1e9  # terms that are added up for the cells of all claims, two to four seconds
+    shape_dense: int = 10_000  # functionals up to which points of shapes are found by one factorization of the data
+    shape_rounds: int = 18  # maximal number of rounds of solving a problem with a shape and of proving it
 
 
 _limits: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039  (frozen)
 
 
 def limits() -> Limits:
-    """Return the limits of the enclosing block."""
+    """Return the limits of the enclosing block.
+
+    Returns
+    -------
+    Limits
+        The sizes at which algorithms change their form, as attributes.
+
+    Examples
+    --------
+    >>> from rkhs.extend import limits
+    >>> limits().proof_cells
+    20000
+    """
     return _limits.get()
 
 

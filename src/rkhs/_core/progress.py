@@ -151,7 +151,25 @@ def with_time_limit(seconds: float | None) -> AbstractContextManager[None]:
 
 
 def with_extended_deadline(seconds: float) -> AbstractContextManager[None]:
-    """Allow work in the block at least this many seconds, even if the limits of enclosing blocks have expired."""
+    """Allow work in the block at least this many seconds, even if the limits of enclosing blocks have expired.
+
+    Parameters
+    ----------
+    seconds : float
+        The time in seconds.
+
+    Returns
+    -------
+    context manager
+        The block.
+
+    Examples
+    --------
+    >>> from rkhs.extend import seconds_left, with_extended_deadline, with_time_limit
+    >>> with with_time_limit(0.0), with_extended_deadline(5.0):
+    ...     seconds_left() > 1
+    True
+    """
     return _changed(deadline=max(_settings.get().deadline, now() + seconds))
 
 

@@ -21,13 +21,14 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from rkhs import Shape
 from rkhs._core.backend import arrays
 from rkhs._core.backend.arrays import Array, Vector, check_number, like, to_numpy
 from rkhs._core.backend.frames import check_numeric, frame_columns
 from rkhs._core.backend.memory import free_memory
 from rkhs._core.backend.sparse import SparseVectors
 from rkhs._core.calculus.maps import Map
-from rkhs._core.finite.function import Function, Pullback
+from rkhs._core.finite.function import Pullback
 from rkhs._core.finite.monitor import Monitor, Stopped, displayed
 from rkhs._core.finite.solution import ABSOLUTE, CONVERGED, LOCAL, TIME_LIMIT, Solution
 from rkhs._core.problem import Problem
@@ -37,8 +38,9 @@ from rkhs.estimators._formulation import ModelConfig, SolverOptions, depends_on_
 from rkhs.estimators._length_scales import FOREIGN_KERNELS
 from rkhs.exceptions import NotInTimeError, warn
 from rkhs.functionals import Evaluation, Functional
+from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Precomputed
-from rkhs.shapes._fitting import ShapeCertificate, shape_of, solve_with_shape
+from rkhs.results import ShapeCertificate
 from rkhs.streams._blocks import Blocks
 
 SHAPES = ("increasing", "decreasing", "monotonic_cst")  # parameters of the command and of scikit-learn
@@ -230,6 +232,26 @@ def limited(predict: Method) -> Method:
             ) from None
 
     return cast(Method, wrapper)
+
+
+def shape_of(estimator: BaseEstimator) -> Shape | None:
+    """Combine the `shape` of an estimator and the hard constraints of its invariances; return None without any."""
+    parameter, invariance = getattr(estimator, "shape", None), getattr(estimator, "invariance", None)
+    used = invariance if getattr(estimator, "nu", 1.0) > 0 and not isinstance(invariance, str) else None
+    hard = [one.shape_constraint for one in as_invariances(used) if one.shape_constraint is not None]
+    if parameter is None and not hard:
+        return None
+    shape = Shape.of({} if parameter is None else parameter)
+    if not hard or not isinstance(shape.constraints, Mapping):
+        return shape
+    merged: dict[Any, list[Any]] = {}
+    for constraints in [*hard, shape.constraints]:
+        for key, value in constraints.items():
+            merged.setdefault(key, []).append(value)
+    for key, values in merged.items():
+        words = [word for value in values for word in ([value] if isinstance(value, str) else value)]
+        merged[key] = values[0] if len(values) == 1 else words
+    return replace(shape, constraints=merged)
 
 
 def warn_unless_converged(model: Any, solution: Solution, shape: ShapeCertificate | None = None) -> None:
@@ -474,14 +496,9 @@ class BaseKernelEstimator(BaseEstimator):
         if solution is not None:
             self._keep(problem, solution, variance)
             return
-        shape, verbose = shape_of(self), self.verbose
-
-        def solve(instance: Problem, start: Function | None = None) -> Solution:
-            method = SolverOptions.of(getattr(self, "solver", "auto")).method
-            return instance.solve(method, tol=self.tol, start=start, verbose=verbose, atol=atol)
-
+        shape, method = shape_of(self), SolverOptions.of(getattr(self, "solver", "auto")).method
         if shape is None:
-            self._keep(problem, solve(problem), variance)
+            self._keep(problem, problem.solve(method, tol=self.tol, verbose=self.verbose, atol=atol), variance)
             return
         if problem.terms[0].outputs is not None:
             raise ValueError(
@@ -489,11 +506,10 @@ class BaseKernelEstimator(BaseEstimator):
                 "for each output, or leave the shape out."
             )
         check_columns_of(shape.box, self, "the box of a Shape")
-        constrained, solution, function, certificate = solve_with_shape(
-            problem, shape, solve, names=getattr(self, "feature_names_in_", None), verbose=verbose
-        )
-        self._keep(constrained, solution, variance, certificate)
-        self.function_, self.shape_certificate_ = function, certificate
+        names = getattr(self, "feature_names_in_", None)
+        shaped = shape.solve(problem, method, names=names, tol=self.tol, atol=atol, verbose=self.verbose)
+        self._keep(shaped.problem, shaped.solution, variance, shaped.certificate)
+        self.function_, self.shape_certificate_ = shaped.function, shaped.certificate
 
     def _keep(self, problem: Any, solution: Solution, variance: float = 1.0, certificate: Any = None) -> None:
         """Store a solution as the fitted state, replacing that of an earlier fit; warn if it has not converged."""
@@ -541,7 +557,24 @@ class BaseKernelEstimator(BaseEstimator):
 
 
 def check_finite(values: Array) -> Array:
-    """Return the values of f; raise an error that names the first row where they are not finite."""
+    """Return the values of f; raise an error that names the first row where they are not finite.
+
+    Parameters
+    ----------
+    values : array of shape (t, ..)
+        The values at the rows of X.
+
+    Returns
+    -------
+    array
+        The same array.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> rkhs.extend.check_finite(np.ones(2))
+    array([1., 1.])
+    """
     finite = arrays.namespace(values).isfinite(values)
     if not bool(arrays.namespace(values).all(finite)):
         row = int(np.argwhere(~to_numpy(finite))[0, 0])

@@ -37,7 +37,7 @@ from rkhs._core.problem import Problem
 from rkhs._core.problem.spaces import SpaceSolution, solution_of, solve_weightings
 from rkhs._core.problem.updates import Solved, functional_keys, represented_keys
 from rkhs.estimators import _data as data
-from rkhs.estimators._base import BaseKernelEstimator, Idle, as_input_type, refuse_idle, same, transactional
+from rkhs.estimators._base import BaseKernelEstimator, Idle, as_input_type, refuse_idle, same, shape_of, transactional
 from rkhs.estimators._calibration import Calibration
 from rkhs.estimators._data import Sample, as_numpy
 from rkhs.estimators._folds import HeldOutInSubspace, HeldOutLabels, HeldOutPredictions
@@ -56,7 +56,6 @@ from rkhs.functionals import Evaluation
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel
 from rkhs.kernels._base import FormKernel
-from rkhs.shapes._fitting import shape_of
 from rkhs.spaces._base import check_approximation, check_sums
 from rkhs.streams._blocks import Block, Blocks, blocks, in_blocks, replayed
 from rkhs.streams._problem import SAMPLING, Plan, Reservoir, SampleSpec, planned, sample, solve_stream, with_progress

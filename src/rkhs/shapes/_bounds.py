@@ -17,8 +17,8 @@ A Hessian is transformed to the eigenvectors at the center of the cell.  With lo
 
 *Derivatives.*  In the RKHS of a kernel phi(q), q = -|A (x - y)|^2 / 2 with A diagonal, a function is a sum of terms
 b D_y^beta k(x, y).  With D_y = -D_x all its derivatives are sums of D^gamma k, gamma = alpha + beta.  For directions
-along the axes, the formula of `_core.calculus.forms` is a product over the features of polynomials in d = A (x - y) and
-the symbol phi, whose power r stands for the derivative phi^(r)(q):
+along the axes, the derivative formula of radial kernels (`rkhs.extend.Form`) is a product over the features of
+polynomials in d = A (x - y) and the symbol phi, whose power r stands for the derivative phi^(r)(q):
 
     D^gamma k = prod_k a_k^gamma_k sum_j N(gamma_k, j) d_k^(gamma_k - 2j) (-phi)^(gamma_k - j),
     N(g, j) = g! / (j! (g - 2j)! 2^j)
@@ -40,88 +40,30 @@ from typing import Any
 import numpy as np
 from scipy.special import factorial as factorials
 
-from rkhs import Polynomials, gram
-from rkhs._core.backend.arrays import EPS
-from rkhs._core.calculus.function_spaces import SumOfSpaces, multi_indices
-from rkhs._core.finite.function import Function
-from rkhs._core.finite.solution import TIME_LIMIT
-from rkhs._core.gram.blocks import blocks
-from rkhs._core.progress import report_progress, seconds_left
-from rkhs.extend import Atoms, Form, FunctionSpace, Matrix, Part, Stopped, double, to_numpy, unique_rows
-from rkhs.functionals import Evaluation, stack
-from rkhs.functionals._base import Combination
+from rkhs import Derivative, Evaluation, gram
+from rkhs.extend import (
+    Atoms,
+    Form,
+    Functional,
+    Matrix,
+    Stopped,
+    double,
+    multi_indices,
+    report_progress,
+    seconds_left,
+    to_numpy,
+    unique_rows,
+)
 from rkhs.kernels import Kernel, Multiple, Sum
+from rkhs.results import Function
 from rkhs.shapes._claims import Claim
 
 DEGREES = (1, 4, 4, 2)  # degrees of Taylor polynomials for 0, 1, 2 and more active features; more terms, fewer cells
 MOST_DERIVATIVES = 5000  # of a Taylor polynomial; of a Hessian, 17 features that interact have more
 EASY = 0.1  # remainders, relative to the largest values, with which most cells are proved
-Index = tuple[int, ...]  # a multi-index: the order of the derivative in each feature
+EPS = float(np.finfo(np.float64).eps)
 UNITS = 64  # rounding error of a sum in units of eps per entry
-
-
-@dataclass(frozen=True, eq=False)
-class CellBounds:
-    """Bounds of L_x f - bound on m cells; for a Hessian, of its least eigenvalue."""
-
-    values: Matrix  # (m,), at the centers
-    plain: Matrix  # (m,), at the centers, in units of the features
-    lower: Matrix  # (m,), lower bounds on the cells
-    costs: Matrix  # (m, n), the contribution of each side of a cell to values - lower
-    points: Matrix  # (m, n), approximate minimizers in the cells
-    directions: Matrix  # (m, n), the eigenvectors of the least eigenvalues at the centers
-
-
-class ActivePart:
-    """The part of a function on which claims depend: its derivatives, its norm, and norms of functionals."""
-
-    def __init__(self, f: Function) -> None:
-        self.n, self.size, self.f = f.functionals.dimension, f.functionals.size, f
-        radial = [(weight, axis_factors(kernel, self.n)) for weight, kernel in f.kernel.summands()]
-        self._radial = [(weight, *form_and_factors) for weight, form_and_factors in radial if form_and_factors]
-        self._absolute, used = np.abs(f.coefficients), np.any([factors for _, _, factors in self._radial], axis=0)
-        if not np.all(used) and all(part.atoms.blur is None for part in f.functionals.parts):
-            self.f, self._absolute = merged(f, used)  # sums in another order: the bound of their rounding error holds
-
-    @cached_property
-    def derivatives(self) -> Derivatives:
-        return Derivatives(self.f)
-
-    @cached_property
-    def _energy_and_total(self) -> tuple[float, float]:
-        """a'Ga and sum_i |a_i| |z_i|; raises `Stopped` if the product would exceed the time limit."""
-        G, a = gram(self.f.kernel, self.f.functionals), self.f.coefficients
-        if seconds_left() < G.seconds:
-            raise Stopped(TIME_LIMIT)
-        sizes = np.sqrt(np.clip(to_numpy(G.diagonal()), 0, None))
-        return float(a @ (G @ a)), float(self._absolute @ sizes)
-
-    @property
-    def rounding(self) -> float:
-        """The rounding error of a sum over representers, for a functional of norm one."""
-        return (self.size + UNITS) * EPS * self._energy_and_total[1]
-
-    @property
-    def norm(self) -> float:
-        """An upper bound of |f| that includes rounding errors."""
-        squared, total = self._energy_and_total
-        return float(np.sqrt(max(squared, 0.0) + self.rounding * total))
-
-    def squared_norms(self, gammas: Matrix) -> Matrix:
-        """Return |D^gamma|^2 = sum of weights * prod_k (2 gamma_k - 1)!! a_k^(2 gamma_k) * phi^(|gamma|)(0) (m,)."""
-        orders, total = gammas.sum(axis=1), np.zeros(len(gammas))
-        pairs = np.prod(np.cumprod([1.0, *range(1, 2 * gammas.max(initial=0), 2)])[gammas], axis=1)
-        for weight, form, factors in self._radial:
-            phi = form.radial_derivatives(np.zeros((1, 1)), range(orders.min(), orders.max() + 1))
-            at_zero = np.array([np.reshape(phi[order], -1)[0] for order in sorted(phi)])
-            total += weight * pairs * np.prod(factors ** (2 * gammas), axis=1) * at_zero[orders - orders.min()]
-        return total
-
-    @cached_property
-    def rates(self) -> Matrix:
-        """The norms |D_k| (n,) of derivatives along each feature relative to those of values: inverse length scales."""
-        squares = self.squared_norms(np.eye(self.n + 1, self.n, -1, dtype=int))  # of values, and of each derivative
-        return np.sqrt(squares[1:] / squares[0])
+Index = tuple[int, ...]  # a multi-index: the order of the derivative in each feature
 
 
 def check_provable(claim: Claim, f: Any) -> None:
@@ -131,7 +73,7 @@ def check_provable(claim: Claim, f: Any) -> None:
             f"Shapes can be proved only for functions with one output that are sums of representers, got "
             f"a {type(f).__name__}: leave out the approximation, or use rkhs.Landmarks."
         )
-    n, degree = f.functionals.dimension, polynomial_degree(f.basis)
+    n, degree = f.functionals.dimension, polynomial_degree(f)
     radial = all(axis_factors(kernel, n) is not None for _, kernel in f.kernel.summands())
     if f.kernel.order or degree is None or degree > 2 or not radial:
         basis = "" if degree is not None and degree <= 2 else f" with {f.basis!r}"
@@ -148,36 +90,47 @@ def check_provable(claim: Claim, f: Any) -> None:
         )
 
 
-def lower_bounds(claims: Sequence[Claim], f: Function) -> list[LowerBound]:
-    """Return lower bounds for several claims about a function, in float64, which share the parts of the function.
+def lower_bounds(claims: Sequence[Claim], f: Function | list[Function]) -> list[LowerBound]:
+    """Return lower bounds for claims about one function, or about one function each, in float64.
 
     A derivative depends on the summands of the kernel that have all its features, a Hessian on those with any of them.
+    Claims about the same function share the parts of it that they have in common.
     """
-    for claim in claims:
-        check_provable(claim, f)
-    f, n = in_double(f), f.functionals.dimension
-    parts: dict[Kernel, ActivePart] = {}
-    result, smoothness = [], f.kernel.smoothness(n)
-    for claim in claims:
-        summands, active = [], set()
-        for weight, kernel in f.kernel.summands():
+    functions = f if isinstance(f, list) else [f] * len(claims)
+    parts: dict[tuple[int, Kernel], ActivePart] = {}
+    result = []
+    for claim, one in zip(claims, functions, strict=True):
+        check_provable(claim, one)
+        n, summands, active = one.functionals.dimension, [], set()
+        for weight, kernel in one.kernel.summands():
             radial = axis_factors(kernel, n)
             features = set(() if radial is None else np.flatnonzero(radial[1]).tolist())
             if features & set(claim.jointly) if claim.jointly else features >= set(claim.axes):
                 summands.append(Multiple(weight, kernel))
                 active |= features
-        active_kernel = Sum(tuple(summands)) if len(summands) > 1 else summands[0] if summands else f.kernel
-        degree = polynomial_degree(f.basis)
-        if degree is not None and degree > claim.order:  # the basis may depend on features that the kernel ignores
+        if (polynomial_degree(one) or 0) > claim.order:  # the basis may depend on features that the kernel ignores
             active = set(range(n))
+        kernel = Sum(tuple(summands)) if len(summands) > 1 else summands[0] if summands else one.kernel
+        key = id(one), kernel
+        if key not in parts:
+            parts[key] = ActivePart(replace(in_double(one), kernel=kernel))
+        smoothness = one.kernel.smoothness(n)
         most = ceil(smoothness) - claim.order - 2 if isfinite(smoothness) else max(DEGREES)
-        if active_kernel not in parts:
-            parts[active_kernel] = ActivePart(replace(f, kernel=active_kernel))
         degree = min(most, DEGREES[min(len(active), len(DEGREES) - 1)])
         if comb(len(active) + degree + claim.order, len(active)) > MOST_DERIVATIVES:
             degree -= 1
-        result.append(LowerBound(claim, parts[active_kernel], tuple(sorted(active)), degree))
+        result.append(LowerBound(claim, parts[key], tuple(sorted(active)), degree))
     return result
+
+
+@dataclass(frozen=True, eq=False)
+class CellBounds:
+    """Bounds of L_x f - bound on m cells; for a Hessian, of its least eigenvalue."""
+
+    values: Matrix  # (m,), at the centers
+    lower: Matrix  # (m,), lower bounds on the cells
+    costs: Matrix  # (m, n), the contribution of each side of a cell to values - lower
+    points: Matrix  # (m, n), approximate minimizers in the cells
 
 
 class LowerBound:
@@ -189,45 +142,62 @@ class LowerBound:
         self._taus = np.array(multi_indices(degree, active, self.n), dtype=int).reshape(-1, self.n)
         self._orders = self._taus.sum(axis=1)
         self._entries = [along(axes, self.n) for row in claim.entries for axes in row]
-        rates = part.rates[list(claim.jointly)]
-        self.units = 1 / np.where(rates > 0, rates, 1.0)  # (s,), the length scales of the features of a Hessian
+        # U (s,), the length scales of the features of a Hessian H, whose least eigenvalue is that of U H U here.
+        rates = part.rates[list(claim.jointly)] if claim.jointly else np.ones(1)
+        self.units = 1 / np.where(rates > 0, rates, 1.0)
 
     def __call__(self, centers: Matrix, h: Matrix) -> CellBounds:
         """Return the bounds on the cells with these centers and half sides (m, n)."""
-        active = list(self.active)
+        active, orders = list(self.active), self._orders
         h = np.where(np.isin(np.arange(self.n), active), h, 0.0)
-        coefficients = self._coefficients(centers, self.degree)
-        C, V = _in_eigenvectors(coefficients)  # (m, s, s, k) and the eigenvectors (m, s, s)
-        size, orders = C.shape[1], self._orders
-        monomials = _powers(h, self._taus) / factorials(self._taus).prod(axis=1)  # (m, k)
+        # V'C V (m, s, s, k): the Taylor coefficients in the eigenvectors V of the matrices at the centers.
+        C, _ = self._in_eigenvectors(centers, self.degree)
+        rows, size = np.arange(len(h)), C.shape[1]
+        monomials = _powers(h, self._taus) / factorials(self._taus).prod(axis=1)  # h^tau / tau! (m, k)
+        # Diagonal: value + minima of parabolas - sum over |tau| > 2 of |D^tau L f| h^tau / tau!
         diagonal = C[:, range(size), range(size)]  # (m, s, k)
         parabola, t = self._parabolas(diagonal, h)
         high = np.abs(diagonal[..., orders > 2]) @ monomials[:, orders > 2, None]
         low = diagonal[..., 0] + parabola.sum(axis=2) - high[..., 0]
+        # Off the diagonal: minus the sum over |tau| > 0 of |D^tau L f| h^tau / tau!
         M = -(np.abs(C[..., 1:]) @ monomials[:, None, 1:, None])[..., 0]
         M[:, range(size), range(size)] = low
+        # |r| <= N(h) |f| / (p + 1)!, for a Hessian by the Frobenius norm
         exponents, factors = self._remainder
-        remainder = np.sqrt(_powers(h, exponents) ** 2 @ factors)
-        remainder *= self.part.norm / factorial(self.degree + 1)  # N(h) |f| / (p + 1)!; the norm of a Hessian
+        remainder = np.sqrt(_powers(h, exponents) ** 2 @ factors) * self.part.norm / factorial(self.degree + 1)
         rounding = self.part.rounding * (monomials @ self._norms) + UNITS * EPS * np.abs(M).sum(axis=(1, 2))
-        rows, which = np.arange(len(h)), np.argmin(low, axis=1)
-        values = diagonal[..., 0].min(axis=1) - self.claim.bound
-        directions, plain = np.zeros_like(h), values
-        if self.claim.jointly:
-            directions[:, self.claim.jointly] = V[rows, :, which] * self.units
-            plain = _least_eigenvalue(coefficients[..., 0] / (self.units[:, None] * self.units)) - self.claim.bound
-        points = centers.copy()
-        points[:, active] += t[rows, which]
-        # The costs of a side: of its parabola, and its share of the other terms and of the remainder.
-        costs = np.zeros_like(h)
+        lower = np.linalg.eigvalsh(M)[:, 0] - remainder - rounding - self.claim.bound
+        # Costs of a side: its parabola, its share tau_j / |tau| of the other terms, and its share of the remainder.
+        which = np.argmin(low, axis=1)
+        costs, points = np.zeros_like(h), centers.copy()
         costs[:, active] = -parabola[rows, which]
+        points[:, active] += t[rows, which]
         others = orders > (0 if size > 1 else 2)
         sizes = (np.abs(C).sum(axis=(1, 2)) * monomials)[:, others]
-        costs += sizes @ (self._taus[others] / np.maximum(orders[others], 1)[:, None])
+        costs += sizes @ (self._taus[others] / orders[others, None])
         squares = (h * self.part.rates) ** 2
         costs += remainder[:, None] * squares / np.maximum(squares.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-        lower = _least_eigenvalue(M) - remainder - rounding - self.claim.bound
-        return CellBounds(values, plain, lower, costs, points, directions)
+        return CellBounds(diagonal[..., 0].min(axis=1) - self.claim.bound, lower, costs, points)
+
+    def at(self, X: Matrix) -> tuple[Matrix, Matrix]:
+        """Return L_x f - bound (m,) at the rows of X, and eigenvectors (m, n) of the least eigenvalues of Hessians."""
+        C, V = self._in_eigenvectors(X, 0)
+        directions = np.zeros_like(X)
+        if self.claim.jointly:
+            directions[:, self.claim.jointly] = V[..., 0] * self.units
+        return C[:, 0, 0, 0] - self.claim.bound, directions
+
+    def least_in_features(self, x: Matrix) -> float:
+        """Return L_x f - bound at a point (n,), of a Hessian the least eigenvalue in the units of its features."""
+        M = self._taylor(x[None], 0)[0, ..., 0] / (self.units[:, None] * self.units)
+        return float(np.linalg.eigvalsh(M)[0] - self.claim.bound)
+
+    def descend(self, X: Matrix, h: Matrix) -> Matrix:
+        """Return approximate minimizers (m, n) of L_x f within h of the rows of X, by its parabolas."""
+        C, _ = self._in_eigenvectors(X, min(self.degree, 2))
+        points = X.copy()
+        points[:, list(self.active)] += self._parabolas(C[:, 0, :1], np.broadcast_to(h, X.shape))[1][:, 0]
+        return points
 
     @cached_property
     def work(self) -> int:
@@ -250,40 +220,21 @@ class LowerBound:
         lengths = (box[1] - box[0])[active] / 2 * rates  # half sides of the box in length scales
         exponents, factors = self._remainder
 
-        def is_easy(side: float) -> bool:
+        def is_hard(side: float) -> bool:
             h = np.zeros(self.n)
             h[active] = np.minimum(lengths, side) / np.where(rates > 0, rates, 1.0)
             remainder = np.sqrt(_powers(h[None], exponents)[0] ** 2 @ factors) / factorial(self.degree + 1)
-            return bool(remainder <= EASY * self._norms[0])
+            return bool(remainder > EASY * self._norms[0])
 
         sides = np.geomspace(1e-6, max(lengths.max(initial=0.0), 1e-6), 200)
-        side = sides[max(bisect_left(sides.tolist(), True, key=lambda side: not is_easy(side)) - 1, 0)]
+        side = sides[max(bisect_left(sides, True, key=is_hard) - 1, 0)]
         return float(np.prod(np.maximum(lengths / side, 1.0)))
-
-    def descend(self, X: Matrix, h: Matrix) -> Matrix:
-        """Return approximate minimizers (m, n) of L_x f within h of the rows of X, by its parabolas."""
-        C, _ = _in_eigenvectors(self._coefficients(X, min(self.degree, 2)))
-        points = X.copy()
-        points[:, list(self.active)] += self._parabolas(C[:, 0, :1], np.broadcast_to(h, X.shape))[1][:, 0]
-        return points
-
-    def at(self, X: Matrix) -> tuple[Matrix, Matrix]:
-        """Return L_x f - bound (m,) at the rows of X, and eigenvectors (m, n) of the least eigenvalues of Hessians."""
-        C = self._coefficients(X, 0)[..., 0]
-        directions = np.zeros_like(X)
-        if not self.claim.jointly:
-            return C[:, 0, 0] - self.claim.bound, directions
-        sizes, V = np.linalg.eigh(C)
-        directions[:, self.claim.jointly] = V[..., 0] * self.units
-        return sizes[:, 0] - self.claim.bound, directions
 
     def in_units_of_features(self, bound: float) -> float:
         """Convert a lower bound of eigenvalues in units of the length scales U to one for the Hessian H itself.
 
         For v = U w of norm one, v'Hv = w'UHUw >= bound |w|^2, and |w| is between 1 / max(U) and 1 / min(U).
         """
-        if not self.claim.jointly:
-            return bound
         return bound / float(self.units.max() if bound >= 0 else self.units.min()) ** 2
 
     @property
@@ -291,13 +242,19 @@ class LowerBound:
         """The rounding error of L_x f at a point."""
         return self.part.rounding * float(self._norms[0])
 
-    def _coefficients(self, centers: Matrix, degree: int) -> Matrix:
-        """Return sign * D_entry D^tau f (m, s, s, k) for |tau| up to a degree, in units of the length scales."""
+    def _in_eigenvectors(self, centers: Matrix, degree: int) -> tuple[Matrix, Matrix]:
+        """Return V'C V (m, s, s, k) of the coefficients C and the eigenvectors V (m, s, s) of C at the centers."""
+        C = self._taylor(centers, degree)
+        V = np.linalg.eigh(C[..., 0])[1]
+        return np.einsum("mai,mabk,mbj->mijk", V, C, V, optimize=True) if C.shape[1] > 1 else C, V
+
+    def _taylor(self, centers: Matrix, degree: int) -> Matrix:
+        """Return C = sign * U D_entry D^tau f U (m, s, s, k) for |tau| up to a degree."""
         taus, size = self._taus[self._orders <= degree], len(self.claim.entries)
         indices, _, which = unique_rows((np.array(self._entries)[:, None] + taus).reshape(-1, self.n))
         derivatives = self.claim.sign * self.part.derivatives(centers, [tuple(index) for index in indices.tolist()])
         C = derivatives[:, which].reshape(len(centers), size, size, len(taus))
-        return C * (self.units[:, None] * self.units)[..., None] if self.claim.jointly else C
+        return C * (self.units[:, None] * self.units)[..., None]
 
     def _parabolas(self, C: Matrix, h: Matrix) -> tuple[Matrix, Matrix]:
         """Return the minima (m, s, active) of linear plus quadratic terms of each feature, and the minimizers t."""
@@ -309,13 +266,14 @@ class LowerBound:
             H = C[..., np.array([[columns[along([j, k], self.n)] for k in active] for j in active])]
         h = h[:, None, active]
         squares = np.diagonal(H, axis1=2, axis2=3)
+        # |H_jk t_j t_k| <= |H_jk| (t_j^2 h_k / h_j + t_k^2 h_j / h_k) / 2
         ratio = h[..., None, :] / np.where(h > 0, h, 1.0)[..., None]  # (m, 1, j, k): h_k / h_j
         mixed = (np.abs(H) * ratio).sum(axis=3) - np.abs(squares)
         return least(slopes, squares - mixed, np.broadcast_to(h, slopes.shape))
 
     def _squared_norms(self, taus: Matrix) -> Matrix:
         """Return |D^tau L|^2 (k,), for a Hessian the sum over its entries, in units of the length scales."""
-        units = (self.units[:, None] * self.units).ravel() if self.claim.jointly else np.ones(1)
+        units = (self.units[:, None] * self.units).ravel()
         return np.array([units**2 @ self.part.squared_norms(np.add(self._entries, tau)) for tau in taus])
 
     @cached_property
@@ -325,7 +283,7 @@ class LowerBound:
 
     @cached_property
     def _remainder(self) -> tuple[Matrix, Matrix]:
-        """The exponents s (k, n) and coefficients (k,) of N(h)^2 in h^(2s)."""
+        """The exponents s (k, n) and coefficients (2p + 2)! / (2s)! |D^s L|^2 (k,) of N(h)^2 in h^(2s)."""
         m = self.degree + 1
         halves = [index for index in multi_indices(m, self.active, self.n) if sum(index) == m]
         exponents = np.array(halves, dtype=int).reshape(-1, self.n)
@@ -357,7 +315,11 @@ def least(slopes: Matrix, curvatures: Matrix, h: Matrix) -> tuple[Matrix, Matrix
 
 
 def in_double(f: Function) -> Function:
-    """Convert a function to NumPy and float64; the bounds do not allow for rounding errors of float32."""
+    """Convert a function to NumPy and float64, since the bounds do not allow for rounding errors of float32.
+
+    Representers with a coefficient of zero are left out.
+    """
+    f = f.compress()
     a, c = f.coefficients, f.basis_coefficients
     if isinstance(a, np.ndarray) and a.dtype == np.float64:
         return f
@@ -366,21 +328,14 @@ def in_double(f: Function) -> Function:
     return Function(f.kernel, family, double(a), f.basis, basis)
 
 
-def _in_eigenvectors(C: Matrix) -> tuple[Matrix, Matrix]:
-    """Transform matrices (m, s, s, k) to the eigenvectors of those at the centers, C[..., 0]; return both."""
-    if C.shape[1] == 1:
-        return C, np.ones((len(C), 1, 1))
-    V = np.linalg.eigh(C[..., 0])[1]
-    return np.einsum("mai,mabk,mbj->mijk", V, C, V, optimize=True), V
-
-
-def _least_eigenvalue(M: Matrix) -> Matrix:
-    return M[:, 0, 0] if M.shape[1] == 1 else np.linalg.eigvalsh(M)[:, 0]
-
-
 def along(axes: Sequence[int], n: int) -> Index:
     """Return the multi-index of a derivative along axes."""
     return tuple(list(axes).count(k) for k in range(n))
+
+
+def derivative(X: Matrix, index: Index) -> Functional:
+    """Return D^index f at the rows of X."""
+    return Derivative(X, axes=np.repeat(np.arange(len(index)), index).tolist()) if any(index) else Evaluation(X)
 
 
 def plus(alpha: Index, beta: Index) -> Index:
@@ -400,51 +355,83 @@ def axis_factors(kernel: Kernel, n: int) -> tuple[Form, Matrix] | None:
     return None if max(used.sum(axis=0).max(), used.sum(axis=1).max()) > 1 else (form, linear.sum(axis=0))
 
 
-def polynomial_degree(basis: FunctionSpace | None) -> int | None:
-    """Return the degree of the polynomials in a basis, -1 without one; None for other functions."""
-    spaces = basis.spaces if isinstance(basis, SumOfSpaces) else (basis or Polynomials(-1),)
-    degrees = [space.degree for space in spaces if isinstance(space, Polynomials)]
-    return max(degrees) if len(degrees) == len(spaces) else None
+def polynomial_degree(f: Function) -> int | None:
+    """Return the degree of the polynomials in the basis of f, -1 without one; None for other functions."""
+    return -1 if f.basis is None else f.basis.polynomial_degree
 
 
-def merged(f: Function, used: Matrix) -> tuple[Function, Matrix]:
-    """Return f with one representer for all that differ only in features that its kernel ignores, those not `used`.
+class ActivePart:
+    """The part of a function on which claims depend: its derivatives, its norm, and norms of functionals."""
 
-    Representers of derivatives along such features are zero.  Counts and codes leave few distinct points.  Also returns
-    the sums of the absolute values of the coefficients that were merged, for bounds of rounding errors.
+    def __init__(self, f: Function) -> None:
+        self.n, self.f = f.functionals.dimension, f
+        radial = [(weight, axis_factors(kernel, self.n)) for weight, kernel in f.kernel.summands()]
+        self._radial = [(weight, *form_and_factors) for weight, form_and_factors in radial if form_and_factors]
+
+    @cached_property
+    def derivatives(self) -> PartialDerivatives:
+        return PartialDerivatives(self.f)
+
+    @cached_property
+    def _energy_and_total(self) -> tuple[float, float]:
+        """a'Ga and sum_i |a_i| |z_i|; raises `Stopped` if the product would exceed the time limit."""
+        G, a = gram(self.f.kernel, self.f.functionals), self.f.coefficients
+        if seconds_left() < G.seconds:
+            raise Stopped("time limit")
+        sizes = np.sqrt(np.clip(to_numpy(G.diagonal()), 0, None))
+        return float(a @ (G @ a)), float(np.abs(a) @ sizes)
+
+    @property
+    def rounding(self) -> float:
+        """The rounding error of a sum over representers, for a functional of norm one."""
+        return (self.f.functionals.size + UNITS) * EPS * self._energy_and_total[1]
+
+    @property
+    def norm(self) -> float:
+        """An upper bound of |f| that includes rounding errors."""
+        squared, total = self._energy_and_total
+        return float(np.sqrt(max(squared, 0.0) + self.rounding * total))
+
+    def squared_norms(self, gammas: Matrix) -> Matrix:
+        """Return |D^gamma|^2 = sum of weights * prod_k (2 gamma_k - 1)!! a_k^(2 gamma_k) * phi^(|gamma|)(0) (m,)."""
+        orders, total = gammas.sum(axis=1), np.zeros(len(gammas))
+        pairs = np.prod(np.cumprod([1.0, *range(1, 2 * gammas.max(initial=0), 2)])[gammas], axis=1)
+        for weight, form, factors in self._radial:
+            phi = form.radial_derivatives(np.zeros((1, 1)), range(orders.min(), orders.max() + 1))
+            at_zero = np.array([np.reshape(phi[order], -1)[0] for order in sorted(phi)])
+            total += weight * pairs * np.prod(factors ** (2 * gammas), axis=1) * at_zero[orders - orders.min()]
+        return total
+
+    @cached_property
+    def rates(self) -> Matrix:
+        """The norms |D_k| (n,) of derivatives along each feature relative to those of values: inverse length scales."""
+        squares = self.squared_norms(np.eye(self.n + 1, self.n, -1, dtype=int))  # of values, and of each derivative
+        return np.sqrt(squares[1:] / squares[0])
+
+
+class PartialDerivatives:
+    """The partial derivatives of a sum of representers of radial kernels and a polynomial basis.
+
+    Representers that differ only in features which their kernel ignores are merged: counts and codes leave few distinct
+    points.  Representers of derivatives along such features are zero.
     """
-    by_beta: dict[Index, list[tuple[Matrix, Matrix]]] = {}
-    for part in f.functionals.parts:
-        for beta, weight in _along_axes(part.atoms, to_numpy(part.adjoint(f.coefficients))).items():
-            if not np.any(beta, where=~used):
-                by_beta.setdefault(beta, []).append((to_numpy(part.atoms.points), weight))
-    families, sums = [], []
-    for beta, pairs in by_beta.items():
-        points, weight = map(np.concatenate, zip(*pairs, strict=True))
-        _, first, where = unique_rows(points[:, used])
-        atoms = Atoms(points[first], np.eye(len(used))[np.repeat(np.arange(len(used)), beta)][None])
-        families.append((-1.0) ** sum(beta) * Combination((len(first),), (Part(atoms),), f"D^{beta}"))
-        sums.append([np.bincount(where.reshape(-1), terms) for terms in (weight, np.abs(weight))])
-    if not families:
-        return f, np.abs(f.coefficients)
-    coefficients, absolute = np.concatenate(sums, axis=1)
-    return replace(f, functionals=stack(families), coefficients=coefficients), absolute
-
-
-class Derivatives:
-    """The partial derivatives of a sum of representers of radial kernels and a polynomial basis."""
 
     def __init__(self, f: Function) -> None:
         self.f, n = f, f.functionals.dimension
-        self.degree = polynomial_degree(f.basis)
-        self.sources = []  # sums over i and beta of b_beta,i (-1)^|beta| D_x^beta k(x, y_i)
-        for block in blocks(f.kernel, Evaluation(np.zeros((1, n))), f.functionals):
+        # f = sum over sources, beta and rows y_i of b_beta,i (-1)^|beta| D_x^beta k(x, y_i)
+        self.sources: list[tuple[Form, Matrix, Matrix, dict[Index, Matrix]]] = []
+        for block in gram(f.kernel, Evaluation(np.zeros((1, n))), f.functionals).blocks:
             radial = axis_factors(block.kernel, n)
             assert radial is not None, "`check_provable` raises an error for other kernels"
+            used = radial[1] != 0
             for part in block.rights:
-                coefficients = to_numpy(part.adjoint(block.weight * f.coefficients))
                 points = np.asarray(to_numpy(part.atoms.points), dtype=np.float64)
-                self.sources.append((*radial, points, _along_axes(part.atoms, coefficients)))
+                _, first, which = unique_rows(points[:, used])
+                weights = _along_axes(part.atoms, to_numpy(part.adjoint(block.weight * f.coefficients)))
+                merged = {
+                    beta: np.bincount(which.reshape(-1), b) for beta, b in weights if not np.any(beta, where=~used)
+                }
+                self.sources.append((*radial, points[first], merged))
 
     @property
     def terms(self) -> int:
@@ -456,12 +443,10 @@ class Derivatives:
         out = np.zeros((len(X), len(wanted)))
         for form, factors, points, weights in self.sources:
             by_gamma: dict[Index, dict[int, Matrix]] = {}  # for each gamma the weights of the columns of `out`
-            every = bool(np.all(factors))
-            for column, alpha in enumerate(wanted):
-                for beta, weight in weights.items():
-                    gamma = plus(alpha, beta)
-                    if every or all(factors[k] for k, times in enumerate(gamma) if times):
-                        by_gamma.setdefault(gamma, {})[column] = weight
+            for (column, alpha), (beta, weight) in itertools.product(enumerate(wanted), weights.items()):
+                gamma = plus(alpha, beta)
+                if np.all(factors[np.flatnonzero(gamma)]):
+                    by_gamma.setdefault(gamma, {})[column] = weight
             height = max(1, 2**14 // max(len(points), 1))  # rows of a tile of 128 KiB, which stays in the cache
             for start in range(0, len(X) if by_gamma else 0, height):
                 rows = slice(start, start + height)
@@ -470,12 +455,9 @@ class Derivatives:
                     for column, weight in columns.items():
                         out[rows, column] += table @ weight
                 report_progress(min(start + height, len(X)) / len(X))
-        if self.f.basis is not None:
-            for column, alpha in enumerate(wanted):
-                if self.degree is None or sum(alpha) <= self.degree:
-                    axes = np.repeat(np.arange(X.shape[1]), alpha)
-                    atoms = Atoms(X, np.eye(X.shape[1])[axes][None])
-                    out[:, column] += to_numpy(self.f.basis.on(atoms)) @ to_numpy(self.f.basis_coefficients)
+        for column, alpha in enumerate(wanted):
+            if self.f.basis is not None and sum(alpha) <= (polynomial_degree(self.f) or 0):
+                out[:, column] += derivative(X, alpha)(self.f.basis) @ to_numpy(self.f.basis_coefficients)
         return out
 
 
@@ -508,8 +490,8 @@ def _times(first: dict[int, Any], second: dict[int, Any]) -> dict[int, Any]:
     return product
 
 
-def _along_axes(atoms: Atoms, coefficients: Matrix) -> dict[Index, Matrix]:
-    """Expand atoms with coefficients (t * k,) in derivatives in x along axes: return weights (t,) by multi-index."""
+def _along_axes(atoms: Atoms, coefficients: Matrix) -> Iterator[tuple[Index, Matrix]]:
+    """Expand atoms with coefficients (t * k,) in derivatives in x along axes: yield multi-indices and weights (t,)."""
     n = atoms.dimension
     weights: dict[Index, Matrix] = {(0,) * n: coefficients.reshape(len(atoms.points), -1)}
     for which in range(atoms.order):
@@ -518,4 +500,5 @@ def _along_axes(atoms: Atoms, coefficients: Matrix) -> dict[Index, Matrix]:
             for k in np.flatnonzero(np.any(u != 0, axis=(0, 1))):
                 raised = plus(beta, along([int(k)], n))
                 weights[raised] = weights.get(raised, 0.0) + weight * u[..., k]
-    return {beta: (-1.0) ** sum(beta) * weight.sum(axis=1) for beta, weight in weights.items()}
+    for beta, weight in weights.items():
+        yield beta, (-1.0) ** sum(beta) * weight.sum(axis=1)

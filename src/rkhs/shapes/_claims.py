@@ -14,11 +14,28 @@ from typing import Any
 import numpy as np
 
 from rkhs._core.backend.frames import NAMELESS
-from rkhs.extend import Atoms, Matrix, Part
-from rkhs.functionals import Functional
-from rkhs.functionals._base import Combination
+from rkhs.extend import Atoms, Functional, Matrix, Part
 
 KINDS = {"increasing": (1, 1.0), "decreasing": (1, -1.0), "convex": (2, 1.0), "concave": (2, -1.0)}  # order and sign
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SignedAtoms(Functional):
+    """The functionals sign * D_v1 .. D_vm f(x_i) of atoms, one for each point."""
+
+    atoms: Atoms
+    sign: float
+
+    def __repr__(self) -> str:
+        return f"SignedAtoms({self.atoms.size} points, order {self.atoms.order})"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.atoms.size,)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return (Part(self.atoms, weight=self.sign),)
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,7 @@ class Claim:
         sign * Hessian of f in `jointly`    has no negative eigenvalue: f is convex (concave) in all these features
 
     Eigenvalues are computed in units of the kernel's length scales (`LowerBound.units`), which preserves their signs.
+    If there is an `output` e, the claim is about the function f(x) = F(x, e) of a problem whose points are (x, e).
     """
 
     name: str
@@ -36,6 +54,7 @@ class Claim:
     sign: float = 1.0
     bound: float = 0.0
     jointly: tuple[int, ...] = ()
+    output: tuple[float, ...] = ()
 
     @property
     def order(self) -> int:
@@ -46,15 +65,15 @@ class Claim:
         """The axes of each entry of the matrix whose eigenvalues must be at least the bound."""
         return [[(j, k) for k in self.jointly] for j in self.jointly] if self.jointly else [[self.axes]]
 
-    def at(self, X: Matrix, directions: Matrix | None = None) -> Functional:
-        """Return sign * D_axes at the rows of X, or sign * D_v D_v for the rows v of `directions` for Hessians."""
-        n = X.shape[1]
-        if self.jointly:
-            assert directions is not None, "claims about Hessians need directions"
-            atoms = Atoms(X, np.repeat(directions[:, None, None, :], 2, axis=2))
-        else:
-            atoms = Atoms(X, np.eye(n)[list(self.axes)].reshape(1, -1, n))
-        return self.sign * Combination((len(X),), (Part(atoms),), self.name)
+    def at(self, X: Matrix, V: Matrix, output: tuple[float, ...] = ()) -> Functional:
+        """Return sign * D_axes at the rows of X, or sign * D_v D_v for the rows v of V for Hessians.
+
+        These are functionals of f, or with an `output` e of F, whose points are (x, e).
+        """
+        e = np.broadcast_to(output, (len(X), len(output)))
+        X, V = np.hstack([X, e]), np.hstack([V, np.zeros_like(e)])
+        along = np.stack([V, V], axis=1)[:, None] if self.jointly else np.eye(X.shape[1])[None, list(self.axes)]
+        return SignedAtoms(Atoms(X, along), self.sign)
 
 
 def parse_shape(shape: Any, names: Sequence[str] | None, n: int) -> list[Claim]:

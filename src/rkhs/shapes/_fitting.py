@@ -1,12 +1,10 @@
 """Fits with shape constraints that hold everywhere: rounds of constraints at points, proofs, and more points.
 
-*Seeding.*  If all losses are squared, the points that need a constraint are found in advance.  With the saddle point
-system of the data factorized once, the minimizer with constraints L f >= b at points is
+    minimize  J(f) + sum over claims and points of weight * max(0, bound + room - L_x f)
 
-    f = f_0 + sum_m x_m z~_m,     x >= 0 the minimizer of 1/2 x'G~x - x'(b - L f_0)
-
-with the Gram matrix G~ of L conditioned on the data.  This is so cheap that points can be added many times.  The result
-is where the solver starts, which usually has nothing left to do: only its certificate is needed.
+At first there are no points.  Each round adds those where the claims fail: among candidates that fill the box, as long
+as there are such, and then where a proof fails.  Between two points f may fall below the bound by less than the margin
+`room`, which is why a proof can succeed.
 """
 
 from __future__ import annotations
@@ -14,40 +12,44 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy  # imports scipy.optimize lazily
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from rkhs import Constant, Polynomials, Problem, Term, gram
-from rkhs._core.backend.arrays import EPS
-from rkhs._core.calculus.function_spaces import SumOfSpaces, multi_indices
-from rkhs._core.finite.basis import on_basis
-from rkhs._core.finite.function import Function
-from rkhs._core.finite.monitor import FACTOR
-from rkhs._core.finite.solution import TIME_LIMIT, Solution
-from rkhs._core.linalg.saddle import Saddle
-from rkhs._core.progress import seconds_left, with_extended_deadline, with_time_limit
-from rkhs.extend import Array, FunctionSpace, Iterate, Matrix, Monitor, Stopped, double, to_numpy, warn
-from rkhs.functionals import Evaluation, Functional, stack
-from rkhs.invariances._base import as_invariances
+from rkhs import Constant, Evaluation, Polynomials, Problem, Term, gram, stack
+from rkhs.extend import (
+    Array,
+    Iterate,
+    Matrix,
+    Monitor,
+    Saddle,
+    Solver,
+    Stopped,
+    double,
+    limits,
+    multi_indices,
+    seconds_left,
+    to_numpy,
+    warn,
+    with_extended_deadline,
+    with_time_limit,
+)
 from rkhs.losses import OneSided
-from rkhs.shapes._bounds import along, check_provable, lower_bounds
+from rkhs.results import Function, Solution
+from rkhs.shapes._bounds import EPS, LowerBound, along, check_provable, lower_bounds
 from rkhs.shapes._claims import Claim, parse_shape
-from rkhs.shapes._proofs import MOST_CELLS, PROVED, WORK, ClaimProof, prove
-from rkhs.solvers._base import in_numpy
-from rkhs.solvers._conditioned import factorable
+from rkhs.shapes._proofs import PROVED, ClaimProof, prove
 
-ROUNDS = 10  # maximal number of rounds of solving, proving and adding points
-FIRST = 32  # number of initial points in the box; as many again are on its faces
+LOOKS = 8  # maximal number of rounds that look for violations at candidate points before a proof
+LOOKED = 200  # candidate points; as many again are on the faces of the box
 MARGIN = 2e-3  # margin by which constraints at points exceed the claim, relative to the typical size of the derivative
 APART = 0.03  # minimal distance between points that are added together, relative to the sides of the box
-LOOKS = 8  # maximal number of rounds of seeding
-LOOKED = 200  # candidate points of a round of seeding; as many again are on the faces of the box
 TILT = 0.02  # maximal correction of f by linear and quadratic functions, relative to the size of f
+TIME_LIMIT = "time limit"  # the status of a solution that a limit has ended
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,36 @@ class ShapeCertificate:
 
 
 @dataclass(frozen=True, eq=False)
+class ShapedSolution:
+    """A function that has a shape, with the proof; returned by `Shape.solve`.
+
+    Attributes
+    ----------
+    function : Function
+        The function with the shape: that of the solution, possibly with a small correction.
+    certificate : ShapeCertificate
+        What is proved about it.
+    problem : Problem
+        The problem with its constraints at points.
+    solution : Solution
+        The solution of that problem.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> values = rkhs.Term(rkhs.Evaluation([[0.0], [1.0], [2.0]]), rkhs.Squared(), target=[0.0, 1.0, 0.9])
+    >>> shaped = rkhs.Shape({0: "increasing"}).solve(rkhs.Problem(rkhs.Gaussian(scale=1.0), [values]))
+    >>> shaped.certificate.proved, shaped.solution.status
+    (True, 'converged')
+    """
+
+    function: Function
+    certificate: ShapeCertificate
+    problem: Problem
+    solution: Solution
+
+
+@dataclass(frozen=True, eq=False)
 class Shape:
     """The shape that a learned function must have everywhere on a box, for the parameter `shape` of estimators.
 
@@ -141,167 +173,309 @@ class Shape:
         """
         return shape if isinstance(shape, Shape) else cls(shape)
 
+    def solve(
+        self,
+        problem: Problem,
+        solver: Solver | str = "auto",
+        *,
+        names: Sequence[str] | None = None,
+        tol: float = 1e-6,
+        atol: float = 0.0,
+        verbose: bool = False,
+    ) -> ShapedSolution:
+        """Solve a problem such that its minimizer has the shape everywhere on the box.
 
-def shape_of(estimator: BaseEstimator) -> Shape | None:
-    """Combine the `shape` of an estimator and the hard constraints of its invariances; return None without any."""
-    parameter, invariance = getattr(estimator, "shape", None), getattr(estimator, "invariance", None)
-    used = invariance if getattr(estimator, "nu", 1.0) > 0 and not isinstance(invariance, str) else None
-    hard = [one.shape_constraint for one in as_invariances(used) if one.shape_constraint is not None]
-    if parameter is None and not hard:
-        return None
-    shape = Shape.of({} if parameter is None else parameter)
-    if not hard or not isinstance(shape.constraints, Mapping):
-        return shape
-    merged: dict[Any, list[Any]] = {}
-    for constraints in [*hard, shape.constraints]:
-        for key, value in constraints.items():
-            merged.setdefault(key, []).append(value)
-    for key, values in merged.items():
-        words = [word for value in values for word in ([value] if isinstance(value, str) else value)]
-        merged[key] = values[0] if len(values) == 1 else words
-    return replace(shape, constraints=merged)
+        Rounds of solving the problem with constraints at points, and of attempting a proof, share the time limit.  What
+        is left of small violations is corrected by adding linear and quadratic functions.
+
+        Parameters
+        ----------
+        problem : Problem
+            The problem, whose points the box contains by default.
+        solver, tol, atol, verbose : object
+            As in `Problem.solve`.
+        names : sequence of str, optional
+            The names of the features.
+
+        Returns
+        -------
+        ShapedSolution
+            The function and the certificate of its shape; the problem with constraints, and its solution.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> X = np.linspace(0, 6, 30)[:, None]
+        >>> y = np.tanh(X[:, 0] - 3) + 0.3 * np.sin(9 * X[:, 0])
+        >>> values = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=y)
+        >>> shaped = rkhs.Shape({0: "increasing"}).solve(rkhs.Problem(rkhs.Gaussian(scale=1.0), [values]))
+        >>> shaped.certificate.proved, bool(np.all(np.diff(shaped.function(X)) >= 0))
+        (True, True)
+        """
+        seconds = self.time_limit
+        if seconds is not None and not (isinstance(seconds, Real) and 0 < float(seconds) < np.inf):
+            raise ValueError(f"time_limit of a Shape must be a positive number of seconds, or None, got {seconds!r}.")
+        parts = [part for term in problem.terms for part in term.functional.parts]
+        points = np.concatenate([double(part.atoms.points) for part in parts])
+        claims, box = self._claims_and_box(points, names)
+        size, any_f = size_of(problem, claims), problem.terms[0].functional.take([0])
+        bounds = lower_bounds(claims, Function(problem.kernel, any_f, np.zeros(1)))
+        warn_of_cost(bounds, box)
+        constraints = [Constraint.of(lower, problem, box, size, 2 * size) for lower in bounds]
+        solve = partial(Problem.solve, solver=solver, tol=tol, atol=atol, verbose=verbose)
+        with with_time_limit(None if seconds is None else float(seconds)):
+            rounds = Rounds(problem, *seeded(problem, constraints), solve, verbose=verbose)
+            rounds.run()
+            check_provable(claims[0], rounds.solution.function)
+            f, s, c = corrected(rounds.solution.function, () if rounds.stopped else rounds.proofs, box, size)
+            proofs = rounds.proofs
+            if np.any(s) or np.any(c) or not proofs or not (rounds.stopped or rounds.proved):
+                proofs = prove(lower_bounds(claims, f), box, verbose=verbose)
+        tilted, bent = ({j: float(value) for j, value in enumerate(added) if value} for added in (s, c))
+        certificate = ShapeCertificate(proofs, box, rounds.points, tilted, bent)
+        if not certificate.proved:
+            warn(
+                f"The shape is not proved on the whole box: {certificate}. {remedy(certificate, rounds.stopped)}",
+                ConvergenceWarning,
+            )
+        return ShapedSolution(f, certificate, rounds.constrained, rounds.solution)
+
+    def prove(
+        self, function: Function, *, names: Sequence[str] | None = None, verbose: bool = False
+    ) -> ShapeCertificate:
+        """Prove that a function has the shape everywhere on the box, or find points where it has not.
+
+        Parameters
+        ----------
+        function : Function
+            A function such as that of a solution.
+        names : sequence of str, optional
+            The names of the features.
+        verbose : bool, default=False
+            Whether to display progress.
+
+        Returns
+        -------
+        ShapeCertificate
+            The proof of each claim; by default on the bounding box of the points of the function.
+
+        Examples
+        --------
+        >>> import numpy as np, rkhs
+        >>> f = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation([[0.0]]), [1.0])
+        >>> [rkhs.Shape({0: "increasing"}, box).prove(f).proved for box in ([[-1.0], [-0.1]], [[-1.0], [0.1]])]
+        [True, False]
+        """
+        points = np.concatenate([double(part.atoms.points) for part in function.functionals.parts])
+        claims, box = self._claims_and_box(points, names)
+        with with_time_limit(self.time_limit):
+            return ShapeCertificate(prove(lower_bounds(claims, function), box, verbose=verbose), box, 0)
+
+    def _claims_and_box(self, points: Matrix, names: Sequence[str] | None) -> tuple[list[Claim], Matrix]:
+        """Return the claims about a function of points (t, n), and the box (2, n)."""
+        claims, n, given = parse_shape(self.constraints, names, points.shape[1]), points.shape[1], self.box
+        box = np.array([points.min(axis=0), points.max(axis=0)] if given is None else given, dtype=np.float64)
+        if box.shape != (2, n) or not np.all(box[1] >= box[0]) or not np.all(np.isfinite(box)):
+            raise ValueError(
+                f"box of a Shape must have the lowest and the highest value of each feature, (2, {n}), got {given!r}."
+            )
+        return claims, box
 
 
-def solve_with_shape(
-    problem: Problem,
-    shape: Shape,
-    solve: Callable[..., Solution],
-    *,
-    names: Sequence[str] | None = None,
-    verbose: bool = False,
-) -> tuple[Problem, Solution, Function, ShapeCertificate]:
-    """Solve a problem with a shape that holds everywhere on a box, by default the bounding box of the problem's points.
+@dataclass(eq=False)
+class Rounds:
+    """Solutions of a problem with constraints at points, to which each round adds points where the claims fail.
 
-    Each round solves the problem with constraints at points, attempts a proof, and adds points where it fails.  `solve`
-    takes a problem and optionally a function from which to start.
-    Seeding, solutions and proofs share the time limit.  Returns the problem with its constraints, its solution, f,
-    which may have a small correction, and the certificate of the shape.
+    `solve` solves a problem from a function to start with, which `quick` computes if it can, and otherwise is that of
+    the last round.  `functions` maps the function of a solution to those that the claims are about.
     """
-    seconds = shape.time_limit
-    if seconds is not None and not (isinstance(seconds, Real) and 0 < float(seconds) < np.inf):
-        raise ValueError(f"time_limit of a Shape must be a positive number of seconds, or None, got {seconds!r}.")
-    parts = [part for term in problem.terms for part in term.functional.parts]
-    points = np.concatenate([double(part.atoms.points) for part in parts])
-    claims, given = parse_shape(shape.constraints, names, points.shape[1]), shape.box
-    box = np.array([points.min(axis=0), points.max(axis=0)] if given is None else given, dtype=np.float64)
-    if box.shape != (2, points.shape[1]) or not np.all(box[1] >= box[0]) or not np.all(np.isfinite(box)):
-        raise ValueError(
-            f"box of a Shape must have the lowest and the highest value of each feature, (2, {points.shape[1]}), got "
-            f"{given!r}."
-        )
-    warn_of_cost(problem, claims, box)
-    size, solution = size_of(problem, claims), None
+
+    problem: Problem
+    constraints: list[Constraint]
+    quick: ConstrainedLeastSquares | None
+    solve: Callable[..., Solution]
+    functions: Callable[[Function], Any] = lambda f: f
+    start: Function | None = None
+    verbose: bool = False
+    constrained: Problem = field(init=False)
+    solution: Solution = field(init=False)
+    keys: list[bytes] = field(init=False)  # of the constraints at the start of the next round
     proofs: tuple[ClaimProof, ...] = ()
-    constraints = [Constraint.of(claim, problem, box, size) for claim in claims]
-    with with_time_limit(None if seconds is None else float(seconds)):
-        constrained, stopped = problem, False
-        if seconds_left() < np.inf:  # the fit without a shape is the fastest, and guarantees a solution
-            with with_extended_deadline(0.5):
-                solution = solve(problem)
-            stopped = solution.status == TIME_LIMIT
-        least_squares, work = None, 0.0
-        if can_seed(problem) and not stopped:
-            with with_time_limit(0.3 * seconds_left()):
-                constraints, least_squares = seeded(problem, constraints, verbose)
-        for _ in range(0 if stopped else ROUNDS):
-            terms = terms_of(constraints, problem.terms[0].functional.prototype)
-            candidate = replace(problem, terms=[*problem.terms, *terms])
-            result = solve(candidate, None if least_squares is None else least_squares.start(constraints))
-            stopped = seconds_left() <= 0 or result.status == TIME_LIMIT
-            if solution is None or result.status != TIME_LIMIT:  # otherwise keep the solution of the previous round
-                constrained, solution, proofs = candidate, result, ()
-            if stopped:
+    stopped: bool = False  # whether the time limit ended the last round
+    work: float = 0.0  # terms that were added up in proofs
+
+    def run(self) -> None:
+        """Solve, and refine the constraints, until the claims are proved or no refinement helps."""
+        self.keys = [key for constraint in self.constraints for key in constraint.keys]
+        for k in range(limits().shape_rounds):
+            with with_extended_deadline(0.0 if k else 0.5):  # any time limit leaves a function
+                self._solve(k)
+            if self.stopped:
                 break
-            f = solution.function
-            violated = [bool(np.any(c.values(f) < c.claim.bound)) for c in constraints]  # their weights are too small
-            if any(violated):
-                pairs = zip(constraints, violated, strict=True)
-                constraints = [replace(c, weight=100 * c.weight) if increase else c for c, increase in pairs]
-                continue
-            proofs = prove(claims, f, box, skip_failing=True, verbose=verbose)
-            stopped, work = any(proof.stopped for proof in proofs), work + sum(proof.work for proof in proofs)
-            if stopped or work > WORK or all(proof.status == PROVED for proof in proofs):
+            before, self.constraints = self.constraints, self._refined(k)
+            if self.constraints == before:
                 break
-            before = constraints
-            constraints = [c.refined(f, proof) for c, proof in zip(constraints, proofs, strict=True)]
-            if constraints == before:
-                break
-        assert solution is not None
-        check_provable(claims[0], solution.function)
-        f, tilted, bent = _corrected(solution.function, () if stopped else proofs, box, size)
-        if tilted or bent or not proofs or not (stopped or all(proof.status == PROVED for proof in proofs)):
-            proofs = prove(claims, f, box, verbose=verbose)
-    count = sum(term.size for term in constrained.terms[len(problem.terms) :])
-    certificate = ShapeCertificate(proofs, box, count, tilted, bent)
-    if not certificate.proved:
-        warn(
-            f"The shape is not proved on the whole box: {certificate}. {remedy(certificate, stopped)}",
-            ConvergenceWarning,
-        )
-    return constrained, solution, f, certificate
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The claims of the constraints."""
+        return [constraint.claim for constraint in self.constraints]
+
+    @property
+    def proved(self) -> bool:
+        """Whether all claims are proved."""
+        return bool(self.proofs) and all(proof.status == PROVED for proof in self.proofs)
+
+    @property
+    def points(self) -> int:
+        """The number of points with constraints."""
+        return sum(term.size for term in self.constrained.terms[len(self.problem.terms) :])
+
+    def _solve(self, k: int) -> None:
+        """Solve the problem with the constraints so far; after the first round, not if a limit ends the solver."""
+        terms = [c.term(self.problem.terms[0].functional.prototype) for c in self.constraints if len(c.points)]
+        candidate = replace(self.problem, terms=[*self.problem.terms, *terms])
+        result = self.solve(candidate, start=self._start(candidate))
+        self.stopped = seconds_left() <= 0 or result.status == TIME_LIMIT
+        if k == 0 or result.status != TIME_LIMIT:
+            self.constrained, self.solution, self.proofs = candidate, result, ()
+            self.start = result.function
+            self.keys = [key for constraint in self.constraints for key in constraint.keys]
+
+    def _start(self, candidate: Problem) -> Function | None:
+        """Return the minimizer if it is quick, else the last function, with zero for new constraints; None without."""
+        if self.quick is not None:
+            return self.quick.start(self.constraints)
+        if self.start is None or candidate.approximation is not None or candidate.null_space != "kept":
+            return None
+        L, a = candidate.represented.functionals, to_numpy(self.start.coefficients)
+        keys = [key for constraint in self.constraints for key in constraint.keys]
+        data = L.size - len(keys)
+        known = dict(zip(self.keys, a[data:], strict=True))
+        added = np.array([known.get(key, 0.0) for key in keys])
+        return replace(self.start, functionals=L, coefficients=np.concatenate([a[:data], added]))
+
+    def _refined(self, k: int) -> list[Constraint]:
+        """Return the constraints of the next round; the same ones if there is nothing to do."""
+        constraints, bounds = self.constraints, lower_bounds(self.claims, self.functions(self.solution.function))
+        pairs = list(zip(constraints, bounds, strict=True))
+        # weight <- 100 weight if f violates constraints at their own points: the penalty is not exact
+        violated = [bool(np.any(c.values(lower) < c.claim.bound)) for c, lower in pairs]
+        if any(violated):
+            return [replace(c, weight=100 * c.weight) if v else c for c, v in zip(constraints, violated, strict=True)]
+        if k < min(LOOKS, limits().shape_rounds - 1):
+            added = with_violations(constraints, bounds, k)
+            if added is not constraints:
+                return added
+        self.proofs = prove(bounds, constraints[0].box, skip_failing=True, verbose=self.verbose)
+        self.stopped = any(proof.stopped for proof in self.proofs)
+        self.work += sum(proof.work for proof in self.proofs)
+        if self.stopped or self.proved or self.work > limits().proof_work:
+            return constraints
+        return [c.refined(lower, proof) for (c, lower), proof in zip(pairs, self.proofs, strict=True)]
 
 
-def warn_of_cost(problem: Problem, claims: Sequence[Claim], box: Matrix) -> None:
-    """Warn, before anything is computed, if the proof of a claim is expected to take more cells than are tried."""
-    zero = Function(problem.kernel, problem.terms[0].functional.take(np.arange(1)), np.zeros(1))
-    hardest = max(lower_bounds(claims, zero), key=lambda lower: lower.expected_cells(box))
-    cells = hardest.expected_cells(box)
-    if cells > MOST_CELLS:
-        one_each = (
-            "Bounds of f itself involve all features of any kernel: leave them out."
-            if hardest.claim.order == 0
-            else "A sum of kernels of one feature each, such as kernel=rkhs.kernels.additive(rkhs.Gaussian(scale=1.0), "
-            f"{box.shape[1]}) for standardized features, is proved feature by feature in seconds."
-        )
-        warn(
-            f"The shape will probably not be proved, after minutes: that {hardest.claim.name} is a claim about "
-            f"{len(hardest.active)} interacting features, whose box needs about {cells:.0e} cells, and {MOST_CELLS:,} "
-            f"are tried. {one_each} rkhs.Shape(.., time_limit=60) limits the time, and verbose=True shows the progress."
-        )
+def with_violations(constraints: list[Constraint], bounds: Sequence[LowerBound], k: int) -> list[Constraint]:
+    """Return constraints also at candidate points where the claims fail, in round k; the same ones if they do nowhere.
+
+    They are the same, too, if it would take more work to look than a proof may take.
+    """
+    if 2 * LOOKED * LOOKS * sum(lower.work_at for lower in bounds) > limits().proof_work:
+        return constraints
+    found = [c.violations(lower) for c, lower in zip(constraints, bounds, strict=True)]
+    if not any(len(points) for points, _ in found):
+        return constraints
+    apart = max(APART, 0.1 / 2**k)
+    triples = zip(constraints, bounds, found, strict=True)
+    return [c.active_at(lower).with_points(*new, apart) for c, lower, new in triples]
 
 
-def remedy(certificate: ShapeCertificate, stopped: bool) -> str:
-    """Return advice for a shape that is not proved."""
-    if stopped:
-        return "A time limit stopped the proof: increase the time limit."
-    if any(proof.hidden for proof in certificate.proofs):
-        return "f is a difference of numbers so large that rounding hides its shape: a smaller C makes them smaller."
-    return (
-        "A smaller C or a larger scale makes the claims between points easier to prove. Many interacting features need "
-        "too many cells; a sum of kernels of few features each (rkhs.kernels.additive) is proved feature by feature."
-    )
+def seeded(problem: Problem, constraints: list[Constraint]) -> tuple[list[Constraint], ConstrainedLeastSquares | None]:
+    """Return constraints at points where squared losses need them, and what computes the minimizer with them quickly.
+
+    It ends early, with the points so far, at the time limit or if the minimizer cannot be computed: seeding only saves
+    rounds of the solver.
+    """
+    quadratic = all(term.loss.quadratic for term in problem.terms)
+    exact = problem.approximation is None and problem.null_space == "kept"
+    in_numpy = quadratic and exact and isinstance(problem.represented.functionals.prototype, np.ndarray)
+    if not in_numpy or problem.system.size > limits().shape_dense:
+        return constraints, None
+    quick = None
+    try:
+        with with_time_limit(0.3 * seconds_left()), closing(Monitor(0.0)) as monitor, monitor.showing("seeding"):
+            quick = ConstrainedLeastSquares(problem)
+            for k in range(LOOKS):
+                monitor.check()
+                before, bounds = constraints, lower_bounds([c.claim for c in constraints], quick(constraints))
+                constraints = with_violations(constraints, bounds, k)
+                if constraints is before:
+                    return [c.active_at(lower) for c, lower in zip(constraints, bounds, strict=True)], quick
+    except (Stopped, RuntimeError, np.linalg.LinAlgError):
+        pass
+    return constraints, quick
 
 
-def _corrected(
-    f: Function, proofs: Sequence[ClaimProof], box: Matrix, size: float
-) -> tuple[Function, dict[int, float], dict[int, float]]:
-    """Return f plus small linear and quadratic functions that make it satisfy the claims, and these, by feature."""
-    slopes: dict[int, float] = {}
-    curvatures: dict[int, float] = {}
-    n, sides = box.shape[1], box[1] - box[0]
-    for proof in proofs:
-        claim, deficit = proof.claim, -proof.margin * (1 + 1e-9)  # in units of the features
-        if proof.status == PROVED or not 0 < deficit < np.inf:
-            continue
-        if claim.order == 1 and deficit * sides[claim.axes[0]] <= TILT * size:
-            slopes[claim.axes[0]] = claim.sign * deficit
-        if claim.order == 2:
-            features = claim.jointly or claim.axes[:1]
-            units = lower_bounds([claim], f)[0].units if claim.jointly else np.ones(1)
-            curvature = deficit * (units.min() / units) ** 2  # the same for every feature in length scales
-            if np.sum(curvature * sides[list(features)] ** 2) / 8 <= TILT * size:
-                curvatures |= dict(zip(features, (claim.sign * curvature).tolist(), strict=True))
-    if not slopes and not curvatures:
-        return f, {}, {}
-    degree = 2 if curvatures else 1
-    space: FunctionSpace = Polynomials(degree, center=(box[0] + box[1]) / 2)
-    added = {along([j], n): slope for j, slope in slopes.items()}
-    added |= {along([j, j], n): curvature / 2 for j, curvature in curvatures.items()}
-    coefficients = np.array([added.get(index, 0.0) for index in multi_indices(degree, range(n), n)])
-    if f.basis is not None:
-        space = SumOfSpaces((f.basis, space))
-        coefficients = np.concatenate([to_numpy(f.basis_coefficients), coefficients])
-    return replace(f, basis=space, basis_coefficients=coefficients), slopes, curvatures
+class ConstrainedLeastSquares:
+    """The minimizer of squared losses with constraints L f >= b, with the equations of the data factorized once.
+
+        f = f_0 + sum_m x_m z~_m,        x >= 0 the minimizer of 1/2 x'G~x - x'(b - L f_0)
+
+    Here z~_m and G~ are the representers of L and their Gram matrix, conditioned on the data.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.represented, system = problem.represented, problem.system
+        # S [a; c] = [y; 0],  S = [G + diag(1 / 2w), Q; Q', 0]
+        self.saddle = Saddle(system.gram.in_double, 1 / (2 * system.weight[:, 0]), system.Q)
+        self.a, self.c = self.saddle.solve(system.target)
+
+    def start(self, constraints: Sequence[Constraint]) -> Function | None:
+        """Return the minimizer as a start for a solver; None if it cannot be computed, or not in this precision."""
+        try:
+            return self(constraints) if self.represented.functionals.prototype.dtype == np.float64 else None
+        except (RuntimeError, np.linalg.LinAlgError):
+            return None
+
+    def __call__(self, constraints: Sequence[Constraint]) -> Function:
+        """Return the minimizer with the constraints at their points."""
+        terms = [c.term(self.represented.functionals.prototype) for c in constraints if len(c.points)]
+        if not terms:
+            return self.represented.function(Iterate(self.a, self.c))
+        L, kernel, basis = stack([term.functional for term in terms]), self.represented.kernel, self.represented.basis
+        b = np.concatenate([np.broadcast_to(term.target, term.size) for term in terms])
+        # [A; C] = S^-1 [K; B'],  G~ = G_L - K'A - B C,  r = b - K'a - B c
+        K = gram(kernel, self.represented.functionals, L).in_double()
+        B = np.zeros((L.size, 0)) if basis.space is None else L(basis.space) @ basis.back
+        A, C = self.saddle.solve(K, B.T)
+        parts = gram(kernel, L).in_double(), K.T @ A, B @ C
+        sizes = np.max([np.abs(np.diag(part)) for part in parts], axis=0)
+        x = nonnegative(parts[0] - parts[1] - parts[2], b - (K.T @ self.a + B @ self.c)[:, 0], sizes)[:, None]
+        data = self.represented.function(Iterate(self.a - A @ x, self.c - C @ x))
+        return data + Function(kernel, L, x[:, 0])
+
+
+def nonnegative(G: Matrix, r: Matrix, sizes: Matrix) -> Matrix:
+    """Return the minimizer of 1/2 x'Gx - x'r over x >= 0, for G positive semidefinite up to rounding.
+
+    `sizes` are the magnitudes of the terms whose differences are the diagonal of G: eigenvalues below their rounding
+    errors are raised to that level, so that G has a square root in spite of cancellation.  The problem is scaled such
+    that `sizes` and the largest entry of r are one, because `scipy.optimize.nnls` has absolute tolerances.
+
+    Examples
+    --------
+    >>> nonnegative(np.eye(2), np.array([1.0, -1.0]), np.ones(2))
+    array([1., 0.])
+    """
+    unit = np.sqrt(np.where(sizes > 0, sizes, 1.0))
+    right = r / unit
+    largest = float(np.abs(right).max(initial=0.0)) or 1.0
+    # G = V diag(values) V' = R'R,  |R x - R'^-1 r|^2 / 2 = 1/2 x'Gx - x'r + constant
+    values, V = np.linalg.eigh((G + G.T) / 2 / (unit[:, None] * unit))
+    roots = np.sqrt(np.maximum(values, len(G) * EPS))
+    R, target = roots[:, None] * V.T, V.T @ (right / largest) / roots
+    steps = 30 * len(G)  # ten times the default of the active-set method
+    return largest * scipy.optimize.nnls(R, target, maxiter=steps)[0] / unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,46 +497,47 @@ class Constraint:
     box: Matrix  # (2, n)
 
     @classmethod
-    def of(cls, claim: Claim, problem: Problem, box: Matrix, size: float) -> Constraint:
-        """Return the constraint at initial points, which fill the box and its faces evenly.
+    def of(cls, lower: LowerBound, problem: Problem, box: Matrix, size: float, slope: float) -> Constraint:
+        """Return the constraint without points for a claim, whose `lower` bound need not be that of the minimizer.
 
-        `size` is that of f (`size_of`).  Margin and weight are relative to the size of L_x f that it implies: a slope
-        is about `size` divided by the side of the box, or by the length scale of the kernel if the side is zero.
+        `size` is that of f (`size_of`), and `slope` bounds the derivative of the losses.  The margin is relative to the
+        size of L_x f that `size` implies: a slope is about `size` divided by the side of the box, or by the length
+        scale of the kernel if the side is zero.
         """
-        random = np.random.default_rng(0)
-        (lower,) = lower_bounds([claim], Function(problem.kernel, problem.terms[0].functional.take([0]), [1.0]))
-        points = space_filling_points(FIRST, box, lower.active, random)
-        directions = np.zeros_like(points)
+        claim, none = lower.claim, np.zeros((0, box.shape[1]))
         joint, axes = list(claim.jointly), list(claim.axes)
-        if joint:
-            angles = random.standard_normal((len(points), len(joint)))
-            directions[:, joint] = lower.units * angles / np.linalg.norm(angles, axis=1, keepdims=True)
         scales = 1 / np.where(lower.part.rates > 0, lower.part.rates, 1.0)
         sides = np.where(box[1] > box[0], box[1] - box[0], scales)
         spread = float(np.max(sides[joint] / lower.units) ** 2 if joint else np.prod(sides[axes]))
         unit = float(np.prod(scales[axes]))
-        norm = float(np.sqrt(gram(problem.kernel, unit * claim.at(points[:1], directions[:1])).diagonal()[0]))
+        # The multiplier of a constraint is at most sum_i w_i |loss'| |L_i| / |L_x|.
+        v = np.zeros_like(box[:1])
+        v[:, joint] = lower.units / np.sqrt(max(len(joint), 1))
+        families = [one.at(box[:1], v, claim.output) for one in (Claim("", output=claim.output), claim)]
+        norms = [float(np.sqrt(gram(problem.kernel, family).diagonal()[0])) for family in families]
         total = sum(float(np.sum(to_numpy(term.weights()))) for term in problem.terms)
-        room = MARGIN * size / spread
-        return cls(claim, lower.active, points, directions, room, 16 * room, unit, 2 * total * size / norm, box)
+        weight, room = slope * total * norms[0] / (unit * norms[1]), MARGIN * size / spread
+        return cls(claim, lower.active, none, none, room, 16 * room, unit, weight, box)
+
+    def term(self, prototype: Array) -> Term:
+        """Return the term of the points, in the namespace and on the device of the prototype."""
+        L = self.unit * self.claim.at(self.points, self.directions, self.claim.output)
+        L = L if isinstance(prototype, np.ndarray) else L.like(prototype)
+        return Term(L, OneSided(), self.unit * (self.claim.bound + self.room), self.weight)
 
     @property
-    def functional(self) -> Functional:
-        return self.unit * self.claim.at(self.points, self.directions)
+    def keys(self) -> list[bytes]:
+        """A name of each row of the term."""
+        pairs = zip(self.points, self.directions, strict=True)
+        return [self.claim.name.encode() + x.tobytes() + v.tobytes() for x, v in pairs]
 
-    @property
-    def bound(self) -> float:
-        """The lower bound of the functionals."""
-        return self.unit * (self.claim.bound + self.room)
-
-    def values(self, f: Function) -> Matrix:
+    def values(self, lower: LowerBound) -> Matrix:
         """Return L_x f at the points, from the summands of the kernel on which it depends."""
-        (lower,) = lower_bounds([self.claim], f)
-        return to_numpy(self.functional(lower.part.f)) / self.unit if len(self.points) else np.zeros(0)
+        return to_numpy(self.claim.at(self.points, self.directions)(lower.part.f)) if len(self.points) else np.zeros(0)
 
-    def active_at(self, f: Function) -> Constraint:
+    def active_at(self, lower: LowerBound) -> Constraint:
         """Return the constraint at the points where it is nearly active: L_x f is within 20 margins of the bound."""
-        kept = self.values(f) < self.claim.bound + 20 * self.room
+        kept = self.values(lower) < self.claim.bound + 20 * self.room
         return replace(self, points=self.points[kept], directions=self.directions[kept])
 
     def with_points(self, points: Matrix, directions: Matrix, apart: float = APART) -> Constraint:
@@ -379,34 +554,29 @@ class Constraint:
         points, directions = (np.concatenate([old, new[chosen]]) for old, new in pairs)
         return replace(self, points=points, directions=directions)
 
-    def refined(self, f: Function, proof: ClaimProof) -> Constraint:
+    def refined(self, lower: LowerBound, proof: ClaimProof) -> Constraint:
         """Return the constraint of the next round, given a proof about f; itself if no refinement can help.
 
         Points are added where the claim fails or is hardest to prove, and the margin grows by the deficit of f there,
         up to a limit: with a short length scale f decreases between the points for any margin, which would grow without
         end.  If rounding hides the claim, only the margin grows, unless the limit is below the rounding error.
         """
-        if proof.status == PROVED:
+        hidden = proof.rounding * float(lower.units.max()) ** 2  # in units of L_x f
+        if proof.status == PROVED or (proof.hidden and hidden > self.max_room):
             return self
-        (lower,) = lower_bounds([self.claim], f)
-        hidden = proof.rounding * (float(lower.units.max()) ** 2 if self.claim.jointly else 1.0)  # in units of L_x f
-        if proof.hidden and hidden > self.max_room:
-            return self
-        touching = proof.hidden and hidden <= self.room  # f is at its bound, and not by rounding
-        result = (
-            self if proof.hidden and not touching else self.active_at(f).with_points(proof.candidates, proof.directions)
-        )
+        result = self
+        if not proof.hidden or hidden <= self.room:  # if f is at its bound, it is not by rounding
+            result = self.active_at(lower).with_points(proof.candidates, proof.directions)
         deficit = hidden - float(lower.at(proof.worst[None])[0][0])
         room = min(self.room + deficit, 4 * self.room, self.max_room)
         return replace(result, room=room) if room > self.room else result
 
-    def violations(self, f: Function) -> tuple[Matrix, Matrix]:
+    def violations(self, lower: LowerBound) -> tuple[Matrix, Matrix]:
         """Return points where the claim fails, in the order of the violation, and the directions of Hessians there.
 
         The candidates fill the box evenly; if the claim holds at all of them, the lowest ones are moved downhill.
         """
         X = space_filling_points(LOOKED, self.box, self.active, np.random.default_rng(0))
-        (lower,) = lower_bounds([self.claim], f)
         values, directions = lower.at(X)
         if np.all(values >= 0):
             low = X[np.argsort(values, kind="stable")[:64]]
@@ -417,13 +587,63 @@ class Constraint:
         return X[worst], directions[worst]
 
 
-def terms_of(constraints: Sequence[Constraint], prototype: Array) -> list[Term]:
-    """Return the terms of constraints that have points, in the namespace and on the device of the prototype."""
-    used = [constraint for constraint in constraints if len(constraint.points)]
-    families = [constraint.functional for constraint in used]
-    if not isinstance(prototype, np.ndarray):
-        families = [L.like(prototype) for L in families]
-    return [Term(L, OneSided(), c.bound, c.weight) for L, c in zip(families, used, strict=True)]
+def corrected(f: Function, proofs: Sequence[ClaimProof], box: Matrix, size: float) -> tuple[Function, Matrix, Matrix]:
+    """Return f(x) + sum_j s_j t_j + c_j t_j^2 / 2, t = x - center, that satisfies the claims, and s and c (n,).
+
+    They are not zero only where the deficit that the proofs leave is small.
+    """
+    n, sides = box.shape[1], box[1] - box[0]
+    s, c = np.zeros(n), np.zeros(n)
+    for proof in proofs:
+        claim, deficit = proof.claim, -proof.margin * (1 + 1e-9)  # in units of the features
+        if proof.status == PROVED or not 0 < deficit < np.inf or claim.order == 0:
+            continue
+        if claim.order == 1 and deficit * sides[claim.axes[0]] <= TILT * size:
+            s[claim.axes[0]] = claim.sign * deficit
+        if claim.order == 2:
+            features = list(claim.jointly or claim.axes[:1])
+            units = lower_bounds([claim], f)[0].units
+            curvature = deficit * (units.min() / units) ** 2  # the same for every feature in length scales
+            if np.sum(curvature * sides[features] ** 2) / 8 <= TILT * size:
+                c[features] = claim.sign * curvature
+    if not np.any(s) and not np.any(c):
+        return f, s, c
+    basis = Polynomials(2 if np.any(c) else 1, center=(box[0] + box[1]) / 2)
+    added = {along([j], n): s[j] for j in range(n)} | {along([j, j], n): c[j] / 2 for j in range(n)}
+    coefficients = np.array([added.get(index, 0.0) for index in multi_indices(basis.degree, range(n), n)])
+    zero = f.functionals.take([0])
+    return f + Function(f.kernel, zero, np.zeros(1), basis, coefficients), s, c
+
+
+def warn_of_cost(bounds: Sequence[LowerBound], box: Matrix) -> None:
+    """Warn, before anything is computed, if the proof of a claim is expected to take more cells than are tried."""
+    cells, most = [lower.expected_cells(box) for lower in bounds], limits().proof_cells
+    hardest = bounds[int(np.argmax(cells))]
+    if max(cells) <= most:
+        return
+    one_each = (
+        "Bounds of f itself involve all features of any kernel: leave them out."
+        if hardest.claim.order == 0
+        else "A sum of kernels of one feature each, such as kernel=rkhs.kernels.additive(rkhs.Gaussian(scale=1.0), "
+        f"{box.shape[1]}) for standardized features, is proved feature by feature in seconds."
+    )
+    warn(
+        f"The shape will probably not be proved, after minutes: that {hardest.claim.name} is a claim about "
+        f"{len(hardest.active)} interacting features, whose box needs about {max(cells):.0e} cells, and {most:,} "
+        f"are tried. {one_each} rkhs.Shape(.., time_limit=60) limits the time, and verbose=True shows the progress."
+    )
+
+
+def remedy(certificate: ShapeCertificate, stopped: bool) -> str:
+    """Return advice for a shape that is not proved."""
+    if stopped:
+        return "A time limit stopped the proof: increase the time limit."
+    if any(proof.hidden for proof in certificate.proofs):
+        return "f is a difference of numbers so large that rounding hides its shape: a smaller C makes them smaller."
+    return (
+        "A smaller C or a larger scale makes the claims between points easier to prove. Many interacting features need "
+        "too many cells; a sum of kernels of few features each (rkhs.kernels.additive) is proved feature by feature."
+    )
 
 
 def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
@@ -438,7 +658,7 @@ def size_of(problem: Problem, claims: Sequence[Claim] = ()) -> float:
     sizes = [smallest * abs(claim.bound) for claim in bounds]
     for term in problem.terms:
         L, targets = term.functional, double(term.observed_target).reshape(-1)
-        known, mean = np.isfinite(targets), np.isclose(on_basis(L, Constant())[:, 0], 1.0)
+        known, mean = np.isfinite(targets), np.isclose(to_numpy(L(Constant())).reshape(-1), 1.0)
         values, others = targets[known & mean], known & ~mean
         if len(values):
             sizes += [float(np.ptp(values)), smallest * float(np.abs(values).max())]
@@ -478,114 +698,3 @@ def evenly(count: int, n: int) -> Matrix:
     for _ in range(50):
         root = (1 + root) ** (1 / (n + 1))
     return (0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, n + 1))) % 1
-
-
-def can_seed(problem: Problem) -> bool:
-    """Return whether seeding applies: quadratic losses of functionals in NumPy that fit in memory, not approximated."""
-    quadratic = all(term.loss.quadratic for term in problem.terms)
-    exact = problem.approximation is None and problem.null_space == "kept"
-    in_numpy = quadratic and exact and isinstance(problem.represented.functionals.prototype, np.ndarray)
-    return in_numpy and factorable(problem.system)
-
-
-def seeded(
-    problem: Problem, constraints: Sequence[Constraint], verbose: bool = False
-) -> tuple[list[Constraint], ConstrainedLeastSquares | None]:
-    """Return the constraints at points where they are needed, such that the claims hold at all candidate points.
-
-    It ends early, with the points so far, if the time limit is reached or the subproblem cannot be solved: seeding only
-    saves rounds of the solver.  Also returns the factorized problem, None if there was no time for it.
-    """
-    seeds = [replace(c, points=c.points[:0], directions=c.directions[:0]) for c in constraints]
-    solve = None
-    try:
-        with closing(Monitor(0.0, verbose=verbose)) as monitor:
-            with monitor.showing(FACTOR):
-                solve = ConstrainedLeastSquares(problem)
-            f, work = solve(seeds), 0
-            for k in range(LOOKS):
-                monitor.check()
-                work += sum(LOOKED * lower.work_at for lower in lower_bounds([c.claim for c in seeds], f))
-                if work > WORK:
-                    break
-                violations = [c.violations(f) for c in seeds]
-                if not any(len(points) for points, _ in violations):
-                    break
-                apart = max(APART, 0.1 / 2**k)  # relative to the sides of the box
-                seeds = [c.active_at(f).with_points(*new, apart) for c, new in zip(seeds, violations, strict=True)]
-                f = solve(seeds)
-            return [c.active_at(f) for c in seeds], solve
-    except (Stopped, RuntimeError, np.linalg.LinAlgError):
-        return seeds, solve
-
-
-class ConstrainedLeastSquares:
-    """The solution of a problem with squared losses and constraints, with the saddle point system factorized once."""
-
-    def __init__(self, problem: Problem) -> None:
-        self.represented, system = problem.represented, in_numpy(problem.system)
-        self.saddle = Saddle(system.gram.in_double, 1 / (2 * system.weight[:, 0]), system.Q)
-        self.a, self.c = self.saddle.solve(system.target)
-        self._solved: dict[tuple[str, bytes, bytes], Matrix] = {}  # by claim, point and direction
-
-    def __call__(self, constraints: Sequence[Constraint]) -> Function:
-        used = [constraint for constraint in constraints if len(constraint.points)]
-        if not used:
-            return self.represented.function(Iterate(self.a, self.c))
-        L = stack([constraint.functional for constraint in used])
-        bounds = np.concatenate([np.full(len(constraint.points), constraint.bound) for constraint in used])
-        cross, A, B, C = self._columns(used, L)
-        kernel = self.represented.kernel
-        parts = gram(kernel, L).in_double(), cross.T @ A, B.T @ C
-        sizes = np.max([np.abs(np.diag(part)) for part in parts], axis=0)
-        right = bounds - (cross.T @ self.a + B.T @ self.c)[:, 0]
-        x = nonnegative(parts[0] - parts[1] - parts[2], right, sizes)[:, None]
-        data = self.represented.function(Iterate(self.a - A @ x, self.c - C @ x))
-        return data + Function(kernel, L, x[:, 0])
-
-    def start(self, constraints: Sequence[Constraint]) -> Function | None:
-        """Return the solution as a start for a solver; None if it cannot be computed, or not in this precision."""
-        try:
-            return self(constraints) if self.represented.functionals.prototype.dtype == np.float64 else None
-        except (RuntimeError, np.linalg.LinAlgError):
-            return None
-
-    def _columns(self, used: Sequence[Constraint], L: Functional) -> list[Matrix]:
-        """Return the inner products (N, t) of L with the data, its values B (r, t) on the basis, and S^-1 of both.
-
-        S is the matrix of the saddle point system.  Only functionals that are new need its factors.
-        """
-        rows = [(c, k) for c in used for k in range(len(c.points))]
-        keys = [(c.claim.name, c.points[k].tobytes(), c.directions[k].tobytes()) for c, k in rows]
-        new = [k for k, key in enumerate(keys) if key not in self._solved]
-        if new:
-            M, basis = L.take(new), self.represented.basis
-            cross = gram(self.represented.kernel, self.represented.functionals, M).in_double()
-            B = np.zeros((M.size, 0)) if basis.space is None else np.asarray(on_basis(M, basis.space)) @ basis.back
-            A, C = self.saddle.solve(cross, B.T)
-            columns = np.concatenate([cross, A, B.T, C]).T
-            self._solved |= {keys[k]: column for k, column in zip(new, columns, strict=True)}
-        columns, N = np.stack([self._solved[key] for key in keys], axis=1), len(self.a)
-        return np.split(columns, [N, 2 * N, (len(columns) + 2 * N) // 2])
-
-
-def nonnegative(G: Matrix, r: Matrix, sizes: Matrix) -> Matrix:
-    """Return the minimizer of 1/2 x'Gx - x'r over x >= 0, for G positive semidefinite up to rounding.
-
-    `sizes` are the magnitudes of the terms whose differences are the diagonal of G: eigenvalues below their rounding
-    errors are raised to that level, so that G has a square root in spite of cancellation.  The problem is scaled such
-    that `sizes` and the largest entry of r are one, because `scipy.optimize.nnls` has absolute tolerances.
-
-    Examples
-    --------
-    >>> nonnegative(np.eye(2), np.array([1.0, -1.0]), np.ones(2))
-    array([1., 0.])
-    """
-    unit = np.sqrt(np.where(sizes > 0, sizes, 1.0))
-    right = r / unit
-    largest = float(np.abs(right).max(initial=0.0)) or 1.0
-    values, vectors = np.linalg.eigh((G + G.T) / 2 / (unit[:, None] * unit))
-    roots = np.sqrt(np.maximum(values, len(G) * EPS))
-    R, target = roots[:, None] * vectors.T, vectors.T @ (right / largest) / roots
-    steps = 30 * len(G)  # ten times the default of the active-set method
-    return largest * scipy.optimize.nnls(R, target, maxiter=steps)[0] / unit

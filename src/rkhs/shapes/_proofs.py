@@ -17,17 +17,12 @@ from math import ceil
 
 import numpy as np
 
-from rkhs._core.finite.function import Function
-from rkhs._core.finite.solution import Record
-from rkhs._core.progress import interrupted, with_progress_callback, with_time_limit
-from rkhs.extend import Matrix, Monitor, Stopped
-from rkhs.shapes._bounds import LowerBound, lower_bounds
+from rkhs.extend import Matrix, Monitor, Stopped, limits, with_progress_callback
+from rkhs.shapes._bounds import LowerBound
 from rkhs.shapes._claims import Claim
 
 AT_ONCE = 256  # cells per step, for vectorization
 ENOUGH = 64  # counterexamples of a claim that fails
-MOST_CELLS = 20_000  # cells of a proof of one claim
-WORK = 1e9  # terms that are added up for the cells of all claims together, two to four seconds
 PROVED, FAILS, OPEN = "proved", "fails", "open"
 
 
@@ -55,7 +50,7 @@ class ClaimProof:
     seconds: float
     candidates: Matrix = field(repr=False)  # (m, n), points where the claim fails or is hardest to prove
     directions: Matrix = field(repr=False)  # (m, n), the eigenvectors of Hessians there
-    stopped: bool = False  # whether the time limit or Ctrl-C ended the search
+    stopped: bool = False  # whether the time limit ended the search
     rounding: float = 0.0  # the rounding error of L_x f, in its units
     work: float = 0.0  # the number of terms that were added up
 
@@ -76,52 +71,31 @@ class ClaimProof:
 
 
 def prove(
-    claims: Sequence[Claim],
-    f: Function,
-    box: Matrix,
-    *,
-    cells: int = MOST_CELLS,
-    work: float = WORK,
-    seconds: float | None = None,
-    skip_failing: bool = False,
-    verbose: bool = False,
+    bounds: Sequence[LowerBound], box: Matrix, *, skip_failing: bool = False, verbose: bool = False
 ) -> tuple[ClaimProof, ...]:
-    """Prove claims by branch and bound over the box (2, n), with at most `cells` cells for each claim.
+    """Prove claims by branch and bound over the box (2, n), given the lower bounds of what they are about.
 
-    Each claim adds up at most its share of `work` terms, which ends proofs with many interacting features in seconds.
-    If a claim fails, the search continues until `ENOUGH` counterexamples are known; with `skip_failing`, cells whose
-    center is a counterexample are not subdivided.  After `seconds`, or Ctrl-C, it returns the results so far.  With
-    `verbose` it displays progress after a second, like solvers.
+    Each claim takes at most `Limits.proof_cells` cells, and its share of `Limits.proof_work` terms that are added up,
+    which ends proofs with many interacting features in seconds.  If a claim fails, the search continues until `ENOUGH`
+    counterexamples are known; with `skip_failing`, cells whose center is a counterexample are not subdivided.  After
+    the time limit of an enclosing block it returns the results so far.  With `verbose` it displays progress after a
+    second, like solvers.
     """
-    box, f = np.asarray(box, dtype=np.float64), f.compress()  # zero coefficients cost as much as others
     proofs, stopped = [], False
-    with with_time_limit(seconds), closing(ProofMonitor(0.0, verbose=verbose)) as monitor:
-        for lower in lower_bounds(claims, f):
-            monitor.claim, started = lower.claim, monitor.seconds
-            search, most = BranchAndBound(lower, box, skip_failing), min(cells, work / len(claims) / lower.work)
-            while len(search.cells.centers) and len(search.failing) < ENOUGH and search.used < most and not stopped:
+    with closing(Monitor(0.0, verbose=verbose)) as monitor:
+        for lower in bounds:
+            started, search = monitor.seconds, BranchAndBound(lower, box, skip_failing)
+            most = min(limits().proof_cells, limits().proof_work / len(bounds) / lower.work)
+            while search.unfinished and search.used < most and not stopped:
                 try:
+                    monitor.check()
                     with with_progress_callback(lambda fraction: monitor.check()):
                         search.step(ceil(most - search.used))
-                    monitor.report(None, search.proved, 1.0 - search.proved)
+                    monitor.tell(f"proving that {lower.claim.name}: {search.proved:.1%} of the box")
                 except Stopped:
-                    stopped = True
-                except KeyboardInterrupt:
-                    interrupted()
                     stopped = True
             proofs.append(search.result(monitor.seconds - started, stopped))
     return tuple(proofs)
-
-
-@dataclass
-class ProofMonitor(Monitor):
-    """A monitor that displays the fraction of the box on which a claim is proved."""
-
-    claim: Claim | None = None
-
-    def line(self, record: Record) -> str:
-        name = "" if self.claim is None else f" that {self.claim.name}"
-        return f"proving{name}: {record.primal:.1%} of the box, {record.seconds:.0f} s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +106,6 @@ class BoxCells:
     halves: Matrix  # (m, n), half the sides
     shares: Matrix  # (m,), fractions of the volume of the box
     lower: Matrix  # (m,), lower bounds on the parent cells; -inf before the first step
-    directions: Matrix  # (m, n), eigenvectors of the least eigenvalues of Hessians at the centers of the parents
 
     def take(self, rows: Matrix) -> BoxCells:
         return BoxCells(*(getattr(self, column.name)[rows] for column in fields(self)))
@@ -143,10 +116,8 @@ class BoxCells:
         halves, step = self.halves.copy(), np.zeros_like(self.halves)
         halves[rows, side] /= 2
         step[rows, side] = halves[rows, side]
-        low, high = (
-            replace(self, centers=self.centers + s * step, halves=halves, shares=self.shares / 2) for s in (-1, 1)
-        )
-        return low.joined(high)
+        both = replace(self, halves=halves, shares=self.shares / 2)
+        return replace(both, centers=both.centers - step).joined(replace(both, centers=both.centers + step))
 
     def joined(self, other: BoxCells) -> BoxCells:
         names = [column.name for column in fields(self)]
@@ -158,10 +129,8 @@ class BranchAndBound:
 
     def __init__(self, lower: LowerBound, box: Matrix, skip_failing: bool) -> None:
         self.lower, self.box, self.skip_failing = lower, box, skip_failing
-        center = (box[0] + box[1])[None] / 2
-        self.cells = BoxCells(
-            center, (box[1] - box[0])[None] / 2, np.ones(1), np.full(1, -np.inf), np.zeros_like(center)
-        )
+        center, half = (box[0] + box[1])[None] / 2, (box[1] - box[0])[None] / 2
+        self.cells = BoxCells(center, half, np.ones(1), np.full(1, -np.inf))
         active = np.array(lower.active, dtype=int)
         while len(self.cells.centers) < 128 and len(active):  # the maximal number of initial cells
             sizes = self.cells.halves[:, active] * lower.part.rates[active]
@@ -169,8 +138,13 @@ class BranchAndBound:
                 break
             self.cells = self.cells.split(active[np.argmax(sizes, axis=1)])
         self.used, self.proved, self.margin = 0, 0.0, np.inf
-        self.failing: list[tuple[float, Matrix, Matrix]] = []  # values, points and directions
-        self.least, self.plain, self.worst = np.inf, np.inf, self.cells.centers[0]
+        self.failing: list[tuple[float, Matrix]] = []  # values and points
+        self.least, self.worst = np.inf, self.cells.centers[0]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there are cells left, and not enough counterexamples yet."""
+        return len(self.cells.centers) > 0 and len(self.failing) < ENOUGH
 
     def step(self, most: int) -> None:
         """Compute bounds on at most `count` cells, whose parents have the lowest bounds; halve those not proved."""
@@ -180,47 +154,39 @@ class BranchAndBound:
         self.used += len(cells.centers)
         k = int(np.argmin(bounds.values))
         if bounds.values[k] < self.least:
-            self.least, self.plain, self.worst = float(bounds.values[k]), float(bounds.plain[k]), cells.centers[k]
+            self.least, self.worst = float(bounds.values[k]), cells.centers[k]
         proved, fails = bounds.lower >= 0, bounds.values < 0
         split = ~proved & ~fails if self.skip_failing else ~proved
         self.proved += float(cells.shares[proved].sum())
         self.margin = min(self.margin, float(bounds.lower[~split].min(initial=np.inf)))
         if np.any(fails):
-            self.failing += self._counterexamples(cells.centers[fails], bounds.points[fails])
-        halves = replace(cells, lower=bounds.lower, directions=bounds.directions).take(split)
-        halves = halves.split(np.argmax(bounds.costs[split], axis=1))
+            # The lower of both candidates of a cell: its approximate minimizer may be higher than its center.
+            both = np.stack([cells.centers[fails], bounds.points[fails]])
+            values = np.stack([self.lower.at(X)[0] for X in both])
+            self.failing += [(float(values[i, k]), both[i, k]) for k, i in enumerate(np.argmin(values, axis=0))]
+        halves = replace(cells, lower=bounds.lower).take(split).split(np.argmax(bounds.costs[split], axis=1))
         self.cells = self.cells.take(order[count:]).joined(halves)
-
-    def _counterexamples(self, *candidates: Matrix) -> list[tuple[float, Matrix, Matrix]]:
-        """Return the lowest of several candidates (m, n) in each cell: values, points and directions of Hessians there.
-
-        The approximate minimizer of a cell may be higher than its center, where the claim is known to fail.
-        """
-        X = np.concatenate(candidates)
-        values, directions = self.lower.at(X)
-        m = len(candidates[0])
-        rows = np.argmin(values.reshape(-1, m), axis=0) * m + np.arange(m)
-        return [(float(values[k]), X[k], directions[k]) for k in rows]
 
     def result(self, seconds: float, stopped: bool) -> ClaimProof:
         """Return the result of the search so far."""
         cells, lower = self.cells, self.lower
         status = FAILS if self.failing else OPEN if len(cells.centers) else PROVED
         hardest = cells.take(np.argsort(cells.lower, kind="stable")[:ENOUGH])
-        failures = sorted(self.failing, key=lambda failure: failure[0])
+        failures = [point for _, point in sorted(self.failing, key=lambda failure: failure[0])]
+        candidates = np.array(failures) if failures else hardest.centers
         margin = min(self.margin, float(cells.lower.min(initial=np.inf)))
         return ClaimProof(
             lower.claim,
             status,
             share=1.0 if status == PROVED else min(self.proved, 1.0),
             margin=lower.in_units_of_features(margin),
-            least=self.plain,
+            least=lower.least_in_features(self.worst) if self.used else np.inf,
             worst=self.worst,
             box=self.box,
             cells=self.used,
             seconds=seconds,
-            candidates=np.array([point for _, point, _ in failures]) if failures else hardest.centers,
-            directions=np.array([direction for _, _, direction in failures]) if failures else hardest.directions,
+            candidates=candidates,
+            directions=lower.at(candidates)[1],
             stopped=stopped and status != PROVED,
             rounding=lower.in_units_of_features(lower.rounding) if self.used else 0.0,
             work=self.used * lower.work,

@@ -63,6 +63,11 @@ class FunctionSpace(ABC):
             The value of each atom on each basis function.
         """
 
+    @property
+    def polynomial_degree(self) -> int | None:
+        """The largest degree if all functions of the space are polynomials, -1 for the space {0}; None for others."""
+        return None
+
     def magnitude(self, atoms: Atoms) -> Array:
         """Return the sum of the absolute values of the terms in `on`, which bounds its rounding error.
 
@@ -115,6 +120,11 @@ class SumOfSpaces(FunctionSpace):
     """The sum of several spaces; a function that belongs to two of them appears twice in the basis."""
 
     spaces: tuple[FunctionSpace, ...]
+
+    @property
+    def polynomial_degree(self) -> int | None:
+        degrees = [space.polynomial_degree for space in self.spaces]
+        return None if None in degrees else max(degree for degree in degrees if degree is not None)
 
     def size(self, dimension: int) -> int:
         return sum(space.size(dimension) for space in self.spaces)
@@ -251,6 +261,10 @@ class Polynomials(FunctionSpace):
         return hash(self._key)
 
     @property
+    def polynomial_degree(self) -> int:
+        return self.degree
+
+    @property
     def _key(self) -> tuple[object, ...]:
         maps = (None if a is None else (a.shape, a.tobytes()) for a in (self.linear, self.center, self.scale))
         return self.degree, *maps
@@ -308,6 +322,36 @@ class Polynomials(FunctionSpace):
         return xp.stack(columns, axis=1) if columns else zeros((atoms.size, 0), atoms.points)
 
 
+@dataclass(frozen=True)
+class Offsets(FunctionSpace):
+    """A constant for each output: the span of the coordinates of e at points (x, e).
+
+    Parameters
+    ----------
+    dimension : int
+        The number n of features.
+    outputs : int
+        The number m of outputs, as for `rkhs.kernels.components`.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.functionals.Components([[5.0]], 2)(rkhs.extend.Offsets(1, 2))
+    array([[[1., 0.],
+            [0., 1.]]])
+    """
+
+    dimension: int
+    outputs: int
+
+    def size(self, dimension: int) -> int:
+        return self.outputs
+
+    def on(self, atoms: Atoms) -> Array:
+        linear = Polynomials(1, linear=np.eye(self.dimension + self.outputs)[self.dimension :])  # 1, e_1 .. e_m
+        return linear.on(atoms)[:, 1:]
+
+
 def Constant() -> Polynomials:
     """Return the space of constant functions: an intercept that is not penalized.
 
@@ -329,8 +373,25 @@ def Constant() -> Polynomials:
 def multi_indices(degree: int, features: Sequence[int], n: int) -> list[Exponents]:
     """Return all multi-indices in n features up to a degree that are supported on a subset of the features.
 
+    Those of all features are the exponents of `Polynomials`, in the order of its coefficients.
+
+    Parameters
+    ----------
+    degree : int
+        The largest sum of the entries.
+    features : sequence of int
+        The features whose entries may be positive.
+    n : int
+        The number of features.
+
+    Returns
+    -------
+    list of tuple of int
+        The multi-indices, by degree.
+
     Examples
     --------
+    >>> from rkhs.extend import multi_indices
     >>> multi_indices(2, [0, 2], 3)
     [(0, 0, 0), (1, 0, 0), (0, 0, 1), (2, 0, 0), (1, 0, 1), (0, 0, 2)]
     """

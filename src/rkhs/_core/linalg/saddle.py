@@ -79,11 +79,21 @@ def refined(
 class Saddle:
     """A factorized saddle point system, for any number of right-hand sides.
 
-    G is a symmetric matrix (N, N), or a function that adds it to an array of zeros, which avoids a copy; d (N,) is
-    positive, and Q (N, r) may have any rank.
+        (G + diag(d)) a + Q c = b,        Q'a = e
+
+    Parameters
+    ----------
+    G : ndarray of shape (N, N) or callable
+        A symmetric matrix, or a function that adds it to an array of zeros, which avoids a copy.
+    d : ndarray of shape (N,)
+        Positive numbers.
+    Q : ndarray of shape (N, r)
+        A matrix of any rank.
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from rkhs.extend import Saddle
     >>> saddle = Saddle(lambda out: np.fill_diagonal(out, 3.0), np.ones(2), np.zeros((2, 0)))
     >>> saddle.solve(np.array([[4.0], [8.0]]))[0]
     array([[1.],
@@ -110,9 +120,21 @@ class Saddle:
             self.shift = 10 * self.shift or EPS * len(d)
 
     def solve(self, b: Matrix, e: Matrix | None = None) -> tuple[Matrix, Matrix]:
-        """Return a (N, k) and c (r, k) for b (N, k) and e (r, k), where None is zero.
+        """Solve the system; if Q is rank-deficient, c has minimal norm in the scaled system.
 
-        If Q is rank-deficient, c has minimal norm in the scaled system.
+        Parameters
+        ----------
+        b : ndarray of shape (N, k)
+            The right-hand sides.
+        e : ndarray of shape (r, k), optional
+            Those of the second equation; zero by default.
+
+        Returns
+        -------
+        a : ndarray of shape (N, k)
+            The coefficients a.
+        c : ndarray of shape (r, k)
+            The coefficients c.
         """
         halves, U, b = self.halves, self.U, self.scale[:, None] * b
 

@@ -25,7 +25,7 @@ from rkhs._core.limits import limits
 from rkhs._core.problem import Problem
 from rkhs._core.progress import seconds_left, with_extended_deadline, with_time_limit
 from rkhs.estimators import _calibration as calibration, _formulation as formulation, _maps as maps
-from rkhs.estimators._base import BaseKernelEstimator, Idle, documented_by, same, transactional
+from rkhs.estimators._base import BaseKernelEstimator, Idle, documented_by, same, shape_of, transactional
 from rkhs.estimators._classifier import Classifier, InvariantClassifier
 from rkhs.estimators._combination import evidence
 from rkhs.estimators._data import Sample, as_weights, drawn_rows, predicted_codes
@@ -53,7 +53,6 @@ from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Tunable
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
 from rkhs.maps import FourierGrid, LocalFunction
-from rkhs.shapes._fitting import shape_of
 from rkhs.spaces import FourierFeatures, Landmarks
 from rkhs.streams._blocks import collected, in_blocks
 
