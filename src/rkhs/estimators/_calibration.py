@@ -19,7 +19,7 @@ fold by a discriminant that is fitted to the other folds.
 *Deviations* have a factor if the settings of the model were chosen by the same rows.
 
 Left-out residuals of a model whose length scales were learned from all rows are too small, by a factor that neither
-the number of rows nor of features determines.  The whole search is repeated without a fifth of the targets, five times
+the number of rows nor of features determines.  The whole search is repeated without a fifth of the targets, five times,
 and deviations are multiplied by
 
     max(1, z / 1.96),        z the 95 % quantile of |y_i - f(x_i)| / s(x_i) at the targets that were left out

@@ -43,8 +43,8 @@ from rkhs.results import Function
 
 _TRUSTED_PACKAGES = (  # packages and modules of rkhs whose classes a file may contain
     *(f"_core.{name}" for name in ("calculus", "finite", "gram", "graphs", "learning", "linalg", "problem")),
-    *("counts", "estimators", "functionals", "invariances", "kernels", "losses", "molecules", "preprocessing"),
-    *("shapes", "solvers", "spaces", "streams", "surfaces"),
+    *("counts", "estimators", "functionals", "invariances", "kernels", "losses", "maps", "molecules"),
+    *("preprocessing", "shapes", "solvers", "spaces", "streams", "surfaces"),
 )
 _TRUSTED_TYPES = (  # single types, in addition to those that skops trusts
     "numpy.dtype",
