@@ -1,6 +1,8 @@
 """Ctrl-C, and solutions that do not converge: nothing half-done is kept, and nothing unsolved is scored."""
 
+import pickle
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -8,7 +10,6 @@ from sklearn.base import clone, is_classifier
 from sklearn.datasets import make_moons
 from sklearn.exceptions import ConvergenceWarning
 
-import interrupts
 import rkhs
 from estimators.models import MODELS
 from estimators.test_equal_problems import MODELS as EQUAL, X as ROWS
@@ -18,24 +19,121 @@ from rkhs._core.problem import Problem
 from rkhs.estimators.search import _selection as selection
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
-SOME = ("fit hinge", "search", "search landmarks", "probabilities", "partial_fit", "grid, kinks")
+SIGNS, SLOPES, THREE = np.where(Y == 1, 1.0, -1.0), np.sin(X[:, 0]) + X[:, 1], (Y + (X[:, 0] > 1)).astype(int)
+PLACES = np.random.default_rng(0).uniform(-1, 2, size=(20, 2))
 
 
-@pytest.mark.slow
-def test_at_random_moments():
-    outcomes, complaints = interrupts.campaign(12, seed=3, names=SOME)
-    assert not complaints
-    assert len(outcomes) == 12
-    assert any("raised" in one.word or "interrupted" in one.word for one in outcomes)
+@contextmanager
+def ctrl_c(at):
+    """Ctrl-C at the n-th report of progress, or at none; yields the reports."""
+    seen, report = [], Monitor.report
+
+    def counted(self, *given):
+        seen.append(None)
+        if len(seen) == at:
+            raise KeyboardInterrupt
+        report(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Monitor, "report", counted)
+        yield seen
 
 
-def interrupting(monkeypatch):
-    """Ctrl-C when a solver first reports to its monitor."""
+def moments(seen):
+    """The first report, a later one and the last; none of what has no reports, such as sums in a span."""
+    return sorted({1, len(seen) // 2 + 1, len(seen)} if seen else ())
 
-    def interrupt(*_):
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(Monitor, "report", interrupt)
+def problem(loss, target=SIGNS, **options):
+    terms = [rkhs.Term(rkhs.Evaluation(X), loss, target, 10.0), rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)]
+    return rkhs.Problem(rkhs.Gaussian(0.5), terms, rkhs.Constant(), **options)
+
+
+def open_problem():
+    term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), SLOPES, rkhs.Tunable())
+    return rkhs.Problem(rkhs.Gaussian(rkhs.Tunable()), [term], rkhs.Constant())
+
+
+def fitted(model, y):
+    """Copies of a fitted model, to which nothing was asked."""
+    saved = pickle.dumps(model.fit(X, y))
+    return lambda: pickle.loads(saved)
+
+
+def chances(model):
+    return model.predict_proba(PLACES)
+
+
+def bars(model):
+    return np.stack([*model.predict(PLACES, return_std=True), *model.predict_interval(PLACES).T])
+
+
+SPAN, FOLDS, SET = rkhs.Landmarks(20), {0: [np.arange(k, 60, 3) for k in range(3)]}, {"scale": 0.5, "C": 10.0}
+ASKED = {  # makes what is asked, and asks: for numbers, a problem, or solutions
+    "probabilities": (fitted(rkhs.InvariantClassifier(loss="squared_hinge", **SET), Y), chances),
+    "probabilities of three": (fitted(rkhs.InvariantClassifier(loss="logistic", **SET), THREE), chances),
+    "probabilities, plate": (fitted(rkhs.geometry.ThinPlateClassifier(), Y), chances),
+    "deviations": (fitted(rkhs.InvariantRegressor(**SET), SLOPES), bars),
+    "more rows": (
+        fitted(rkhs.InvariantRegressor(**SET), SLOPES),
+        lambda model: model.partial_fit(PLACES, PLACES[:, 0]).predict(PLACES),
+    ),
+    "leaving out": (lambda: problem(rkhs.Logistic()), lambda given: given.leave_out().predictions[0]),
+    "tuning": (open_problem, lambda given: given.tune()),
+    "solve": (lambda: problem(rkhs.Hinge()), lambda given: [given.solve(tol=1e-6)]),
+    "solve in a span": (lambda: problem(rkhs.Hinge(), approximation=SPAN), lambda given: [given.solve(tol=1e-6)]),
+    "path": (lambda: problem(rkhs.Logistic()), lambda given: given.path(0, [0.1, 1, 10], tol=1e-6)),
+    "grid": (lambda: problem(rkhs.Hinge()), lambda given: given.grid({0: [0.1, 1]}, FOLDS, tol=1e-6).flat),
+    "grid of all": (
+        lambda: problem(rkhs.SquaredHinge()),
+        lambda given: given.grid({0: [0.1, 1, 10], 1: [0.1, 1]}, FOLDS, tol=1e-6).flat,
+    ),
+    "grid in a span": (
+        lambda: problem(rkhs.Hinge(), approximation=SPAN),
+        lambda given: given.grid({0: [0.1, 1, 10]}, tol=1e-6).flat,
+    ),
+}
+
+
+def told(found):
+    """The numbers of an answer."""
+    if isinstance(found, rkhs.Problem):
+        return np.array(list(found.tuning.parameters.values()))
+    return found if isinstance(found, np.ndarray) else np.stack([one.function(PLACES) for one in found])
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("name", ASKED)
+def test_ctrl_c_leaves_nothing_wrong(name):
+    """It is raised, or an answer says that it is a part: its bounds are true.  Asked again, the answer is right."""
+    make, ask = ASKED[name]
+    with ctrl_c(0) as seen:
+        right = ask(make())
+    right = right if isinstance(right, np.ndarray | rkhs.Problem) else list(right)
+    for at in moments(seen):
+        given = make()
+        kept = dict(vars(given))
+        try:
+            with ctrl_c(at):
+                found = ask(given)
+        except KeyboardInterrupt:
+            if name == "more rows":
+                assert all(vars(given)[key] is value for key, value in kept.items())
+        else:
+            assert not isinstance(found, np.ndarray), "half of the numbers"
+            if isinstance(found, rkhs.Problem):
+                assert found.tuning.status == "interrupted"
+                assert found.tuning.evaluations == at - 1
+                assert found.evidence().value == pytest.approx(found.tuning.value, rel=1e-6)
+            else:
+                statuses = set()
+                for one, best in zip(found, right, strict=True):
+                    slack = 1e-5 * abs(best.primal)
+                    assert one.dual - slack <= best.primal <= one.primal + slack
+                    statuses.add(one.status)
+                assert statuses <= {"interrupted", "converged"}
+                assert "interrupted" in statuses or at == len(seen)  # at the last report all may be solved
+        np.testing.assert_allclose(told(ask(given)), told(right), atol=1e-6)
 
 
 def unsolved(monkeypatch, *statuses):
@@ -49,16 +147,6 @@ def unsolved(monkeypatch, *statuses):
         return found
 
     monkeypatch.setattr(Problem, "grid", changed)
-
-
-def test_probabilities_are_right_after_an_interrupt(monkeypatch):
-    estimator = rkhs.InvariantClassifier(loss="squared_hinge", scale=0.5).fit(X, Y)
-    expected = rkhs.InvariantClassifier(loss="squared_hinge", scale=0.5).fit(X, Y).predict_proba(X)
-    with monkeypatch.context() as patch:
-        interrupting(patch)
-        with pytest.raises(KeyboardInterrupt):
-            estimator.predict_proba(X)
-    np.testing.assert_array_equal(estimator.predict_proba(X), expected)
 
 
 def test_probabilities_without_folds_that_are_not_solved(monkeypatch):
@@ -119,24 +207,15 @@ FITS = {name: (model, (ROWS, y)) for name, (model, y) in EQUAL.items()} | {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FITS)
-def test_ctrl_c_is_raised_at_any_report(name, monkeypatch):
+def test_ctrl_c_is_raised_at_any_report(name):
     """Wherever something reports its progress in a fit, first, later and last, Ctrl-C ends it: no half of a model."""
-    (model, data), report, seen = FITS[name], Monitor.report, []
-
-    def counted(self, *given):
-        seen.append(None)
-        if len(seen) == at:
-            raise KeyboardInterrupt
-        report(self, *given)
-
-    monkeypatch.setattr(Monitor, "report", counted)
-    at = 0
-    clone(model).fit(*data)
-    for at in sorted({1, len(seen) // 2 + 1, len(seen)} if seen else ()):  # sums in a span have no reports
+    model, data = FITS[name]
+    with ctrl_c(0) as seen:
+        clone(model).fit(*data)
+    for at in moments(seen):
         own = clone(model)
         before = set(vars(own))
-        seen.clear()
-        with pytest.raises(KeyboardInterrupt):
+        with ctrl_c(at) as seen, pytest.raises(KeyboardInterrupt):
             own.fit(*data)
         assert len(seen) == at
         assert vars(own).keys() == before

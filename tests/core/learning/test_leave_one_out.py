@@ -126,18 +126,6 @@ def test_functionals_of_weight_zero_are_not_seen_anyway():
     np.testing.assert_allclose(found[9:], ours.solve(tol=1e-12).function(X[9:]), atol=1e-10)
 
 
-def test_an_interruption_is_raised(monkeypatch):
-    """Nothing is left out of half a solution."""
-    whole = problem(rkhs.Gaussian(0.5), loss=rkhs.Logistic(), target=np.sign(Y - 0.5))
-
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("rkhs._core.finite.monitor.Monitor.report", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        whole.leave_out()
-
-
 def test_a_poor_solution_is_told(monkeypatch):
     whole = problem(rkhs.Gaussian(0.5), loss=rkhs.Logistic(), target=np.sign(Y - 0.5))
     solve = rkhs.Problem.solve

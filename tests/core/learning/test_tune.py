@@ -210,32 +210,6 @@ def test_limits():
     assert tuned.solve().status == "converged"
 
 
-def test_an_interruption_keeps_the_best(monkeypatch):
-    given, calls = HyperparameterSearch._objective, []
-
-    def interrupted(self, theta, slope=True):
-        calls.append(theta)
-        if len(calls) > 20:
-            raise KeyboardInterrupt
-        return given(self, theta, slope)
-
-    monkeypatch.setattr(HyperparameterSearch, "_objective", interrupted)
-    tuned = problem().tune()
-    assert tuned.tuning.status == "interrupted"
-    assert tuned.tuning.evaluations == 20
-    monkeypatch.undo()
-    assert tuned.evidence().value > problem().tune(time_limit=0).evidence().value
-
-
-def test_an_interruption_before_anything_is_known_is_raised(monkeypatch):
-    def interrupted(self, theta, slope=True):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(HyperparameterSearch, "_objective", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        problem().tune()
-
-
 def test_the_same_seed_gives_the_same():
     np.testing.assert_array_equal(flat(problem().tune()), flat(problem().tune()))
 
