@@ -113,6 +113,7 @@ def smoothed_softmax(logits: Matrix, least: float) -> Matrix:
 def fitted_slope(values: Matrix, codes: Vector, weight: Vector, least: float) -> float:
     """Return the slope s of maximum likelihood, with Platt's target (l_c + 1) / (l_c + 2) for a class of l_c points."""
     count = values.shape[1]
+    # P(c | x_i) should be (l_c + 1) / (l_c + 2), and the rest the same for the other classes (Platt 1999)
     totals = np.bincount(codes, weights=weight, minlength=count)
     certainty = ((totals + 1) / (totals + 2))[codes]
     others = (1 - certainty) / (count - 1)
@@ -120,6 +121,7 @@ def fitted_slope(values: Matrix, codes: Vector, weight: Vector, least: float) ->
     size = float(np.abs(values).max(initial=0.0)) or 1.0
 
     def cost(log_slope: float) -> float:
+        # -sum_i w_i sum_c target_ic log P(c | x_i)
         probabilities = smoothed_softmax(np.exp(log_slope) / size * values, max(least, TINY))
         return -float(weight @ np.sum(targets * np.log(probabilities), axis=1))
 
@@ -161,6 +163,7 @@ def stretch(sample: Sample, learned: Callable[[Sample], tuple[Posterior, float]]
             "those of the chosen settings, which may be too small. Set a larger time_limit by set_params."
         )
         return None
+    # max(1, z / 1.96), z the 95 % quantile of |y_i - f(x_i)| / s(x_i)
     options: dict[str, Any] = {"weights": weights, "method": "inverted_cdf"}
     factors = [max(1.0, float(np.quantile(column, COVERED, **options)) / NORMAL) for column in ratios.T]
     return factors[0] if sample.y.ndim == 1 else np.array(factors)

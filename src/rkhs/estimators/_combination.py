@@ -77,6 +77,7 @@ def weighted(members: Sequence[Candidate], clusters: str, learned: str, count: i
 
 def weights(losses: Vector, prior: Vector, count: int) -> Vector:
     """Return the weights of candidates by their prior shares and mean squared errors at `count` labels."""
+    # w_j ~ p_j s_j^(-m/4)
     with np.errstate(divide="ignore"):
         exponents = np.log(prior) - POWER * count * np.log(np.maximum(losses, TINY))
     found = np.exp(exponents - exponents.max())
@@ -95,6 +96,7 @@ def index_of_C(Cs: Vector, losses: Vector, count: int, variance: float) -> int:
 
     The kernel has the given variance without constants.
     """
+    # log posterior of C: -(log10(C v / 10))^2 / 2 - m/2 log s(C)
     away = np.log10(Cs * variance / USUAL_C) / DECADES
     exponents = -(away**2) / 2 - count / 2 * np.log(np.maximum(losses, TINY))
     share = np.exp(exponents - exponents.max())

@@ -355,6 +355,7 @@ def sampled_residuals(solution: Any, term: Term, groups: Vector) -> tuple[Vector
     single = np.flatnonzero(np.bincount(groups)[groups[used]] == 1)
     among = single if len(single) >= SAMPLED else np.arange(len(used))
     drawn = np.sort(np.random.default_rng(0).permutation(among)[:SAMPLED])
+    # y_i - f_i without i = a_i / P_ii, with the variance 1 / P_ii of a left-out target
     variance = solution.source.spread.left_out_variance(drawn)
     coefficients = double(solution.function.coefficients).reshape(len(used), -1)
     return used[drawn], coefficients[drawn] * variance[:, None], variance
@@ -380,6 +381,7 @@ def bound(scores: Vector, coverage: float, weight: Vector) -> float:
     """
     if not isinstance(coverage, Real) or not 0 < float(coverage) < 1:
         raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
+    # the ceil((l + 1) coverage)-th smallest of l scores; with weights, where their sum reaches it
     rank = ceil((len(scores) + 1) * float(coverage))  # of l + 1 exchangeable scores
     order = np.argsort(scores)
     index = int(np.searchsorted(np.round(np.cumsum(weight[order]), 9), rank))
@@ -388,6 +390,7 @@ def bound(scores: Vector, coverage: float, weight: Vector) -> float:
 
 def class_scores(values: Vector) -> Matrix:
     """Return the conformity scores (t, classes): the largest f of the other classes minus that of the class."""
+    # max over b != c of f_b(x) - f_c(x)
     decision = np.stack([-values, values], axis=1) if values.ndim == 1 else values
     order = np.argsort(decision, axis=1)
     first, second = (np.take_along_axis(decision, order[:, -k][:, None], axis=1) for k in (1, 2))

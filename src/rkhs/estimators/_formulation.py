@@ -266,11 +266,13 @@ def _squared_norms(kernel: Kernel, L: Functional, points: Array | None) -> Vecto
     squares = double(gram(kernel, L).diagonal())
     if points is None:
         return squares
+    # L(p) = B f(points) with B = L(basis) T Q', where Q = E(basis) T is orthonormal
     E = Evaluation(points)
     space = centered(kernel.null_space, [E])
     Q, transform = orthonormal(on_basis(E, space), float(np.finfo(np.float64).eps))
     B = on_basis(L, space) @ transform @ Q.T  # L(p) = B f(points)
     cross, K = (to_numpy(gram(kernel, left, E).dense()) for left in (L, E))
+    # |L - B E|^2 = <L, L> - 2 <L, B E> + <B E, B E>
     return squares - 2 * np.sum(B * cross, axis=1) + np.sum((B @ K) * B, axis=1)
 
 
@@ -474,6 +476,7 @@ def proportion_term(config: ModelConfig, sample: Sample) -> Term:
     """
     assert config.classes is not None
     assert isinstance(config.class_weight, ClassPrior)
+    # C l (mean_i f_c(x_i) - (2 p_c - 1))^2
     means = 2 * config.class_weight.of(config.classes) - 1
     rows = spaced(sample.size, MOST_NORMS)
     mean = (sample.weight[rows] / sample.weight[rows].sum())[None, :] @ Evaluation(take_rows(sample.X, rows))

@@ -436,6 +436,7 @@ def decorrelating(X: Matrix) -> Matrix:
     s = tr S / t is about the error of a variance that is estimated from t points.  It does not change if a feature is
     split into equal ones with the same total variance.
     """
+    # S = U diag(variances) U', (S + s I)^-1/2 = U diag((variances + s)^-1/2) U'
     variances, U = scipy.linalg.eigh(np.cov(X.T, bias=True))
     variances = np.clip(variances, 0.0, None)
     least = max(float(variances.sum()) / len(X), np.finfo(float).tiny)

@@ -313,10 +313,13 @@ def log_evidence(
         if len(prior_rows)
         else None
     )
+    # log p(b) - log p(0 on the priors), with b'Pb = b'a
     log_det = saddle.log_det() - (0.0 if prior is None else prior.log_det())
     value, squares = _log_likelihood(observations, np.sum(observations.target * a, axis=0), log_det, amplitude)
     if hyperparameters is None:
         return value, squares, np.zeros(0)
+    # d log p / dS = 1/2 (a a' / tau^2 - P), summed over outputs; without the block P_0 of the priors alone
+    # (Rasmussen and Williams 2006, equation 5.9).
     scaled = a[:, outputs] / np.sqrt(squares[outputs])
     B = saddle.inverse()
     B *= -len(outputs) / 2
@@ -343,6 +346,7 @@ def space_log_evidence(
         prior = _SpaceEquations(space, basis, prior_terms, observations.take(prior_rows), weight[prior_rows])
     features = equations.features
     linear = features.linear[: features.resolved]
+    # b'S^-1 b = 2 min J, J(theta) = constant + linear'theta + 1/2 theta'A theta
     theta = features.curvature.minimum(linear)  # the minimizer, (r + m, c)
     energies = 2 * features.constant + np.sum(linear * theta, axis=0)
     log_det = equations.log_det - (0.0 if prior is None else prior.log_det)
@@ -367,9 +371,11 @@ def _log_likelihood(
         raise ValueError(
             "There are no more functionals than basis functions: add functionals, or take a smaller basis."
         )
+    # tau^2 = b'Pb / (N - r)
     squares = np.zeros(len(energies))
     profiled = np.maximum(energies[outputs], np.finfo(np.float64).tiny) / free
     squares[outputs] = profiled if amplitude is None else amplitude**2
+    # -2 log p = b'Pb / tau^2 + (N - r) log(2 pi tau^2) + log det Z'SZ
     terms = [energies[k] / squares[k] + free * log(2 * pi * squares[k]) + log_det for k in outputs.tolist()]
     return -sum(terms) / 2, squares
 
@@ -393,8 +399,10 @@ class _SpaceEquations:
     @property
     def log_det(self) -> float:
         """log det Z'SZ."""
+        # log det S = log det D + log det A, with the Cholesky factor L of A and D = 1 / (2w)
         L, seen = self.features.curvature.L, self.features.curvature.seen
         log_det = 2 * float(np.sum(np.log(np.diag(L)))) - float(np.sum(np.log(2 * self.weight)))
+        # + log det(P'S^-1 P) - log det(P'P)
         if seen.shape[1]:
             sizes = np.linalg.norm(seen, axis=0)  # columns: eigenvectors of P'S^-1 P over the roots of the eigenvalues
             P = on_basis(self.observations.functionals, self.basis)
@@ -413,6 +421,7 @@ class _SpaceEquations:
         core, basis = half.T @ half, half.T @ lower  # R A^-1 R' and R A^-1 F'D^-1 P H
         c, tau = theta[:r], R @ theta[r:]
         keys = [(h.parameter, h.feature) for h in hyperparameters if h.parameter is not None]
+        # in K of the landmarks: -K^-1 E'BE K^-1 = -1/2 (tau tau' - count (R R' - R A^-1 R' - ..))
         inner = (tau @ tau.T - count * (R @ R.T - core - basis @ basis.T)) / 2
         derivatives = {key: -value for key, value in sensitivity(kernel, landmarks, landmarks, inner, keys).items()}
         noise = np.zeros(size)
@@ -422,9 +431,11 @@ class _SpaceEquations:
             E, P, w = to_numpy(self.space.rows(L)), on_basis(L, self.basis), 2 * self.weight[rows, None]
             through = E @ core
             V = w * (P @ H - E @ basis)  # S^-1 P H
+            # a = S^-1 (b - Pc) = 2w (b - Pc - E tau); the diagonal of (a a' - count P) / 2 is that in the noise
             a = w * (b[rows] - P @ c - E @ tau)
             diagonal = w[:, 0] - w[:, 0] ** 2 * np.sum(E * through, axis=1) - np.sum(V * V, axis=1)
             noise[rows] = (np.sum(a * a, axis=1) - count * diagonal) / 2
+            # 2 B E K^-1 = a tau' - count S^-1 E K^-1
             through *= w
             through -= V @ basis.T
             through *= -count

@@ -107,6 +107,7 @@ def left_out_of(problem: ConvexProblem, groups: Any) -> LeaveOneOut:
         observations = Observations.of(problem.represented)
         with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
             _, saddle, a = observations.equations(problem.kernel, observations.weight)
+        # L_g(f without g) = b_g - (P_gg)^-1 a_g, with a = P b
         left_out = observations.target - _solve_blocks(saddle.inverse(), saddle.scale, members, a)
     else:
         left_out = _newton_predictions(problem.represented, solution.function, members)
@@ -133,6 +134,7 @@ def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
     assert solution.source is not None
     covariance = solution.source.spread
     assert isinstance(covariance, FeatureCovariance)
+    # b_i - f_i without i = (b_i - f_i) / (1 - h_i v_i), with the variance v_i = E_i (S + diag(0, I))^-1 E_i'
     share = 1 - h * covariance.within(term.functional)  # one minus the leverage of each target
     if np.any(share < 1e-8):
         raise ValueError(
@@ -155,6 +157,7 @@ def left_out_amplitude(problem: ConvexProblem, groups: Matrix) -> float | Matrix
     observations = Observations.of(problem.represented)
     kept = to_numpy(problem.terms[0].weights())[:, 0] > 0
     _, saddle, a = observations.equations(problem.kernel, observations.weight)
+    # tau^2 = mean of e_i a_i, e_g = (P_gg)^-1 a_g
     e = _solve_blocks(saddle.inverse(), saddle.scale, _groups(groups[kept]), a)
     tau = np.sqrt(np.clip(np.mean(e * a, axis=0), 0, None))
     return float(tau[0]) if problem.represented.outputs is None else tau
@@ -178,11 +181,13 @@ def log_left_out(
     e = _solve_blocks(P, saddle.scale, groups, a)
     value, f = 0.0, np.zeros_like(e)
     for rows in informative_rows(observations):
+        # n/2 log(mean of e^2), and f = e n / sum e^2, its derivative in e
         square, count = max(float(np.sum(e[rows] ** 2)), np.finfo(np.float64).tiny), e[rows].size
         value -= count / 2 * float(np.log(square / count))
         f[rows] = count / square * e[rows]
     if hyperparameters is None:
         return value, np.zeros(0)
+    # h_g = (P_gg)^-1 f_g;  dS: P (blockdiag of e_g h_g') P - (P h) a'
     h, inner = _solve_blocks(P, saddle.scale, groups, f), np.empty_like(P)
     for g in groups:
         outer = e[g] @ h[g].swapaxes(1, 2)
@@ -230,8 +235,10 @@ def _newton_predictions(represented: RepresenterTerms, function: Function, group
         saddle = Saddle(G[np.ix_(seen, seen)], 1 / h[seen], Q[seen])
         _check_determined(np.array(float(saddle.rank == Q.shape[1])))
         coefficients, basis = saddle.solve(G[seen], Q.T)
+        # V = G - [G, Q] [G + 1/h, Q; Q', 0]^-1 [G; Q']: the posterior covariance of the functionals at the solution
         V = G - G[:, seen] @ coefficients - Q @ basis
         for g in groups:
+            # u_g + V_gg (1 - diag(h_g) V_gg)^-1 l'(u_g): one Newton step without the losses of g
             block = V[g[:, :, None], g[:, None, :]]
             moved[g, c] += _newton_steps(block, h[g], gradient[:, c][g])
     return moved
@@ -278,6 +285,7 @@ def _predictions_in_space(
             some = np.flatnonzero(kept_losses)[part]
             E = on_features(some)
             square += E.T @ (h[some, None] * E)
+        # S = E'diag(h) E + diag(0, I), V_gg = E_g S^-1 E_g'
         curvature = Curvature.of(with_ridge_on(square, r), r)
         for g in groups:
             for part in space.tiles(len(g), max(space.tile_rows // g.shape[1], 1)):

@@ -245,6 +245,7 @@ class SearchSpace:
         tunable = {k: term.weight for k, term in enumerate(terms) if isinstance(term.weight, Tunable)}
         variances = _variances(kernel, observations, random) if tunable else {}
         for k, marker in tunable.items():
+            # noise 1 / (2w) = NOISE * variance of the functionals
             unit = 1 / (2 * variances.get(k, 1.0))
             hyperparameters.append(_hyperparameter(marker, unit / NOISE, "weight", term=k))
         return cls(kernel, terms, hyperparameters, prior)
@@ -268,6 +269,7 @@ class SearchSpace:
         for name in dict.fromkeys(families) if self.prior is not None else ():
             if name:
                 members = np.array([other == name for other in families])
+                # |d - mean d|^2 / (2 prior^2), d = theta - start
                 deviation = (theta - self.start)[members]
                 deviation = (deviation - deviation.mean()) / self.prior
                 total += float(deviation @ deviation) / 2
@@ -344,6 +346,7 @@ def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
     if marker.each and name != "scale":
         raise ValueError(f"{kernel!r} has a single {name}: drop each=True, which is for length scales.")
     if name == "factor":
+        # factor = 1 / mean |k(x_i, x_j)|
         size = float(np.mean(np.abs(kernel.kernel(X[:SAMPLE]))))
         return [1 / size if size > 0 else 1.0]
     if name != "scale":
@@ -376,6 +379,7 @@ def _variances(kernel: Kernel, observations: Observations, random: np.random.Gen
         G, U = gram(kernel, observations.functionals.take(rows)).in_double(), np.zeros((len(rows), 0))
         if kernel.order:
             U = np.linalg.qr(observations.Q[rows])[0]
+        # mean of w_i [(1 - UU') G (1 - UU')]_ii
         G -= U @ (U.T @ G)
         G -= (G @ U) @ U.T
         variance = float(np.mean(observations.weight[rows] * np.diag(G)))

@@ -229,6 +229,7 @@ def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> floa
     units of the targets that the loss requires.  The noise is that of leave-one-out residuals, shifted by the constant
     that minimizes the loss, since there is an intercept.
     """
+    # C <= 1 / (2 LEAST_NOISE^2 v): the noise 1 / (2C) is not below that share of the variance v that f explains
     free = free_variance(K)  # small if the length scale is large: then f with a large norm is nearly a constant
     C, least = min(C, 0.5 / (LEAST_NOISE**2 * free)), LEAST_NOISE * float(targets.labels.std())
     if least == 0:
@@ -241,6 +242,7 @@ def C_for_loss(loss: Loss, C: float, K: Matrix, targets: ScoringTargets) -> floa
         return float(np.sum(share * r * loss.gradient(r, np.zeros_like(r))))
 
     options = {"bounds": limits, "method": "bounded", "options": {"xatol": 1e-6 * (limits[1] - limits[0])}}
+    # c = argmin of sum_i w_i loss(r_i - c);  C * 2 mean r^2 / b
     shift = minimize_scalar(lambda c: np.sum(share * loss.value(r - c, np.zeros_like(r))), **options).x
     size = max(b(r - shift, share), b(np.array([-least, least]), 0.5))
     return C * 2 * max(float(np.sum(share * r**2)), least**2) / size if size > 0 else C
@@ -426,6 +428,7 @@ class Discriminant:
         unit = float(np.std(scores - scores.mean(axis=1, keepdims=True))) or 1.0
         offset = np.zeros(scores.shape[1])
         for _ in range(300):
+            # b <- b + 1/2 log(share / mean_i softmax(g_i / s + b)): iterative scaling
             offset += 0.5 * np.log(shares / softmax(scores / unit + offset, axis=1).mean(axis=0))
         return cls(np.eye(scores.shape[1]) / unit, offset, fitted=False)
 
