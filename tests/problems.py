@@ -16,8 +16,8 @@ import scipy.linalg
 import scipy.optimize
 
 import rkhs
-from rkhs._core.backend.arrays import to_numpy
 from rkhs._core.gram.matrix import GramMatrix
+from rkhs.extend import to_numpy
 
 LOSSES = (
     rkhs.Squared(),

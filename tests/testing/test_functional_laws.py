@@ -10,7 +10,7 @@ import torch
 import rkhs
 from registry import DIMENSIONS, FAMILIES
 from rkhs._core.calculus import function_spaces
-from rkhs.functionals._base import Functional, Part
+from rkhs.extend import Functional, Part
 from rkhs.results import Gram
 from rkhs.testing import check_functional
 

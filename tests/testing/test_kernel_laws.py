@@ -8,9 +8,8 @@ from array_api_compat import is_torch_array
 
 import rkhs
 from registry import DIMENSIONS, KERNELS
-from rkhs._core.calculus.forms import Form
 from rkhs._core.gram import operator
-from rkhs.extend import FormKernel, Kernel, ScaledKernel, namespace
+from rkhs.extend import Form, FormKernel, Kernel, ScaledKernel, namespace
 from rkhs.testing import check_kernel
 
 WIDE = {

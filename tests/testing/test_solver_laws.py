@@ -6,9 +6,7 @@ import pytest
 
 import rkhs
 from rkhs._core.finite.certificate import certify
-from rkhs._core.finite.monitor import Monitor, Stopped
-from rkhs._core.finite.problem import Iterate
-from rkhs.solvers._base import NotApplicableError, Solver
+from rkhs.extend import Iterate, Monitor, NotApplicableError, Solver, Stopped
 from rkhs.testing import check_solver
 
 PUBLIC = [getattr(rkhs.solvers, name) for name in rkhs.solvers.__all__]

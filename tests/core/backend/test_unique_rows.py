@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from rkhs._core.backend.arrays import row_keys, unique_rows
+from rkhs._core.backend.arrays import row_keys
+from rkhs.extend import unique_rows
 
 
 @given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2), elements=st.sampled_from([-1.0, -0.0, 0.0, 0.5, 7.0])))

@@ -6,8 +6,7 @@ import torch
 from hypothesis import given, settings, strategies as st
 
 import rkhs
-from rkhs._core.backend.arrays import to_numpy
-from rkhs._core.calculus.atoms import Atoms
+from rkhs.extend import Atoms, to_numpy
 
 RNG = np.random.default_rng(0)
 LINEAR = (None, np.array([2.0, -0.5]), np.array([[1.0, 2.0], [0.5, -1.0], [0.0, 3.0]]))

@@ -8,10 +8,10 @@ import scipy
 import torch
 
 import rkhs
-from rkhs._core.backend.arrays import to_numpy
 from rkhs._core.finite.basis import Basis, exact_rank, joined
-from rkhs._core.finite.problem import FiniteProblem, is_unbounded_below
+from rkhs._core.finite.problem import is_unbounded_below
 from rkhs._core.finite.representers import GramGeometry
+from rkhs.extend import FiniteProblem, to_numpy
 from rkhs.solvers._base import in_memory
 
 RNG = np.random.default_rng(0)

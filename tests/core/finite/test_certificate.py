@@ -10,9 +10,10 @@ import scipy.linalg
 
 import problems
 import rkhs
-from rkhs._core.finite.certificate import Certificate, certificate_of, certify, dual_value, feasible, relative_gap
-from rkhs._core.finite.problem import Iterate
+from rkhs._core.finite.certificate import certificate_of, certify, dual_value, feasible, relative_gap
 from rkhs._core.finite.representers import RepresenterTerms
+from rkhs.extend import Iterate
+from rkhs.results import Certificate
 
 KERNEL = rkhs.Gaussian()
 SEEDS = range(3, problems.COUNT, 8)  # 39 problems with all losses and bases, some of kernels that bring their own

@@ -6,7 +6,7 @@ import torch
 
 import rkhs
 from refusals import refused
-from rkhs._core.backend.arrays import to_numpy
+from rkhs.extend import to_numpy
 
 rng = np.random.default_rng(0)
 X, Y, T = rng.standard_normal((5, 2)), rng.standard_normal((4, 2)), rng.standard_normal((6, 2))

@@ -18,7 +18,7 @@ from estimators.test_equal_problems import X as ROWS
 from estimators.test_honored_parameters import LEARNERS
 from rkhs._core import progress as _progress
 from rkhs._core.finite import monitor
-from rkhs._core.finite.monitor import Monitor
+from rkhs.extend import Monitor
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 2))

@@ -8,8 +8,8 @@ import problems
 import rkhs
 from rkhs._core.finite.certificate import certify
 from rkhs._core.finite.monitor import quiet
-from rkhs._core.finite.problem import Iterate
 from rkhs._core.finite.representers import SHARE, Entry, VerifiedIterate, VerifiedProducts, joined_iterates
+from rkhs.extend import Iterate
 from rkhs.solvers._recycling import SearchSubspace
 
 RNG = np.random.default_rng(9)

@@ -16,7 +16,7 @@ from rkhs._core.gram.matrix import GramMatrix
 from rkhs._core.gram.rounding import magnitudes
 from rkhs._core.graphs.filters import ChebyshevFilters, SpectralFilters
 from rkhs._core.limits import limits, with_limits
-from rkhs._core.progress import with_progress_callback
+from rkhs.extend import with_progress_callback
 from rkhs.kernels import Features, GraphKernel, NeighborGraph
 
 

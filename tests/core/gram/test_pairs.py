@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs._core.gram.pairs import FunctionalTable, entries
+from rkhs.extend import FunctionalTable, entries
 
 RANDOM = np.random.default_rng(0)
 X, Y = RANDOM.standard_normal((6, 2)), RANDOM.standard_normal((4, 2))

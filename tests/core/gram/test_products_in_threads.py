@@ -10,7 +10,7 @@ import rkhs
 from rkhs._core.backend import memory as threads
 from rkhs._core.gram import blocks, jets
 from rkhs._core.limits import with_limits
-from rkhs._core.progress import with_progress_callback
+from rkhs.extend import with_progress_callback
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((90, 4)), RNG.standard_normal((40, 4))

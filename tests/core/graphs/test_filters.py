@@ -13,9 +13,9 @@ from scipy.sparse import csr_array
 
 from rkhs._core.graphs import filters
 from rkhs._core.graphs.filters import ACCURACY, ChebyshevFilters, Filter, SpectralFilters
-from rkhs._core.graphs.neighbor_graph import NeighborGraph
 from rkhs._core.limits import with_limits
-from rkhs._core.progress import with_progress_callback
+from rkhs.extend import with_progress_callback
+from rkhs.kernels import NeighborGraph
 
 T = 40
 LAPLACIAN = NeighborGraph.of(np.random.default_rng(0).standard_normal((T, 2)), n_neighbors=4).laplacian

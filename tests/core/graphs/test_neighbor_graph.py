@@ -10,8 +10,8 @@ import torch
 
 from refusals import refused
 from rkhs._core.graphs.filters import ChebyshevFilters, SpectralFilters
-from rkhs._core.graphs.neighbor_graph import NeighborGraph
 from rkhs._core.limits import with_limits
+from rkhs.kernels import NeighborGraph
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 3))

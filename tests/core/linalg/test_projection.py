@@ -6,8 +6,8 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from rkhs._core.backend.arrays import to_numpy
 from rkhs._core.linalg.projection import project
+from rkhs.extend import to_numpy
 
 
 def drawn(rng, size, forms, spread=1.0):

@@ -8,10 +8,10 @@ import torch
 
 import rkhs
 from problems import LOSSES
-from rkhs._core.gram.operator import Gram
 from rkhs._core.limits import with_limits
 from rkhs.kernels import GraphKernel, NeighborGraph
 from rkhs.kernels._graph import graph_kernels, kernel_matrices
+from rkhs.results import Gram
 from rkhs.testing import _kernels as laws
 
 RNG = np.random.default_rng(0)

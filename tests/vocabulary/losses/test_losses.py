@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 import rkhs
 from refusals import refused
-from rkhs._core.backend.arrays import namespace, to_numpy
+from rkhs.extend import namespace, to_numpy
 from rkhs.losses import Smoothed, _interval
 from rkhs.losses._blocks import SmoothedBlock
 from rkhs.losses._interval import shifted
