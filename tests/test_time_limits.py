@@ -21,8 +21,9 @@ from rkhs._core.finite.certificate import certify
 from rkhs._core.finite.features import FeatureTerms
 from rkhs._core.finite.monitor import Monitor, Stopped
 from rkhs._core.finite.representers import certify_quickly
-from rkhs._core.gram import blocks as tables
+from rkhs._core.gram.blocks import GramBlock
 from rkhs._core.gram.operator import Gram
+from rkhs._core.limits import with_limits
 from rkhs._core.linalg.saddle import PackedCholesky
 from rkhs._core.progress import with_progress_callback
 from rkhs.extend import FiniteSpace
@@ -46,12 +47,10 @@ def problem(loss=SQUARED, target=Y, **options):
 
 
 @pytest.fixture
-def small_pieces(monkeypatch):
+def small_pieces():
     """Blocks of 8 rows, and tiles of about 16 x 16, in one thread: only one of several reports progress."""
-    monkeypatch.setattr(tables, "cores", lambda array: 1)
-    monkeypatch.setattr("rkhs._core.linalg.saddle.COLUMNS", 8)
-    monkeypatch.setattr("rkhs._core.linalg.saddle.ROWS", 8)
-    monkeypatch.setattr(tables, "tile_entries", lambda *_: 256)
+    with with_limits(threads=1, factor_columns=8, factor_rows=8, tile_entries=256):
+        yield
 
 
 @pytest.fixture
@@ -91,9 +90,7 @@ def is_nothing_but_honest(solution, given, status):
 
 
 @pytest.mark.parametrize("size", [1, 8, 9, 40])
-def test_a_factorization_tells_how_far_it_is(size, monkeypatch):
-    monkeypatch.setattr("rkhs._core.linalg.saddle.COLUMNS", 8)
-    monkeypatch.setattr("rkhs._core.linalg.saddle.ROWS", 8)
+def test_a_factorization_tells_how_far_it_is(size, small_pieces):
     A = RNG.normal(size=(size, size))
     shares = []
     halves = PackedCholesky(A @ A.T, len(A))
@@ -127,7 +124,7 @@ def test_direct_stops_within_a_piece(limit, small_pieces, ticking):
 
 
 @pytest.mark.parametrize(
-    ("place", "name"), [(scipy.linalg.blas, "dtrsm"), (scipy.linalg.lapack, "dpotrf"), (tables.GramBlock, "_tile")]
+    ("place", "name"), [(scipy.linalg.blas, "dtrsm"), (scipy.linalg.lapack, "dpotrf"), (GramBlock, "_tile")]
 )
 def test_ctrl_c_inside_direct(place, name, small_pieces, monkeypatch):
     given = problem()
@@ -412,7 +409,7 @@ def test_predictions_show_how_far_they_are(approximation, small_pieces, small_ti
     assert [line for line in lines if line.startswith("InvariantRegressorCV.predict: ")]
 
 
-@pytest.mark.parametrize(("place", "name"), [(tables.GramBlock, "_tile"), (scipy.linalg.blas, "dtrsm")])
+@pytest.mark.parametrize(("place", "name"), [(GramBlock, "_tile"), (scipy.linalg.blas, "dtrsm")])
 def test_ctrl_c_in_variances_is_raised(place, name, small_pieces, monkeypatch):
     solution = problem().solve()
     with monkeypatch.context() as patch:

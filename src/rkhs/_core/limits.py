@@ -27,6 +27,10 @@ class Limits:
     shared_pairs: int = 2**20  # pairs of points from which on threads share a product of jets
     shared_entries: int = 10**5  # entries of a block of columns above which threads share the product of a filter
     sensitivity_entries: int = 2**18  # entries of a tile of coefficients in `sensitivity`
+    # Columns, and rows at least as many, of a block of a factorization: 10,000 rows take 1.2 times the time of LAPACK.
+    factor_columns: int = 2048
+    factor_rows: int = 4096
+    device_distances: int = 10**8  # distances of points that a device computes at once, 0.8 GB
     spectral_nodes: int = 2000  # nodes up to which an eigendecomposition (1 s) is faster than polynomials of a graph
     filter_degree: int = 2**18  # degree of the polynomial of a filter, about a minute for 10,000 nodes
     filtered_entries: int = 10**8  # entries of a block of columns under a graph kernel, 0.8 GB

@@ -7,9 +7,9 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from rkhs._core.graphs import neighbor_graph
 from rkhs._core.graphs.neighbor_graph import Projection, as_rows, can_search, nearest, nearest_of, principal_directions
 from rkhs._core.limits import with_limits
+from rkhs.extend import with_progress_callback
 
 torch = pytest.importorskip("torch")
 
@@ -68,12 +68,11 @@ def test_clusters_far_apart(search):
 
 
 @pytest.mark.parametrize("tile", [1, 7, 60])
-def test_a_device_computes_in_tiles(monkeypatch, tile):
+def test_a_device_computes_in_tiles(tile):
     X, progress = points(), []
     expected = brute_force(X, 5)
-    monkeypatch.setattr(neighbor_graph, "report_progress", progress.append)
-    monkeypatch.setattr(neighbor_graph, "int", lambda x: min(tile, int(x)), raising=False)
-    distances, indices = neighbor_graph._nearest_on_device(X, 5, "cpu")
+    with with_limits(device_distances=60 * tile), with_progress_callback(progress.append):
+        distances, indices = nearest(X, 5, device="cpu")
     np.testing.assert_array_equal(indices, expected[1])
     np.testing.assert_allclose(distances, expected[0], rtol=1e-12)
     assert len(progress) == -(-60 // tile)

@@ -4,6 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from rkhs._core.limits import with_limits
 from rkhs._core.linalg.saddle import PackedCholesky, Saddle, UpdatableSaddle
 
 RNG = np.random.default_rng(0)
@@ -85,12 +86,16 @@ def test_a_singular_matrix_gives_a_finite_solution_of_consistent_equations():
     np.testing.assert_allclose(G @ a, 3.0, rtol=1e-9)
 
 
+@pytest.fixture
+def small_blocks():
+    with with_limits(factor_columns=8, factor_rows=12):
+        yield
+
+
 @pytest.mark.parametrize("size", [1, 5, 16, 17, 40])
 @pytest.mark.parametrize("r", [0, 2])
-def test_halves_of_any_size_are_those_of_numpy(size, r, monkeypatch):
+def test_halves_of_any_size_are_those_of_numpy(size, r, small_blocks):
     """One array holds G and the factor; sizes around that of the blocks."""
-    monkeypatch.setattr("rkhs._core.linalg.saddle.COLUMNS", 8)
-    monkeypatch.setattr("rkhs._core.linalg.saddle.ROWS", 12)
     X = RNG.normal(size=(size, size + 3))
     G, d, b = X @ X.T / size, RNG.uniform(0.1, 1, size), RNG.normal(size=(size, 3))
     U = np.linalg.qr(RNG.normal(size=(size, r)))[0][:, :r]

@@ -123,7 +123,7 @@ def _nearest_on_device(points: Matrix, count: int, device: str) -> tuple[Matrix,
 
     data = torch.tensor(points, dtype=torch.float64, device=device)
     squares = torch.sum(data**2, dim=1)
-    tile = max(1, int(1e8 // len(points)))
+    tile = max(1, limits().device_distances // len(points))
     distances, neighbors = np.empty((len(points), count)), np.empty((len(points), count), dtype=np.intp)
     for start in range(0, len(points), tile):
         rows = torch.arange(start, min(start + tile, len(points)), device=device)

@@ -40,11 +40,8 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, namespace
+from rkhs._core.limits import limits
 from rkhs._core.progress import report_progress
-
-# Columns, and rows at least as many, of a block of the factorization: 10,000 rows take 1.2 times as long as by LAPACK
-COLUMNS, ROWS = 2048, 4096
-
 
 Correction = Callable[[Matrix], tuple[Matrix, Matrix]]  # residuals -> changes of a and c
 Residual = Callable[[Matrix, Matrix], Matrix]  # a, c -> residuals
@@ -284,17 +281,18 @@ class PackedCholesky:
         Progress is reported after each block.  If the callback cancels, the upper triangle of G is still intact.
         """
         G, L, size = self.matrix, self.factor, len(self.matrix)
+        width, height = limits().factor_columns, limits().factor_rows
         left, right = np.hstack([U, T]), np.hstack([T, U])  # UT' + TU' = left right'
-        for start in range(0, size, COLUMNS):
-            columns = slice(start, min(start + COLUMNS, size))
-            for top in range(start, size, ROWS):
-                rows = slice(top, min(top + ROWS, size))
+        for start in range(0, size, width):
+            columns = slice(start, min(start + width, size))
+            for top in range(start, size, height):
+                rows = slice(top, min(top + height, size))
                 # L_ij L_jj' = M_ij - sum_(k<j) L_ik L_jk', block column by block column (left-looking)
                 block = L[rows, :start] @ L[columns, :start].T
                 block += left[rows] @ right[columns].T
                 np.subtract(G[columns, rows].T, block, out=block)
                 if top == start:  # the diagonal block comes first
-                    corner, block, rows = block[:COLUMNS], block[COLUMNS:], slice(columns.stop, rows.stop)
+                    corner, block, rows = block[:width], block[width:], slice(columns.stop, rows.stop)
                     corner[np.diag_indices_from(corner)] += d[columns]
                     factor, failed = scipy.linalg.lapack.dpotrf(corner.T, lower=0)  # reads and cleans one triangle
                     if failed:
