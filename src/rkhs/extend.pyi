@@ -18,7 +18,11 @@ from rkhs._core.backend.arrays import (
     unique_rows as unique_rows,
     zeros as zeros,
 )
-from rkhs._core.backend.frames import FrameColumn as FrameColumn, frame_columns as frame_columns
+from rkhs._core.backend.frames import (
+    FrameColumn as FrameColumn,
+    column_index as column_index,
+    frame_columns as frame_columns,
+)
 from rkhs._core.backend.memory import (
     cores as cores,
     free_memory as free_memory,

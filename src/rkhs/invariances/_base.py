@@ -27,7 +27,7 @@ from rkhs._core.backend.arrays import (
     take_rows,
     to_numpy,
 )
-from rkhs._core.backend.frames import NAMELESS
+from rkhs._core.backend.frames import column_index
 from rkhs.functionals import Gradient, stack
 from rkhs.functionals._base import Combination, Functional
 from rkhs.functionals._derivatives import Derivative
@@ -330,16 +330,7 @@ class Slopes:
 
     def resolve_columns(self, names: Sequence[str] | None) -> Slopes:
         """Return the same functionals with column names replaced by indices; `names` are the columns of X or None."""
-        known = {str(name): k for k, name in enumerate([] if names is None else names)}
-        unknown = [a for a in self.features if isinstance(a, str) and a not in known]
-        if unknown and names is None:
-            raise ValueError(f"Monotone names columns ({', '.join(map(repr, unknown))}), but {NAMELESS}.")
-        if unknown:
-            raise ValueError(
-                f"Monotone names columns that X does not have: {', '.join(map(repr, unknown))}. Its columns are "
-                f"{', '.join(map(repr, known))}."
-            )
-        return replace(self, features=tuple(known[a] if isinstance(a, str) else a for a in self.features))
+        return replace(self, features=tuple(column_index(a, names, "Monotone") for a in self.features))
 
     def __call__(self, X: Array) -> Functional:
         """Return the signed partial derivatives at each row, a flat family ordered by feature."""

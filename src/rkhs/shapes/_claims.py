@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.frames import NAMELESS
-from rkhs.extend import Atoms, Functional, Matrix, Part
+from rkhs.extend import Atoms, Functional, Matrix, Part, column_index
 
 KINDS = {"increasing": (1, 1.0), "decreasing": (1, -1.0), "convex": (2, 1.0), "concave": (2, -1.0)}  # order and sign
 
@@ -140,10 +139,7 @@ def _bounds_on_values(bounds: Any) -> list[Claim]:
 
 def _feature(key: Any, names: list[str], n: int) -> int:
     if isinstance(key, str):
-        if key not in names:
-            has = f"X does not have it. Its columns are {', '.join(map(repr, names))}" if names else NAMELESS
-            raise ValueError(f"shape names column {key!r}, but {has}.")
-        return names.index(key)
+        return column_index(key, names or None, "shape")
     if not isinstance(key, int | np.integer) or not -n <= key < n:
         raise ValueError(f"shape names feature {key!r}; X has features 0 to {n - 1}.")
     return int(key) % n

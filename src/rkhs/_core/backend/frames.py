@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,10 +13,6 @@ import numpy as np
 from rkhs._core.backend.arrays import Vector
 
 NUMERIC, BOOLEAN, DATE, ORDERED, CATEGORICAL, TEXT = "numeric", "boolean", "date", "ordered", "categorical", "text"
-NAMELESS = (  # what is wrong where a column is named, and what to do
-    "X has no column names: fit with a data frame, or give the indices of the features. In a pipeline, "
-    "set_output(transform='pandas') of the step before keeps the names"
-)
 _DAY = 86_400_000_000  # microseconds
 _INFERRED = {  # kinds by `pandas.api.types.infer_dtype`, for columns of Python objects
     **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "empty"), NUMERIC),
@@ -25,6 +21,42 @@ _INFERRED = {  # kinds by `pandas.api.types.infer_dtype`, for columns of Python 
     "string": TEXT,
     "categorical": CATEGORICAL,
 }
+
+
+def column_index(column: Any, names: Sequence[str] | None, owner: str) -> int:
+    """Return the index of a column of X that is given by its index or its name.
+
+    Parameters
+    ----------
+    column : int or str
+        The column.
+    names : sequence of str or None
+        The names of the columns of X; None if it has none.
+    owner : str
+        What names the column, for the error if X does not have it.
+
+    Returns
+    -------
+    int
+        The index.
+
+    Examples
+    --------
+    >>> from rkhs.extend import column_index
+    >>> column_index("dose", ["age", "dose"], "shape"), column_index(3, None, "shape")
+    (1, 3)
+    """
+    if not isinstance(column, str):
+        return int(column)
+    known = [] if names is None else list(map(str, names))
+    if column in known:
+        return known.index(column)
+    nameless = (
+        "X has no column names: fit with a data frame, or give the indices of the features. In a pipeline, "
+        "set_output(transform='pandas') of the step before keeps the names"
+    )
+    has = nameless if names is None else f"X does not have it. Its columns are {', '.join(map(repr, known))}"
+    raise ValueError(f"{owner} names column {column!r}, but {has}.")
 
 
 @dataclass(frozen=True, eq=False)
