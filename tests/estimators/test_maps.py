@@ -10,12 +10,12 @@ from scipy.spatial import KDTree
 from sklearn.exceptions import ConvergenceWarning
 
 import rkhs
+from rkhs._core.limits import with_limits
 from rkhs.estimators import _maps as maps
 from rkhs.estimators._data import Sample
 from rkhs.estimators._formulation import ModelConfig
 from rkhs.estimators._length_scales import formulate, settings_of, tuned_problem
 from rkhs.estimators._maps import spikes, without_spikes
-from rkhs.estimators.search import _selection as selection
 from rkhs.estimators.search._search import Candidate
 
 RANDOM = np.random.default_rng(0)
@@ -32,10 +32,7 @@ Y = truth(X) + 0.7 * RANDOM.standard_normal(len(X))
 
 @pytest.fixture(scope="module")
 def mapped():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "MOST_EXACT_LABELS", 1000)
-        patch.setattr(maps, "COMPARED", 200)
-        patch.setattr(maps, "TUNED", 300)
+    with with_limits(map_compared=200, map_tuned=300, exact_labels=1000):
         return rkhs.InvariantRegressorCV().fit(X, Y)
 
 
@@ -67,10 +64,7 @@ def tracked():
         np.sin(40 * points).sum(axis=1)
     )
     held = random.uniform(size=len(points)) < 0.15
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "MOST_EXACT_LABELS", 1000)
-        patch.setattr(maps, "COMPARED", 60)
-        patch.setattr(maps, "TUNED", 90)
+    with pytest.MonkeyPatch.context() as patch, with_limits(map_compared=60, map_tuned=90, exact_labels=1000):
         patch.setattr(maps, "can_map", lambda dimension: False)  # the grid of a rough field takes long
         model = rkhs.InvariantRegressorCV().fit(points[~held], heights[~held])
     return model, points[~held], heights[~held], points[held], heights[held]
@@ -126,9 +120,8 @@ def test_rows_stand_for_the_regions_that_are_left_out():
     assert not np.array_equal(maps.HeldOutRows.of(X, 1).ways["points"], held_out.ways["points"])
 
 
-def test_deviations_are_calibrated_by_the_errors_of_the_chosen_function(monkeypatch):
+def test_deviations_are_calibrated_by_the_errors_of_the_chosen_function():
     """Neighborhoods with residuals of their own cover; those of f that are twice as large double the deviations."""
-    monkeypatch.setattr(maps, "REPEATS", 3)
     noise = np.random.default_rng(1).standard_normal((2, len(X)))
     sample = Sample.of(X, None, np.sin(9 * X[:, 0]) + 0.1 * noise[0], np.ones(len(X), dtype=bool))
     params = {"kernel": rkhs.kernels.Polyharmonic(1.0), "C": 10.0, "nu": 0.0, "invariance": None, "scale": 1.0}
@@ -136,7 +129,8 @@ def test_deviations_are_calibrated_by_the_errors_of_the_chosen_function(monkeypa
     errors = maps.MapErrors(ModelConfig(C=1.0, loss="squared"), sample, maps.HeldOutRows.of(X), 150)
     [candidate] = errors(params)
     problem = formulate(replace(errors.config, **params), sample).problem(sample)[0]
-    once, twice = (maps.MapSpread.of(problem, errors, params, k * candidate.values) for k in (1, 2))
+    with with_limits(map_repeats=3):
+        once, twice = (maps.MapSpread.of(problem, errors, params, k * candidate.values) for k in (1, 2))
     points, weight = rkhs.Evaluation(Z), problem.terms[0].weights()[0]
     np.testing.assert_allclose(twice.std(points, weight, True), 2 * once.std(points, weight, True))
     error = once.function(Z) - np.sin(9 * Z[:, 0]) - 0.1 * noise[1, : len(Z)]
@@ -167,11 +161,11 @@ def test_slopes_are_those_of_the_function(mapped):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [{"kernel": "gaussian"}, {"approximation": rkhs.Landmarks(20)}, {"Cs": [1.0]}])
-def test_stated_settings_are_kept(monkeypatch, options):
-    monkeypatch.setattr(selection, "MOST_EXACT_LABELS", 250)
-    model = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
-    monkeypatch.setattr(selection, "MOST_EXACT_LABELS", 150)
-    again = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
+def test_stated_settings_are_kept(options):
+    with with_limits(exact_labels=250):
+        model = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
+    with with_limits(exact_labels=150):
+        again = rkhs.InvariantRegressorCV(**options).fit(X[:200], Y[:200])
     assert "FourierGrid" not in str(again.solution_.span)
     assert again.best_params_ == model.best_params_
 
@@ -237,15 +231,10 @@ def test_weights_of_a_sum_of_kernels_are_those_of_the_evidence():
 
 
 @pytest.fixture
-def small_maps(monkeypatch):
+def small_maps():
     """Maps from 200 points on, whose kernels are compared by 60 of them."""
-    for place, name, value in (
-        (selection, "MOST_EXACT_LABELS", 200),
-        (maps, "COMPARED", 60),
-        (maps, "TUNED", 90),
-        (maps, "FEWEST", 200),
-    ):
-        monkeypatch.setattr(place, name, value)
+    with with_limits(map_compared=60, map_tuned=90, map_fewest=200, exact_labels=200):
+        yield
 
 
 def test_a_kernel_that_no_grid_represents_is_no_candidate(small_maps, monkeypatch):

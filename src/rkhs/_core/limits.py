@@ -23,6 +23,15 @@ class Limits:
     """Sizes at which algorithms change their form; each field says which one, its unit and where the number is from."""
 
     tile_entries: int = 2**19  # entries of a tile on a CPU, 4 MiB in float64; half and twice as many were slower
+    feature_entries: int = 2**21  # entries of a tile of rows x functions of a space on a CPU, 16 MiB
+    fold_patterns: int = 4  # rows are grouped by the folds that contain them up to this many groups per fold
+    kinked_rows: int = 3000  # rows with kinks for elimination in stored features, whose Gram matrix is dense
+    plain_iterations: int = 100  # of conjugate gradients, after which their preconditioner gets a leading block
+    sampled_functions: int = 2**16  # functions of samples of a posterior in a space that is used by products
+    map_compared: int = 600  # functionals of an evaluation of the evidence that compares kernels of maps
+    map_tuned: int = 1500  # functionals of that for the chosen kernel
+    map_fewest: int = 1000  # rows from which errors decide on a map; below, left-out regions are too few
+    map_repeats: int = 8  # times that rows are left out to calibrate deviations of a map
     threads: int = 0  # threads that share tiles; 0 for as many as BLAS is configured to use
     shared_pairs: int = 2**20  # pairs of points from which on threads share a product of jets
     shared_entries: int = 10**5  # entries of a block of columns above which threads share the product of a filter

@@ -308,12 +308,10 @@ def _merged_rows(X: Any, y: Vector, sample_weight: Any) -> tuple[Any, Vector, Ve
 
 def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: Any) -> None:
     """Fit an estimator with an approximation to blocks, or to arrays, which are validated first."""
-    if not config.approximation.stored:
-        name = type(config.approximation).__name__
-        raise ValueError(
-            f"{type(model).__name__} with a {name} takes arrays: for blocks use rkhs.streams.StreamedProblem, "
-            "or approximation=rkhs.Landmarks(p)."
-        )
+    config.approximation.require_stored(
+        f"{type(model).__name__} with a {type(config.approximation).__name__} takes arrays: for blocks use "
+        "rkhs.streams.StreamedProblem, or approximation=rkhs.Landmarks(p)."
+    )
     if in_blocks(X):
         if isinstance(X, Blocks) and (y is not None or sample_weight is not None):
             raise ValueError("Blocks bring y and sample weights: call fit(blocks) without these.")

@@ -38,6 +38,7 @@ from scipy.spatial import KDTree
 
 from rkhs._core.backend.arrays import Matrix, Vector, double, to_numpy, unique_rows
 from rkhs._core.finite.solution import CONVERGED, TIME_LIMIT
+from rkhs._core.limits import limits
 from rkhs._core.problem import Problem
 from rkhs._core.progress import seconds_left
 from rkhs.estimators._data import Sample
@@ -51,8 +52,6 @@ from rkhs.losses import Squared
 from rkhs.maps import FourierGrid, LocalFunction, Neighbors
 
 DIMENSIONS = 3  # features of a map at most
-COMPARED, TUNED = 600, 1500  # functionals of an evaluation of the evidence, to compare kernels and for the chosen one
-FEWEST = 1000  # rows from which errors decide; below, left-out regions are too few
 
 POWERS = (0.5, 1.0, 1.5, 2.0, 3.0)  # of the distance; 1 is linear, and 2 the thin plate r^2 log r
 NOISE = (1e-4, 0.1, 1.0, 10.0)  # variances of noise in units of the variogram at the distance of near points
@@ -63,7 +62,7 @@ SHARES = {"points": (0.08, 0.0), "stretches": (0.05, 0.001), "blocks": (0.08, 0.
 LEAST_AGAINST = 0.1  # by which squared errors of a power must fall below those of the proposed kernel to rule it out
 LEAST_GAIN = 0.02  # by which squared errors must fall for a model of all rows, in addition to significance
 BINS, PER_BIN, COVERED = 6, 250, 0.95  # of the correction of standard deviations; the coverage that it restores
-REPEATS, PER_REPEAT = 8, 600  # of leaving rows out for that correction, and rows of each distance
+PER_REPEAT = 600  # rows of each distance that are left out at a time for that correction
 AROUND, FAR = 12, 8.0  # neighbors of a row, and the robust deviations from their median beyond which it is a spike
 SPIKED, MOSTLY = 0.05, 0.9  # share of rows that are few, and share of the variance that is nearly all of it
 NORMAL_MAD = 0.67449  # median absolute deviation of a normal variable
@@ -131,7 +130,7 @@ def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], C
     kernels: list[Kernel] = [*(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5)), Gaussian(scale=scale)]
     limit = None if seconds_left() == inf else 0.4 * max(seconds_left(), 0.0) / (2 + len(kernels))
     options: dict[str, Any] = {"starts": 1, "time_limit": limit, "verbose": config.verbose}
-    scorer = EvidenceScorer(config, sample, {**options, "functionals": COMPARED})
+    scorer = EvidenceScorer(config, sample, {**options, "functionals": limits().map_compared})
 
     def candidates(found: list[Candidate]) -> Iterator[list[Kernel]]:
         yield kernels
@@ -143,8 +142,8 @@ def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], C
     pairs = [(*pair, is_representable(pair[0].problem)) for pair in zip(found, kernels, strict=True)]
     pairs.sort(key=lambda pair: (not pair[2], pair[0].loss))
     best = pairs[0][0]
-    if len(sample.y) > COMPARED:
-        [best] = EvidenceScorer(config, sample, {**options, "functionals": TUNED})(pairs[0][1])
+    if len(sample.y) > limits().map_compared:
+        [best] = EvidenceScorer(config, sample, {**options, "functionals": limits().map_tuned})(pairs[0][1])
     if not np.isfinite(best.loss) or (pairs[0][2] and not is_representable(best.problem)):
         best = pairs[0][0]
     return [candidate for candidate, _, _ in pairs], best, status
@@ -302,7 +301,7 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
     settings = replace(config, approximation=whole if grid or not large else Neighbors())
     proposals, best, status = by_evidence(settings, sample)
     proposed = {**best.params, "approximation": whole}
-    if sample.size < FEWEST or not isinstance(config.label_loss, Squared):
+    if sample.size < limits().map_fewest or not isinstance(config.label_loss, Squared):
         return MapChoice(proposals, Candidate(proposed, best.loss, best.scores, problem=best.problem), status)
     held_out = HeldOutRows.of(double(sample.X))
     first, more = (MapErrors(config, sample, held_out, most) for most in (FIRST, MORE))
@@ -368,7 +367,7 @@ class MapSpread:
 
         change = size(residuals.reshape(len(residuals), -1)) - size(left_out(errors)[0])
         parts: list[tuple[Matrix, Vector, Vector]] = []
-        for seed in range(1, 1 + REPEATS):
+        for seed in range(1, 1 + limits().map_repeats):
             if not parts or seconds_left() > 0:
                 parts.append(left_out(replace(errors, held_out=HeldOutRows.of(X, seed), most=PER_REPEAT)))
         found, s, regions = (np.concatenate(part) for part in zip(*parts, strict=True))

@@ -208,7 +208,7 @@ class FourierGrid(Approximation):
     ('converged', True)
     """
 
-    stored = False
+    stored, needs_spectrum = False, True
     accuracy: float | None = None
     modes: int | None = None
     box: Any = None
@@ -288,6 +288,10 @@ class FourierGrid(Approximation):
     @property
     def needs_extent(self) -> bool:
         return self.box is None
+
+    @property
+    def sample_size(self) -> int:
+        return super().sample_size if self.needs_extent else 0
 
     def in_box(self, low: Vector, high: Vector) -> FourierGrid:
         return replace(self, box=(low, high))

@@ -120,6 +120,11 @@ class Channels:
         units = np.eye(d)
         return cls(space, atoms.points, [space.multiplier(units[list(a)], atoms.blur) for a in axes], coefficients)
 
+    @property
+    def per_point(self) -> int:
+        """The number of atoms at each point."""
+        return len(self.multipliers) if self.coefficients is None else self.coefficients.shape[1]
+
     @cached_property
     def _phases(self) -> tuple[Matrix, Vector | None]:
         near = self.space.near(self.points)
@@ -146,7 +151,7 @@ class Channels:
     def sums(self, weights: Vector) -> Grid:
         """Return the complex coefficients of sum_i weight_i atom_i for weights (t k,); the adjoint of `values`."""
         (phases, near), error, shape = self._phases, self.space.transform_error, self.space.shape
-        table = weights.reshape(self.points.shape[0], -1)
+        table = weights.reshape(self.points.shape[0], self.per_point)
         if self.coefficients is not None:
             table = np.einsum("tkq,tk->tq", self.coefficients, table)
         table = table if near is None else table[near]

@@ -12,6 +12,7 @@ from rkhs._core.finite.certificate import certify, relative_gap
 from rkhs._core.finite.features import FeatureGeometry
 from rkhs._core.finite.monitor import Monitor, quiet
 from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.limits import limits
 from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import Solver, cheapest
 from rkhs.solvers._interior_point import BoxDual
@@ -22,7 +23,6 @@ from rkhs.solvers._reduced import Elimination, Smoothing, minimize, value
 
 KINKED = (LibSVM(), BoxDual(), ProximalNewton(), NonlinearCG())  # solvers for losses with kinks after elimination
 MANY_ROWS = 10  # rows for each function above which kinks are smoothed first: elimination takes up to 70 times as long
-ROWS = 3000  # maximal number of rows with kinks for elimination, whose Gram matrix is dense
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def solve(
         theta = minimize(problem, start, enough, monitor.check)
         return theta, dual_point(problem, theta)
     in_memory = all(hasattr(E, "shape") for E in problem.geometry.E)
-    dense = in_memory and problem.size <= ROWS
+    dense = in_memory and problem.size <= limits().kinked_rows
     if not dense or (smoothing and variables < problem.size):
         theta, alpha, gap = _solve_smoothed(problem, tol, start, monitor)
         if not dense or gap <= tol:

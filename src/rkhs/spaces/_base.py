@@ -27,12 +27,12 @@ from rkhs._core.backend.memory import budget_bytes, on_cpu, tile_entries
 from rkhs._core.backend.precision import check_precision
 from rkhs._core.calculus.atoms import Atoms
 from rkhs._core.gram.operator import gram
+from rkhs._core.limits import limits
 from rkhs.functionals._base import Functional
 from rkhs.kernels._base import Kernel
 
 UNIT = 8 * EPS  # the rounding error of a sum relative to its largest term, with a margin for the number of terms
 TILE_ROWS = 128  # minimal number of rows of a tile; products with fewer rows are slow
-TILE_ENTRIES = 2**21  # entries of a tile of rows x functions on a CPU, 16 MiB: enough for fast matrix products
 
 
 class Tile(ABC):
@@ -58,8 +58,19 @@ class Tile(ABC):
         """
 
 
+class Stored:
+    """Whether the p x p matrices of a space are stored, for the space and for the approximation that chooses it."""
+
+    stored: ClassVar[bool] = True  # otherwise the functions have to be orthonormal
+
+    def require_stored(self, message: str) -> None:
+        """Raise ValueError with a message unless matrices are stored."""
+        if not self.stored:
+            raise ValueError(message)
+
+
 @dataclass(frozen=True, eq=False)
-class FiniteSpace(ABC):
+class FiniteSpace(Stored, ABC):
     """The span of p functions psi_a in, or near, the RKHS of a kernel.
 
         f = sum_a tau_a psi_a,        |f|^2 = tau'K tau
@@ -80,7 +91,6 @@ class FiniteSpace(ABC):
     """
 
     kernel: Kernel
-    stored: ClassVar[bool] = True  # whether p x p matrices are stored; otherwise the functions have to be orthonormal
     defines_kernel: ClassVar[bool] = False  # whether the kernel of the process is that of the space, as random features
 
     def __getstate__(self) -> dict[str, Any]:
@@ -309,7 +319,7 @@ class FiniteSpace(ABC):
     @property
     def tile_rows(self) -> int:
         """The number of rows in a tile."""
-        entries = TILE_ENTRIES
+        entries = limits().feature_entries
         if not on_cpu(self.prototype):  # on accelerators 12 arrays of the size of a tile exist at once
             entries = tile_entries(budget_bytes(None, self.prototype), self.prototype, 12)
         return max(TILE_ROWS, entries // max(self.size, 1))
@@ -434,7 +444,7 @@ def eigenvalue_error(size: int) -> float:
 Pilot = Callable[[FiniteSpace, int, np.random.Generator], Any]
 
 
-class Approximation(ABC):
+class Approximation(Stored, ABC):
     """A method that chooses a finite-dimensional space for a problem.
 
     Subclasses define `choose`.
@@ -450,7 +460,7 @@ class Approximation(ABC):
     'converged'
     """
 
-    stored: ClassVar[bool] = True  # whether the matrices of its spaces are stored (`FiniteSpace.stored`)
+    needs_spectrum: ClassVar[bool] = False  # whether kernels need a spectral density
     has_gradients: ClassVar[bool] = False  # whether the evidence in the space has derivatives in hyperparameters
 
     @abstractmethod
@@ -505,7 +515,7 @@ class Approximation(ABC):
 
     @property
     def sample_size(self) -> int:
-        """The number of rows of a stream that are sampled for `choose`, at least 5,000."""
+        """The number of rows of a stream that are sampled for `choose`; 0 if those of any block will do."""
         return 5000
 
     def contains(self, families: Sequence[Functional]) -> bool:

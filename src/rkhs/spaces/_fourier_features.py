@@ -64,6 +64,7 @@ class FourierFeatures(Approximation):
     True
     """
 
+    needs_spectrum = True
     count: int
     random_state: Any = 0
 

@@ -310,14 +310,14 @@ class StreamedProblem:
         That takes a pass over the rows, unless a space that is used by products needs no extent.
         """
         approximation = self.approximation
-        if not (approximation.stored or approximation.needs_extent) and isinstance(look, LocalBlocks):
+        if not approximation.sample_size and isinstance(look, LocalBlocks):
             return approximation, next(iter(look))
         if approximation.needs_extent and not learn.replays:
             raise ValueError(
                 "A FourierGrid must know the extent of rows that can be read only once: pass "
                 "rkhs.FourierGrid(box=(lower, upper)), the corners of a box that contains all points."
             )
-        spec = SampleSpec(approximation.sample_size, 0, describe=Extent.of if approximation.needs_extent else None)
+        spec = SampleSpec(approximation.sample_size or 1, 0, describe=Extent.of if approximation.needs_extent else None)
         reservoir = with_progress(look, monitor, SAMPLING).reduce(sample, spec)
         if approximation.needs_extent:
             approximation = approximation.in_box(reservoir.facts.low, reservoir.facts.high)
@@ -355,7 +355,7 @@ class StreamedProblem:
         (1, 'converged')
         """
         look, learn = replayed(self.blocks)
-        reservoir = look.reduce(sample, SampleSpec(self.approximation.sample_size, seed=0))
+        reservoir = look.reduce(sample, SampleSpec(self.approximation.sample_size or 5000, seed=0))
         terms = list(self.terms(reservoir.of_kind(1)))  # without a mask all rows are of kind 1
         problem = Problem(self.kernel, terms, self.basis, approximation=self.approximation, device=self.device)
         tuned = problem.tune(criterion, **options)

@@ -30,7 +30,8 @@ def check_space(space: FiniteSpace, functionals: Sequence[Functional] | None = N
 
     The laws are: rows have the size of the space and are linear in the functionals; rows of derivatives are limits of
     difference quotients; K is symmetric and tau'K tau >= 0 for tau that satisfy the constraints; rows and K agree with
-    the functionals and the norm of the function with coefficients tau; the normal matrix is E'WE, also by closed forms;
+    the functionals and the norm of the function with coefficients tau; products with E, with its transpose and with the
+    normal matrix E'WE agree with the matrix, also by closed forms;
     the squared norm of a functional outside of the space is between 0 and its squared norm; and a copy of the space,
     PyTorch, and functionals in float32 give the same results.
 
@@ -62,14 +63,13 @@ def check_space(space: FiniteSpace, functionals: Sequence[Functional] | None = N
     families = [Evaluation(X), *([Gradient(X)] if smooth else [])] if functionals is None else list(functionals)
     for family in families:
         _rows_are_linear(space, family, rng)
-        _normal_matrix(space, family, rng)
+        _products(space, family, rng)
         _outside(space, family)
         _same_elsewhere(space, family)
     if smooth:
         _derivatives(space, X, rng)
     _norm(space, families, rng)
-    if space.stored:
-        _closed_forms(space, X, smooth, rng)
+    _closed_forms(space, X, smooth, rng)
 
 
 def _rows(space: FiniteSpace, functional: Functional) -> Matrix:
@@ -118,10 +118,19 @@ def _norm(space: FiniteSpace, families: Sequence[Functional], rng: np.random.Gen
         demand_equal(space, "rows(L) tau = L(f)", np.ravel(to_numpy(L(f))), E @ tau, float(np.max(abs(E) @ abs(tau))))
 
 
-def _normal_matrix(space: FiniteSpace, L: Functional, rng: np.random.Generator) -> None:
-    E, w, v = _rows(space, L), rng.random(L.size), rng.standard_normal(space.size)
-    scale = float(np.max(abs(E).T @ (w * (abs(E) @ abs(v)))))
-    demand_equal(space, "normal(L, w) v = E'WE v", to_numpy(space.normal(L, w) @ v), E.T @ (w * (E @ v)), scale)
+def _products(space: FiniteSpace, L: Functional, rng: np.random.Generator) -> None:
+    """Check products with E, E' and E'WE against the matrix E, for several columns and for one."""
+    E, tau, alpha = _rows(space, L), rng.standard_normal((space.size, 3)), rng.standard_normal((L.size, 3))
+    size, summed = (float(np.max(abs(A) @ abs(B))) for A, B in ((E, tau), (E.T, alpha)))
+    demand_equal(space, "apply(L, tau) = E tau", to_numpy(space.apply(L, tau)), E @ tau, size)
+    demand_equal(space, "apply(L, tau) of one column", to_numpy(space.apply(L, tau[:, 0])), E @ tau[:, 0], size)
+    demand_equal(space, "adjoint(L, alpha) = E'alpha", to_numpy(space.adjoint(L, alpha)), E.T @ alpha, summed)
+    weights = (np.full(L.size, 2.0), rng.random(L.size), np.arange(L.size) % 2.0)  # equal ones may share sums
+    for w in weights:
+        normal, expected = space.normal(L, w), E.T @ (w[:, None] * (E @ tau))
+        scale = max(float(np.max(abs(E).T @ (w[:, None] * (abs(E) @ abs(tau))))), 1e-300)
+        demand_equal(space, "normal(L, w) tau = E'WE tau", to_numpy(normal @ tau), expected, scale)
+        demand_equal(space, "normal(L, w) v = E'WE v", to_numpy(normal @ tau[:, 1]), expected[:, 1], scale)
 
 
 def _outside(space: FiniteSpace, L: Functional) -> None:

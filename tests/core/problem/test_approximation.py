@@ -8,6 +8,7 @@ import torch
 import problems
 import rkhs
 from refusals import refused
+from rkhs._core.limits import with_limits
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -133,12 +134,12 @@ def test_arrays_of_other_kinds(loss, kind, rel):
     assert found.primal == pytest.approx(solved(np.asarray).primal, rel=rel)
 
 
-def test_many_rows_of_a_loss_with_kinks(monkeypatch):
+def test_many_rows_of_a_loss_with_kinks():
     """Beyond a few rows kinks are smoothed, less and less, and the certificate is still that of the kinks."""
     problem = rkhs.Problem(rkhs.Gaussian(1.2), terms(rkhs.Hinge()), rkhs.Constant(), approximation=SPANS["values"])
     exact = problem.solve(tol=1e-8)
-    monkeypatch.setattr("rkhs.solvers._features.ROWS", 5)
-    found = problem.solve(tol=1e-6)
+    with with_limits(kinked_rows=5):
+        found = problem.solve(tol=1e-6)
     assert found.relative_gap <= 1e-6
     assert found.primal == pytest.approx(exact.primal, rel=1e-6)
 

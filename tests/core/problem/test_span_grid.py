@@ -7,8 +7,9 @@ import pytest
 
 import rkhs
 from problems import check_cells
-from rkhs._core.finite import monitor, sums
+from rkhs._core.finite import monitor
 from rkhs._core.finite.monitor import Monitor
+from rkhs._core.limits import with_limits
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(7, 3))
@@ -52,11 +53,11 @@ def test_labels_at_the_points_of_the_gradients():
 
 @pytest.mark.parametrize("loss", LOSSES[:2], ids=repr)
 @pytest.mark.parametrize("patterns", [0, 4])
-def test_folds_that_overlap_and_have_factors(loss, patterns, monkeypatch):
+def test_folds_that_overlap_and_have_factors(loss, patterns):
     """Rows grouped by their folds, or folds as groups, are the same."""
-    monkeypatch.setattr(sums, "PATTERNS", patterns)
     factors = [RNG.choice(some, 40) for some in ([0.0, 0.5, 2.0], [0.5, 2.0], [1.0, 3.0])]
-    check_cells(problem(loss, SPANS["values"]), {}, {0: factors})
+    with with_limits(fold_patterns=patterns):
+        check_cells(problem(loss, SPANS["values"]), {}, {0: factors})
 
 
 def test_folds_of_gradients_and_several_outputs():

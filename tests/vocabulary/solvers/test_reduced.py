@@ -10,7 +10,7 @@ import problems
 import rkhs
 from rkhs._core.finite.certificate import relative_gap
 from rkhs._core.finite.problem import LossBlock
-from rkhs.solvers import _features
+from rkhs._core.limits import with_limits
 from rkhs.solvers._features import solve
 from rkhs.solvers._reduced import reduced, value
 
@@ -64,11 +64,11 @@ def test_newton_or_elimination_against_cvxpy(loss, seen):
 
 
 @pytest.mark.parametrize("loss", [loss for loss in LOSSES if not loss.smooth], ids=repr)
-def test_smoothing_agrees_with_elimination(loss, monkeypatch):
+def test_smoothing_agrees_with_elimination(loss):
     problem = small([loss])
     least = by_cvxpy(problem)
-    monkeypatch.setattr(_features, "ROWS", 0)
-    theta, _ = solve(problem, 1e-7)
-    assert relative_gap(value(problem, theta), least) <= 2e-7
-    again, _ = solve(problem, 1e-7, theta)
-    assert relative_gap(value(problem, again), least) <= 2e-7
+    with with_limits(kinked_rows=0):
+        theta, _ = solve(problem, 1e-7)
+        assert relative_gap(value(problem, theta), least) <= 2e-7
+        again, _ = solve(problem, 1e-7, theta)
+        assert relative_gap(value(problem, again), least) <= 2e-7

@@ -9,6 +9,7 @@ import registry
 import rkhs
 from problems import LOSSES
 from rkhs._core.finite import normal_equations
+from rkhs._core.limits import with_limits
 from rkhs.maps._search import spatial_sample
 
 RNG = np.random.default_rng(5)
@@ -267,9 +268,16 @@ def test_a_matrix_that_rounding_makes_indefinite_leaves_no_nan(monkeypatch):
     assert np.all(np.isfinite(found.function(X)))
 
 
+@pytest.fixture
+def without_leading_block():
+    """The block would contain the whole grid."""
+    with with_limits(plain_iterations=10**6):
+        yield
+
+
+@pytest.mark.usefixtures("without_leading_block")
 def test_variances_take_fewer_iterations_than_solutions(monkeypatch):
     """Of accurate data with a trend, whose equations are ill-conditioned: an error of variances is quadratic."""
-    monkeypatch.setattr(normal_equations, "PLAIN", 10**6)  # no leading block, which would contain the whole grid
     X = np.random.default_rng(0).uniform(size=(500, 2))
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), 100 * X[:, 0], 1e5)
     problem = rkhs.Problem(rkhs.Matern(0.5, 1.0), [term], rkhs.Constant(), approximation=rkhs.FourierGrid(modes=2000))
@@ -465,14 +473,14 @@ def test_far_from_the_data_the_variance_is_that_of_the_prior(count):
     assert posterior.std(rkhs.Evaluation(X[:1]))[0] < 0.3 * posterior.amplitude
 
 
-def test_samples_know_the_box_of_the_user(monkeypatch):
-    monkeypatch.setattr("rkhs._core.finite.operators.COARSE", 200)
+def test_samples_know_the_box_of_the_user():
     X = np.random.default_rng(0).uniform(size=(200, 2))
     term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(5 * X[:, 0]), weight=50.0)
     grid = rkhs.FourierGrid(box=([-3.0, -3.0], [4.0, 4.0]))
     posterior = rkhs.Problem(rkhs.Gaussian(0.5), [term], approximation=grid).solve().posterior
     away = np.full((150, 2), 3.5)  # inside of the box, but far from the data
-    np.testing.assert_allclose(posterior.std(rkhs.Evaluation(away)), posterior.amplitude, rtol=0.4)
+    with with_limits(sampled_functions=200):
+        np.testing.assert_allclose(posterior.std(rkhs.Evaluation(away)), posterior.amplitude, rtol=0.4)
 
 
 @pytest.mark.parametrize("count", [80, pytest.param(3000, marks=pytest.mark.slow)])

@@ -1,11 +1,10 @@
 """Spaces of landmarks and of Fourier features: the laws of `check_space`, tiles, distant points, and spectra."""
 
-import sys
-
 import numpy as np
 import pytest
 
 import rkhs
+from rkhs._core.limits import with_limits
 from rkhs.spaces import FourierSpace, LandmarkSpace
 from rkhs.testing import check_space
 
@@ -47,6 +46,7 @@ def summed(span, points, weights):
     return np.concatenate(values), span.gradient_normal([sum(own) for own in zip(*products, strict=True)])
 
 
+WAVES = FourierSpace.draw(rkhs.Gaussian(1.0), 3, 8, np.random.default_rng(0))
 LANDMARKS = [(kernel, family) for kernel in KERNELS for family in FAMILIES.values()]
 LANDMARKS += [
     (rkhs.Matern(0.5), rkhs.Evaluation(C)),
@@ -67,10 +67,19 @@ def test_the_laws_of_features(kernel, count):
     check_space(FourierSpace.draw(kernel, 3, count, np.random.default_rng(0)))
 
 
-def test_tiles_add_up(monkeypatch):
-    monkeypatch.setattr(sys.modules["rkhs.spaces._base"], "TILE_ENTRIES", 1)  # tiles of 128 rows
+@pytest.mark.parametrize(
+    "space", [LandmarkSpace(rkhs.Gaussian(1.0), FAMILIES["mixed"]), WAVES], ids=["landmarks", "waves"]
+)
+def test_the_laws_of_other_functionals(space):
+    points = C.astype(np.float32).astype(np.float64)
+    families = [rkhs.functionals.Laplacian, lambda X: rkhs.functionals.LocalAverage(X, 0.5), rkhs.functionals.Hessian]
+    check_space(space, [rkhs.Difference(points, -points), *(make(points) for make in families)])
+
+
+def test_tiles_add_up():
     span = LandmarkSpace(rkhs.Matern(2.5, 1.0), FAMILIES["mixed"])
-    values, normal = summed(span, X, WEIGHTS)
+    with with_limits(feature_entries=1):  # tiles of 128 rows
+        values, normal = summed(span, X, WEIGHTS)
     np.testing.assert_allclose(values, span.rows(rkhs.Evaluation(X)), atol=1e-13)
     right = span.normal(rkhs.Gradient(X), np.repeat(WEIGHTS, 3))
     np.testing.assert_allclose(normal, right, atol=1e-13 * np.abs(right).max())
@@ -113,7 +122,7 @@ def test_fourier_features_have_the_kernel_as_their_mean(kernel):
 
 def test_fourier_atoms_are_second_derivatives_and_averages():
     """By difference quotients of the values, and by a mean over many points."""
-    span = FourierSpace.draw(rkhs.Gaussian(1.0), 3, 8, np.random.default_rng(0))
+    span = WAVES
     h, u, v = 1e-4, V[0], V[1]
     value = lambda points: span.rows(rkhs.Evaluation(points))  # noqa: E731
     bend = (value(X + h * u + h * v) - value(X + h * u) - value(X + h * v) + value(X)) / h**2

@@ -300,6 +300,13 @@ class FeatureTerms:
         return self.space.hidden(self.functions) if len(self.functions.values) < self.space.size else 0
 
     @property
+    def operations(self) -> float:
+        """The operations until the first solution: an eigendecomposition, and products with the kept rows."""
+        kept = sum(block.count for block in self.blocks if isinstance(block, KeptRows))
+        kept += sum(len(block.target) for block in self.blocks if isinstance(block, Rows))
+        return (15 * self.space.size + 2 * kept) * float(self.space.size) ** 2
+
+    @property
     def free(self) -> int:
         """The degrees of freedom N - r of squared losses, without terms whose targets are all zero."""
         blocks = [block for block in self.blocks if isinstance(block, Moments)]

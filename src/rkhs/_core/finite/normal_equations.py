@@ -21,12 +21,12 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._core.backend.arrays import Matrix, Vector
+from rkhs._core.limits import limits
 from rkhs._core.progress import report_progress
 from rkhs.functionals._base import Functional
 from rkhs.spaces._base import FiniteSpace
 
 ITERATIONS = 5_000  # of conjugate gradients
-PLAIN = 100  # iterations after which the preconditioner gets a leading block
 BLOCK = 2_000  # functions of the leading block: 32 MB, and half a second on one core
 REGULARIZATION = 1e-12, 1e-9, 1e-6  # of the leading block, relative to its mean diagonal entry
 STAGNATION = 500  # iterations without a smaller residual after which conjugate gradients stop
@@ -171,13 +171,13 @@ class NormalEquations:
             z = self._preconditioned(r, k + 1)
             new = dots(r, z)
             # A new preconditioner starts the method again.
-            p = z if k + 1 == PLAIN else z + new / np.maximum(size, TINY) * p
+            p = z if k + 1 == limits().plain_iterations else z + new / np.maximum(size, TINY) * p
             size = new
         return x, r
 
     def _preconditioned(self, r: Matrix, iteration: int) -> Matrix:
         z = self.inverse_diagonal * r
-        return z if iteration < PLAIN or not self.sums.summed else self.leading_block.solve(r, z)
+        return z if iteration < limits().plain_iterations or not self.sums.summed else self.leading_block.solve(r, z)
 
 
 @dataclass(frozen=True, eq=False)

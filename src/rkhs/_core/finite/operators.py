@@ -19,11 +19,11 @@ inequality of Cauchy and Schwarz.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -45,16 +45,16 @@ from rkhs._core.finite.problem import (
 from rkhs._core.finite.representers import block_in_double
 from rkhs._core.finite.term import Term
 from rkhs._core.gram.operator import gram
+from rkhs._core.limits import limits
 from rkhs._core.progress import subtask
 from rkhs.functionals._base import Functional, stack
-from rkhs.spaces._base import FiniteSpace
+from rkhs.spaces._base import FiniteSpace, Orthonormal
 
 SOLVED = 100  # functionals whose variances are computed by solving equations; more have sampled variances
 VARIANCE_TOL = 1e-5  # estimated relative error of these variances; the true one is up to a hundred times as large
 SAMPLES = 50  # samples for variances: standard deviations to 10 %
 COVARIANCE_TOL, SAMPLE_TOL = 1e-6, 1e-2  # relative residuals of solutions for covariances, and of samples
 TOGETHER = 8  # right-hand sides that are solved together
-COARSE = 2**16  # largest number of functions of samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,15 +227,23 @@ class OperatorTerms:
     rows: Sequence[tuple[Functional, Matrix]]
     blocks: Sequence[LossBlock]
     sums: QuadraticSums | None = None  # of squared losses whose rows are not in memory
+    shares: Mapping[int, Matrix] = field(default_factory=dict)  # by the index of a term, those (N, g) of rows in groups
     hidden = 0  # the functions are orthonormal
+    functions: ClassVar[Orthonormal | None] = None  # and so are those of sums
+    operations: ClassVar[float] = 0.0  # until the first iteration
 
     @classmethod
     def of(
-        cls, space: FiniteSpace, basis: FunctionSpace | None, terms: Sequence[Term], outputs: int | None
+        cls,
+        space: FiniteSpace,
+        basis: FunctionSpace | None,
+        terms: Sequence[Term],
+        outputs: int | None,
+        shares: Mapping[int, Matrix] | None = None,
     ) -> OperatorTerms:
         """Return the terms in a space."""
         rows = [(term.functional, on_basis(term.functional, basis)) for term in terms]
-        return cls(space, basis, outputs, rows, [block_in_double(term, outputs) for term in terms])
+        return cls(space, basis, outputs, rows, [block_in_double(term, outputs) for term in terms], shares=shares or {})
 
     @property
     def quadratic(self) -> bool:
@@ -256,12 +264,13 @@ class OperatorTerms:
         return iterate.a, iterate.basis
 
     def weighted(self, factors: Sequence[Any] | None = None) -> FiniteProblem:
-        """Return the problem with a factor, or one for each row, on the weights of each term.
+        """Return the problem with a factor, or one for each group of rows, on the weights of each term.
 
         If all losses are squared, the variance that the space misses is added to their noise.
         """
         factors = [1.0] * len(self.blocks) if factors is None else factors
-        weights = [t.weight * np.reshape(f, (-1, 1)) for t, f in zip(self.blocks, factors, strict=True)]
+        of_rows = [self.shares[k] @ f if k in self.shares else f for k, f in enumerate(factors)]
+        weights = [t.weight * np.reshape(f, (-1, 1)) for t, f in zip(self.blocks, of_rows, strict=True)]
         if self.quadratic:
             weights = [with_missing_variance(self.space, *pair) for pair in zip(self.rows, weights, strict=True)]
         blocks = [replace(t, weight=weight) for t, weight in zip(self.blocks, weights, strict=True)]
@@ -292,8 +301,8 @@ class OperatorCovariance:
         (diag(0, I) + 2 [P E]'W[P E]) z = (0, g) + 2 [P E]'W e,        g ~ N(0, I),  e_i ~ N(0, 1 / (2 w_i))
 
     (Papandreou and Yuille 2010, Gaussian sampling by local perturbations).  With `SAMPLES` of them standard deviations
-    have a relative error of 1 / sqrt(2 SAMPLES).  Samples have at most `COARSE` functions, and the variance of those
-    that are missing is added: a coarser space changes variances much less than the mean.
+    have a relative error of 1 / sqrt(2 SAMPLES).  Samples have at most `Limits.sampled_functions` functions, and the
+    variance of those that are missing is added: a coarser space changes variances much less than the mean.
     """
 
     space: FiniteSpace
@@ -355,7 +364,7 @@ class OperatorCovariance:
     def samples(self) -> tuple[FiniteSpace, Matrix, Matrix]:
         """A space, and samples c (r, s) and tau (p, s) of f minus its mean in it."""
         random, r = np.random.default_rng(0), self.rows[0][1].shape[1]
-        space = self.space.coarser(COARSE, [functional for functional, _ in self.rows])
+        space = self.space.coarser(limits().sampled_functions, [functional for functional, _ in self.rows])
         weights = [with_missing_variance(space, rows, t.weight) for rows, t in zip(self.rows, self.blocks, strict=True)]
         curvature = NormalEquations(space, QuadraticSums.of(space, self.rows, weights), 2.0)
         found = []

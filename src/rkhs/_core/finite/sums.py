@@ -27,13 +27,13 @@ from rkhs._core.calculus.function_spaces import FunctionSpace, Polynomials
 from rkhs._core.finite.term import Term
 from rkhs._core.gram.jets import same_points
 from rkhs._core.gram.rounding import cancellation_ratio, magnitudes
+from rkhs._core.limits import limits
 from rkhs._core.progress import report_progress
 from rkhs.functionals._base import Functional, pointwise
 from rkhs.losses._base import Loss
 from rkhs.spaces._base import TILE_ROWS, FiniteSpace, Orthonormal, square
 
 KEPT_BYTES = 2**29  # memory limit, in bytes, for the rows of losses that are not quadratic
-PATTERNS = 4  # rows are grouped by the folds that contain them up to this many groups per fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ def grouped(folds: list[Vector]) -> tuple[Matrix, list[Vector]]:
     """
     columns = np.stack(folds, axis=1)
     patterns, _, codes = unique_rows(columns)
-    if len(patterns) > PATTERNS * len(folds):
+    if len(patterns) > limits().fold_patterns * len(folds):
         return columns, list(np.eye(len(folds)))
     return (codes.reshape(-1, 1) == np.arange(len(patterns))).astype(np.float64), list(patterns.T)
 

@@ -277,15 +277,15 @@ def evidence_of(problem: ConvexProblem, gradient: bool) -> Evidence:
         with closing(Monitor(0.0)) as monitor, monitor.showing(FACTOR):
             result = log_evidence(observations, problem.kernel, observations.weight, requested)
     else:
-        if gradient and space.representers is None:
+        assert problem.approximation is not None
+        if gradient and not problem.approximation.has_gradients:
             raise ValueError(
                 f"The gradient of the evidence is not implemented for {problem.approximation!r}: use rkhs.Landmarks."
             )
-        if not space.stored:
-            raise ValueError(
-                f"The evidence of all rows is not implemented for {problem.approximation!r}: `tune` uses that of a "
-                "sample of the rows, and rkhs.Landmarks has it."
-            )
+        space.require_stored(
+            f"The evidence of all rows is not implemented for {problem.approximation!r}: `tune` uses that of a "
+            "sample of the rows, and rkhs.Landmarks has it."
+        )
         result = space_log_evidence(
             space, problem.full_basis, problem.terms, observations, observations.weight, requested
         )

@@ -81,8 +81,8 @@ def left_out_of(problem: ConvexProblem, groups: Any) -> LeaveOneOut:
     """Return the leave-out predictions of `Problem.leave_out`."""
     check_null_space(problem, "Leaving out")
     space = problem.space
-    if space is not None and not space.stored:
-        raise ValueError(
+    if space is not None:
+        space.require_stored(
             f"Leaving out is not implemented with approximation={problem.approximation!r}: drop the approximation, or "
             "use problem.grid(.., held_out=..)."
         )

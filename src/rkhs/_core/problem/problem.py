@@ -38,7 +38,7 @@ from rkhs._core.progress import interrupted
 from rkhs.exceptions import UnattainedError, warn
 from rkhs.kernels._base import Kernel, check_known
 from rkhs.losses import OneSided, SquaredOneSided
-from rkhs.solvers._base import Solver
+from rkhs.solvers._base import FLOP, Solver
 from rkhs.solvers._choose import auto
 from rkhs.solvers._conditioned import PosteriorSource
 from rkhs.spaces._base import Approximation, FiniteSpace, Orthonormal, check_approximation, check_sums
@@ -614,15 +614,14 @@ class Problem:
             with monitor.showing(CHOICE):
                 space = self._chosen_space
             outputs, rows = outputs_of(self.terms), sum(term.size for term in self.terms)
-            shares, factors = {}, dict[int, list[Any]](cells.folds)
-            if space.stored:
-                for term, parts in cells.folds.items():
-                    shares[term], factors[term] = grouped(parts)
+            groups = {term: grouped(parts) for term, parts in cells.folds.items()}
+            shares = {term: rows for term, (rows, _) in groups.items()}
+            factors = {term: folds for term, (_, folds) in groups.items()}
 
             def terms_of(functions: Orthonormal | None) -> spaces.SpaceTerms:
                 with monitor.showing(SUMMING):
                     found = spaces.terms_in(space, self.full_basis, self.terms, outputs, functions, shares)
-                monitor.check(spaces.sums_cost(space, self.terms))
+                monitor.check(FLOP * found.operations)
                 return found
 
             # item by item: an interruption keeps the cells before it

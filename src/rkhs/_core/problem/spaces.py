@@ -25,7 +25,6 @@ from rkhs._core.gram.blocks import check_bounded
 from rkhs.functionals._base import centered
 from rkhs.kernels._base import Kernel
 from rkhs.losses._blocks import BlockLoss
-from rkhs.solvers._base import FLOP
 from rkhs.solvers._choose import auto
 from rkhs.solvers._conditioned import PosteriorSource
 from rkhs.spaces import Approximation, FiniteSpace, LandmarkSpace
@@ -58,8 +57,8 @@ def chosen_space(
     space = approximation.choose(kernel, families, preliminary_fit)
     if not isinstance(space, FiniteSpace):
         raise TypeError(f"{approximation!r} must choose an rkhs.extend.FiniteSpace, got {space!r}.")
-    if device not in (None, "cpu") and not space.stored:
-        raise ValueError(
+    if device not in (None, "cpu"):
+        space.require_stored(
             f"A {type(approximation).__name__} is computed on the CPU, and device is {device!r}: leave `device` out, "
             "or use rkhs.Landmarks."
         )
@@ -87,16 +86,10 @@ def terms_in(
     functions: Orthonormal | None = None,
     shares: Mapping[int, Matrix] | None = None,
 ) -> SpaceTerms:
-    """Return terms in a space; `functions` and `shares` are for sums in one whose matrices are stored."""
+    """Return terms in a space; `functions` are for sums, and `shares` have the groups of rows that folds leave out."""
     if space.stored:
         return FeatureTerms(FeatureSums.of(space, basis, terms, outputs, functions, shares=shares))
-    return OperatorTerms.of(space, basis, terms, outputs)
-
-
-def sums_cost(space: FiniteSpace, terms: Sequence[Term]) -> float:
-    """Return the seconds until the first solution: in stored features, an eigendecomposition and two products."""
-    kept = sum(term.size for term in terms if not term.loss.quadratic)
-    return FLOP * (15 * space.size + 2 * kept) * space.size**2 if space.stored else 0.0
+    return OperatorTerms.of(space, basis, terms, outputs, shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +158,6 @@ def solve_weightings(
                 monitor.report(None, float(np.sum(certificate.primal)), certificate.relative)
         if not inaccurate or not terms.may_gain_digits(rows):
             return
-        assert isinstance(terms, FeatureTerms)
         terms, todo = terms_of(terms.functions), inaccurate
 
 
@@ -202,8 +194,11 @@ def solution_of(
     With `posterior` it has a posterior if all losses are squared.
     """
     terms = solved.terms
+    certificate = solved.certificate
+    # inf J >= 0, which is more than the bound of a dual point that is far from feasible
+    certificate = replace(certificate, gaps=np.minimum(certificate.gaps, np.maximum(certificate.primal, 0)))
     certificate, status = with_hidden_functions(
-        solved.certificate, solved.certificate.status(monitor.tol, status), terms.hidden, terms.space.size, "functions"
+        certificate, certificate.status(monitor.tol, status), terms.hidden, terms.space.size, "functions"
     )
     source = PosteriorSource(terms.covariance(solved.system)) if posterior and terms.quadratic else None
     name, history = type(approximation).__name__, solved.history

@@ -52,8 +52,7 @@ from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel, Tunable
 from rkhs.losses import Absolute, Loss, Quantile, Squared, SquaredEpsilonInsensitive
-from rkhs.maps import FourierGrid, LocalFunction
-from rkhs.spaces import FourierFeatures, Landmarks
+from rkhs.spaces import Landmarks
 from rkhs.streams._blocks import collected, in_blocks
 
 CLASS_KERNELS, VALUE_KERNELS = ("gaussian", "laplace"), ("gaussian", "laplace", "matern")  # those that "auto" compares
@@ -122,7 +121,7 @@ class FoldScorer:
 
 def evaluated(functions: Sequence[Function], points: Functional) -> Iterator[Vector]:
     """Yield the values at points of solutions of one grid, which have the same representers, 32 columns at a time."""
-    if functions and isinstance(functions[0], LocalFunction):  # without representers of their own
+    if functions and not hasattr(functions[0], "coefficients"):  # each value is that of another function
         yield from (to_numpy(points(f)) for f in functions)
         return
     count = max(1, 32 // (functions[0].outputs or 1)) if functions else 1
@@ -396,7 +395,7 @@ class CrossValidated(BaseKernelEstimator):
         names: list[Any] = [self._config().kernel]
         if automatic and not shaped:
             names = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
-            if isinstance(self.approximation, FourierFeatures | FourierGrid):  # there are none of the second
+            if getattr(self.approximation, "needs_spectrum", False):  # there is none of the second
                 names = names[:1]
         named, by_rule = isinstance(names[0], str), any(same(self.scales, name) for name in ("auto", "median"))
         scaled = names[0] in SCALED if named else False
