@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 import rkhs
-from rkhs._command.options import Format, MapRequest, Request, check_is_file, check_outputs
+from rkhs._command.options import Format, MapRequest, Request, check_is_file, gather_files
 from rkhs._command.terminal import CommandError, Problems, finite, show
 
 app = typer.Typer(
@@ -103,11 +103,7 @@ def predict(
         problems = Problems()
         with problems.gathered():
             stated = Format.from_options(missing, separator, decimal)
-        for path, kind in ((model, "a model file"), (data, "a table")):
-            with problems.gathered():
-                check_is_file(path, kind)
-        with problems.gathered():
-            check_outputs({"--out": out}, [model, data], force)
+        gather_files(problems, {model: "a model file", data: "a table"}, {"--out": out}, force)
         problems.check()
         from rkhs._command.predict import run
 

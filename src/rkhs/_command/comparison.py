@@ -26,7 +26,6 @@ from rkhs.extend import Vector
 LABELED, OTHERS = 200, 600  # rows that are compared at most, drawn at random: seconds for each fold
 PLAIN_SCALES, PLAIN_CS = (0.25, 0.5, 1.0, 2.0, 4.0), np.logspace(-1, 3, 5)  # of the SVM; scales in median distances
 MODEL, PLAIN, HALF = "the model", "a plain SVM", "one with half of the labels"
-ALL_ROWS, LABELED_ROWS = "all rows", "labeled rows"
 BETTER, WORSE, UNCLEAR = "better", "worse", "no clear difference"
 
 
@@ -55,6 +54,7 @@ class OutOfFold:
 
     def interval(self) -> dict[str, Any]:
         """Return the factor c for which 90 % of the held-out targets are in f(x) +- c deviation(x), or +- c."""
+        # r_i = |y_i - f(x_i)| / s_i; of l rows the ceil(0.9 (l + 1))-th smallest covers a new one with 90 %
         size = np.abs(self.predicted - self.truth) / (1.0 if self.deviation is None else self.deviation)
         rank = min(1.0, 0.9 * (len(size) + 1) / len(size))
         factor = float(np.quantile(size, rank, method="higher"))
@@ -79,7 +79,9 @@ class PairedDifference:
     @classmethod
     def between(cls, ours: OutOfFold, theirs: OutOfFold, other: str) -> PairedDifference:
         """Compare two models row by row."""
+        # sqrt(b) - sqrt(a) = (b - a) / (sqrt(a) + sqrt(b)) for the mean squared errors a and b
         size = max(ours.error + theirs.error, 1e-300) if ours.classes is None else 1.0
+        # sd(d_1, .., d_l) / sqrt(l) of the differences d_i of losses at row i
         spread = float(np.std((theirs.losses - ours.losses) / size, ddof=1)) / len(ours.losses) ** 0.5
         return cls(other, ours.error, theirs.error, spread, ours.classes is None)
 
@@ -163,8 +165,8 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
             second[test] = again.model.predict_proba(held_out)
         elif again.model.solution_.source is not None:  # otherwise the deviations are unknown
             second[test] = deviations(again.model, held_out)
-        for name, (other, kind) in without.items():
-            kept = part.labeled if kind == LABELED_ROWS else np.ones(len(points), dtype=bool)
+        for name, (other, labeled_only) in without.items():
+            kept = part.labeled if labeled_only else np.ones(len(points), dtype=bool)
             predicted[name][test] = Fit.of(other, points[kept], part.take(kept)).model.predict(held_out)
     predicted[PLAIN] = plain_svm(X[known], y, regression, [test for _, test in folds])
     each = {name: OutOfFold(y, values, classes) for name, values in predicted.items()}
@@ -176,19 +178,19 @@ def compare(fit: Fit, examples: Examples, X: Vector, progress: Callable[[str], N
     return Comparison(ours, difference[PLAIN], [difference[name] for name in without], difference[HALF])
 
 
-def _ablations(fit: Fit, unlabeled: bool) -> dict[str, tuple[Request, str]]:
-    """Return the request without each prior, and the rows to which it is fitted, by what is left out."""
-    found: dict[str, tuple[Request, str]] = {}
+def _ablations(fit: Fit, unlabeled: bool) -> dict[str, tuple[Request, bool]]:
+    """Return the request without each prior, and whether only labeled rows are fitted, by what is left out."""
+    found: dict[str, tuple[Request, bool]] = {}
     request = fit.request
     if request.invariance == AUTO:
         if unlabeled and fit.uses_unlabeled:
-            found["one without the unlabeled rows"] = request, LABELED_ROWS
+            found["one without the unlabeled rows"] = request, True
     elif fit.prior != NONE:
-        found[f"one without the prior {fit.prior!r}"] = replace(request, invariance=NONE), ALL_ROWS
+        found[f"one without the prior {fit.prior!r}"] = replace(request, invariance=NONE), False
     if request.signs:
         named = [f"--increasing {name!r}" for name in request.increasing]
         named += [f"--decreasing {name!r}" for name in request.decreasing]
-        found[f"one without {' '.join(named)}"] = replace(request, signs={}), ALL_ROWS
+        found[f"one without {' '.join(named)}"] = replace(request, signs={}), False
     return found
 
 
@@ -216,10 +218,12 @@ def plain_svm(X: Vector, y: Vector, regression: bool, folds: Sequence[Vector]) -
 
     quiet = warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
     with quiet, config_context(assume_finite=True, skip_parameter_validation=True):
+        # for fold k the setting that minimizes the mean over j != k of the error on j of the model without j and k
         for setting in settings:
             errors = np.zeros(len(folds))
             for j, k in combinations(range(len(folds)), 2):
                 for fold, other, found in zip((j, k), (k, j), predict(*setting, j, k), strict=True):
+                    # the error of fold j by models without j and k, for the choice of k, and the other way around
                     wrong = (found - y[folds[fold]]) ** 2 if regression else found != y[folds[fold]]
                     errors[other] += np.mean(wrong)
             for one in np.flatnonzero(errors < least).tolist():

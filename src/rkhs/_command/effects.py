@@ -57,6 +57,7 @@ def effects(f: rkhs.results.Function, columns: TableEncoder, features: pd.DataFr
     for number, name in enumerate(kinds.amounts):
         scaler = columns.number_encoder_[-1]
         values = np.linspace(features[name].min(), features[name].max(), 21)
+        # (v - mean) / deviation is the feature of the value v, and df/dv = df/dx / deviation
         moved = np.tile(X, (len(values), 1))
         moved[:, number] = np.repeat((values - scaler.mean_[number]) / scaler.scale_[number], len(X))
         along = slopes(f, X, number) / scaler.scale_[number]

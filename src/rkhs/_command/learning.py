@@ -165,6 +165,7 @@ class Fit:
 class Tried:
     """What an automatic choice has compared: names of candidates, their values of a criterion, and the chosen one."""
 
+    measure: str  # the name of what is known of each candidate: its evidence or its error
     criterion: str
     names: list[str]
     values: list[float]
@@ -180,10 +181,11 @@ class Tried:
         if "evidence" in rows[0]:  # the candidates are sorted
             criterion = "logarithm of the evidence minus the number of learned settings"
             names = [short_name(row["kernel"]) for row in rows]
-            return cls(criterion, names, [float(row["score"]) for row in rows], 0)
+            return cls("evidence", criterion, names, [float(row["score"]) for row in rows], 0)
         kinds = [row["prior"] for row in rows]
         names, losses = [PRIORS[kind] for kind in kinds], [row["loss"] for row in rows]
-        return cls("mean squared error of left-out targets", names, losses, kinds.index(report["chosen"]["prior"]))
+        chosen = kinds.index(report["chosen"]["prior"])
+        return cls("error", "mean squared error of left-out targets", names, losses, chosen)
 
 
 def _search(request: Request, folds: Folds, X: Vector) -> Search:

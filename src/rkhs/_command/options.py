@@ -130,10 +130,7 @@ class Request:
             )
         for name in set(self.increasing) & set(self.decreasing):
             problems.add(f"Column {name!r} is both --increasing and --decreasing: keep one of them.")
-        with problems.gathered():
-            check_outputs(self.outputs, [self.data], self.force)
-        with problems.gathered():
-            check_is_file(self.data, "a table")
+        gather_files(problems, {self.data: "a table"}, self.outputs, self.force)
         return problems
 
 
@@ -189,11 +186,17 @@ class MapRequest:
                 problems.add(f"{option} must be a positive number, got {number}.")
         with problems.gathered():
             _ = self.box
-        with problems.gathered():
-            check_outputs(self.outputs, [self.data], self.force)
-        with problems.gathered():
-            check_is_file(self.data, "a table")
+        gather_files(problems, {self.data: "a table"}, self.outputs, self.force)
         return problems
+
+
+def gather_files(problems: Problems, inputs: Mapping[Path, str], outputs: Mapping[str, Path], force: bool) -> None:
+    """Collect the problems of files: `inputs` maps those to read to what they should be, `outputs` options to files."""
+    with problems.gathered():
+        check_outputs(outputs, inputs, force)
+    for path, kind in inputs.items():
+        with problems.gathered():
+            check_is_file(path, kind)
 
 
 def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path], force: bool) -> None:

@@ -19,7 +19,7 @@ from textwrap import fill
 from typing import Any
 
 import numpy as np
-import pandas as pd
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.special import ndtri
 from sklearn.decomposition import PCA
@@ -278,6 +278,7 @@ def reliability(ours: OutOfFold) -> list[tuple[float, float, int]]:
         return [(float(sure[own].mean()), float(right[own].mean()), int(own.sum())) for own in each]
     if ours.deviation is None:
         return []
+    # of a normal distribution the share p is within q = Phi^-1((1 + p) / 2) deviations
     size = np.abs(ours.predicted - ours.truth) / ours.deviation
     levels = (0.25, 0.5, 0.75, 0.9, 0.95)
     return [(level, float(np.mean(size <= ndtri((1 + level) / 2))), len(size)) for level in levels]
@@ -288,12 +289,12 @@ def candidates_table(search: Search, regression: bool) -> str:
     tried = Tried.by(search)
     if tried is None:
         return ""
-    report, rows = search.selection_report_, []
-    evidence = "evidence" in report["candidates"][0]
+    report = search.selection_report_
+    evidence, rows = tried.measure == "evidence", []
     for k, (row, name, value) in enumerate(zip(report["candidates"], tried.names, tried.values, strict=True)):
-        shown = f"{row['evidence']:.1f}" if evidence else format_error(row["error"], regression)
-        measured = number(row["evidence" if evidence else "error"], shown)
-        rows.append([name, measured, number(value, f"{value:.4g}"), row["C"], "chosen" if k == tried.chosen else ""])
+        measured = row[tried.measure]
+        shown = number(measured, f"{measured:.1f}" if evidence else format_error(measured, regression))
+        rows.append([name, shown, number(value, f"{value:.4g}"), row["C"], "chosen" if k == tried.chosen else ""])
     what, measure = ("kernel", "logarithm of the evidence") if evidence else ("prior", "leave-one-out error")
     note = f"{'Kernels' if evidence else 'The best settings of each kind'} are compared by the {tried.criterion}."
     if not evidence and (report["chosen"]["prior"] == "sum" or tried.values[tried.chosen] > min(tried.values)):
@@ -308,26 +309,21 @@ def grid_chart(search: Search, regression: bool) -> str:
     """
     if Tried.by(search) is not None:
         return ""
-    results, best = search.cv_results_, search.best_index_
-    errors = -np.asarray(results["mean_test_score"], dtype=float)
-    errors = np.sqrt(np.maximum(errors, 0)) if regression else 1 + errors
-    settings = pd.DataFrame(results["params"])[["C", "nu"]].astype(float).assign(error=errors)
-    grid = settings.groupby(["nu", "C"])["error"].min().unstack().sort_index(ascending=False)
-    if grid.size < 2:
+    grid = GridDisplay.from_estimator(search, ax=Figure().subplots())
+    errors = np.sqrt(np.maximum(-grid.scores, 0)) if regression else 1 - grid.scores
+    if errors.size < 2:
         return ""
-    chosen = settings.loc[best, "nu"], settings.loc[best, "C"]
-    grid.loc[chosen] = errors[best]
-    low, high, body = np.nanmin(grid), np.nanmax(grid), ""
-    for nu, row in grid.iterrows():
-        body += f'<tr><th scope="row">{nu:.3g}</th>'
-        for C, error in row.items():
+    low, high, body = np.nanmin(errors), np.nanmax(errors), ""
+    for j in reversed(range(len(grid.second))):
+        body += f'<tr><th scope="row">{grid.second[j]:.3g}</th>'
+        for i, error in enumerate(errors[j]):
             shade = 0.08 + 0.72 * (high - error) / ((high - low) or 1.0)
             shown = f"{error:.3g}" if regression else f"{100 * error:.1f}"
-            frame = ' class="chosen" aria-label="chosen"' if (nu, C) == chosen else ""
+            frame = ' class="chosen" aria-label="chosen"' if (j, i) == grid.chosen else ""
             cell = f'<td{frame} style="--shade:{shade:.2f}">{number(error, shown)}</td>'
             body += cell if np.isfinite(error) else "<td></td>"
         body += "</tr>"
-    head = "".join(f'<th scope="col">C = {C:.3g}</th>' for C in grid.columns)
+    head = "".join(f'<th scope="col">C = {C:.3g}</th>' for C in grid.first)
     return (
         f'<figure><div class="scroll" tabindex="0"><table class="grid"><thead><tr><th>nu</th>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div><figcaption>Error for each C (across) and nu (down), other settings at "

@@ -288,12 +288,14 @@ def _variance(spread: Any, x: Symbol) -> Array:
             variance = variance - graph.vecdot(r @ (2 * U) - z @ (T.T @ U), z)
             r = r - z @ T.T
             r = r - (r @ U) @ U.T
+        # k(x, x) - r' A^-1 r = k(x, x) - |L^-1 r|^2 for A = L L'
         half = r @ inverse.T
         half = half + (r - half @ L.T) @ inverse.T  # the residual makes it as accurate as a triangular solution
         return graph.elementwise("Max", variance - graph.vecdot(half, half), spread.rounding * prior)
     if not isinstance(spread, FeatureCovariance) or len(spread.space.constraints) or spread.curvature.unseen.shape[1]:
         refuse("The standard deviation", "it is known for positive definite kernels only here", "leave return_std out")
     psi = _features(spread.space, x)
+    # var f(x) = |root(E)|^2 + (k(x, x) - |R' psi(x)|^2)_+ for E = (p(x), R' psi(x)): in the span, and outside of it
     inside = psi @ spread.R
     E = graph.concat([_on_basis(spread.basis, x), inside])
     root = E @ spread.curvature.roots(np.eye(E.shape[0]))
@@ -312,10 +314,12 @@ def _prior(kernel: Kernel, x: Symbol) -> Array:
 
 def _classifier_outputs(model: Classifier, values: Array) -> dict[str, Symbol]:
     graph = values.graph
+    # one score of two classes is their difference: (-f/2, f/2)
     scores = values if values.ndim else graph.stack([-values / 2, values / 2])
     if model.discriminant_ is not None:
         scores = scores @ model.discriminant_.matrix.T + model.discriminant_.offset
     calibration, count = model._calibration, len(model.classes_)
+    # P(c) = (1 - n q) exp(a f_c) / sum_d exp(a f_d) + q, with the largest exponent subtracted from all
     logits = scores * np.full(count, calibration.slope)
     shifted = graph.exp(logits - graph.reshape(graph.reduced("ReduceMax", logits, -1), (1,)))
     softmax = shifted / graph.reshape(graph.sum(shifted, axis=-1), (1,))
@@ -332,6 +336,7 @@ def _label(scores: Array, classes: Vector) -> Array:
 def _ordinal_outputs(model: observations.OrdinalClassifier, values: Array) -> dict[str, Symbol]:
     graph = values.graph
     ends = np.concatenate([[-BEYOND], model.thresholds_, [BEYOND]])
+    # class k is between the thresholds t_k < f < t_{k+1}
     above, below = values - ends[:-1], -values + ends[1:]
     if not isinstance(as_loss(model.loss, observations.LOSSES, "loss"), Logistic):
         scores = -graph.elementwise("Max", -above, -below)
@@ -340,6 +345,7 @@ def _ordinal_outputs(model: observations.OrdinalClassifier, values: Array) -> di
     def log_expit(a: Array) -> Array:
         return -graph.clip(-a, 0.0) - graph.log1p(graph.exp(-abs(a)))
 
+    # log P(k) = log s(f - t_k) + log s(t_{k+1} - f) + log(1 - exp(t_k - t_{k+1})), s(a) = 1 / (1 + exp(-a))
     with np.errstate(divide="ignore"):
         gaps = np.maximum(np.log(-np.expm1(-np.diff(ends))), -BEYOND)
     scores = log_expit(above) + log_expit(below) + gaps

@@ -174,6 +174,7 @@ class MapDisplay:
         """Return the length of a unit of y in units of x."""
         if not self.map.degrees:
             return 1.0
+        # a degree of longitude at the latitude phi is cos(phi) degrees of latitude long
         middle = float(np.mean(self.map.axes[1][[0, -1]]))
         return 1 / max(float(np.cos(np.radians(middle))), 0.2)
 

@@ -226,6 +226,7 @@ class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # typ
         down, right = (
             -moved.vectors(images.reshape(len(images), -1)).reshape(len(images), 2, *images.shape[1:]).swapaxes(0, 1)
         )
+        # s(p) and a(p), in units of 2 pi / directions
         strength = np.hypot(down, right)
         angle = np.arctan2(down, right) * (self.directions / (2 * np.pi))
         angle = np.where(angle < 0, angle + self.directions, angle)  # 0 <= angle <= directions
@@ -235,6 +236,7 @@ class EdgeDirections(ClassNamePrefixFeaturesOutMixin, _ImageTransformer):  # typ
             density = np.exp(-(distance**2) / (2 * self.width**2)) / (np.sqrt(2 * np.pi) * self.width)
             windows.append(density.astype(images.dtype))
         rows, columns = windows
+        # sum over p of g(p - z) s(p) max(0, 1 - |a(p) - k|); g is a product of windows along rows and columns
         sums = []
         for k in range(self.directions + 1):  # the last direction is the first again
             share = strength * np.maximum(0, 1 - np.abs(angle - k))

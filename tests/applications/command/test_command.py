@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from running import command, facts_of, sentences
+from running import command, facts_of
 
 import rkhs
 
@@ -86,16 +86,8 @@ def test_predict_writes_the_target_of_each_row(folder):
     assert len(predictions) == facts["rows"] == 80
     assert facts["error"] == pytest.approx(np.mean(predictions["label"] != truth))
     assert facts["error"] < 0.2
-
-
-def test_the_model_is_a_pipeline_that_python_opens(folder):
-    model = rkhs.load(folder / "model.skops")
-    features = pd.read_csv(folder / "new.csv")
-    predictions = pd.read_csv(folder / "out" / "predictions.csv") if (folder / "out").exists() else None
-    found = model.predict(features[["width", "height", "size", "color"]])
-    assert set(found) <= {"yes", "no"}
-    if predictions is not None:
-        assert list(found) == list(predictions["label"])
+    features = pd.read_csv(folder / "new.csv")[["width", "height", "size", "color"]]
+    assert list(rkhs.load(folder / "model.skops").predict(features)) == list(predictions["label"])  # a pipeline
 
 
 def test_inspect_has_the_facts_of_fit(folder):
@@ -151,12 +143,6 @@ def test_a_new_category_and_an_empty_cell_are_no_obstacle(folder):
     assert facts_of("predict", "model.skops", "odd.csv", "--out", "odd_out.csv")["rows"] == 3
 
 
-@pytest.mark.slow
-def test_a_process_refuses_in_the_same_way(folder):
-    done = rkhs_command("fit", "data.csv", "--target", "lable", "--out", "other.skops", cwd=folder)
-    assert sentences(done.returncode, done.stdout, done.stderr)
-
-
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -210,7 +196,8 @@ def test_many_rows_and_ten_thousand_texts_fit_and_predict_within_two_gibibytes(t
 
 @pytest.mark.slow
 def test_demo_shows_that_priors_help(tmp_path):
-    facts = facts_of("demo", "--out", tmp_path)
+    (tmp_path / "demo.png").write_text("an earlier one")
+    facts = facts_of("demo", "--out", tmp_path, "--force")
     errors = [row["error"] for row in facts["few labels"]]
     assert all(error < errors[0] for error in errors[1:])
     assert Path(facts["picture"]).read_bytes().startswith(b"\x89PNG")

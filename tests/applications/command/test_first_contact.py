@@ -1,6 +1,5 @@
 """Test the commands of the README as printed, and options for dates, names of rows, decimals and monotone columns."""
 
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,6 @@ from sklearn.svm import SVC
 
 import rkhs
 from rkhs._command.demo import ROWS, customers, unlabeled
-from rkhs._command.options import Format
-from rkhs._command.tables import NOTES, Kinds, features_of, read
 from rkhs._command.terminal import show
 from rkhs.export import notes_of
 from rkhs.plotting import GridDisplay
@@ -61,17 +58,16 @@ def errors_on_new_rows(seed):
     frame[ROWS:].to_csv("new.csv", index=False)
     facts = facts_of("fit churn.csv --target churn --out churn.skops --force")
     ours = facts_of("predict churn.skops new.csv --force")["error"]
-    kinds = Kinds(**{kind: facts[note] for note, kind in NOTES.items()})
-    old, new = (read(Path(name), Format()) for name in ("churn.csv", "new.csv"))
-    encoder = kinds.encoder().fit(features_of(old, kinds))
-    X, y = encoder.transform(features_of(old, kinds)), old.column("churn").labels()
+    days = (pd.to_datetime(frame["joined"]) - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    X = rkhs.load("churn.skops")[0].transform(frame.assign(joined=days))
+    X, new, y = X[:ROWS], X[ROWS:], unlabeled(frame[:ROWS], seed)["churn"].fillna("").to_numpy(str)
     grid = {
         "C": np.logspace(-1, 4, 6),
         "gamma": [0.5 / (s * rkhs.kernels.median_scale(X)) ** 2 for s in (0.25, 0.5, 1, 2, 4)],
     }
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     svm = GridSearchCV(SVC(), grid, cv=folds).fit(X[y != ""], y[y != ""])
-    plain = np.mean(svm.predict(encoder.transform(features_of(new, kinds))) != frame["churn"][ROWS:])
+    plain = np.mean(svm.predict(new) != frame["churn"][ROWS:])
     return ours, plain, facts
 
 

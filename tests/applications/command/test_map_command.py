@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from running import facts_of, refused
+from running import facts_of
 
 import rkhs
 
@@ -53,16 +53,6 @@ def test_a_plane_a_region_and_a_table_of_cells(folder):
     cells = pd.read_csv("cells.csv")
     assert list(cells.columns) == ["e", "n", "depth"]
     assert sorted(set(cells["e"])) == [-71, -70.5, -70]
-
-
-def test_errors_of_measurements_are_weights(folder, monkeypatch):
-    def fit(self, X, y, weight):
-        np.testing.assert_allclose(weight, np.tile([2.0, 0.5], 14))  # 1/sd^2 with the geometric mean one
-        raise ValueError("seen")
-
-    monkeypatch.setattr(rkhs.InvariantRegressorCV, "fit", fit)
-    soundings().assign(sd=np.tile([1.0, 2.0], 14)).to_csv("errors.csv", index=False)
-    assert refused("map errors.csv --value depth --error sd") == "Error: seen."
 
 
 @pytest.mark.parametrize("true", [True, False])

@@ -20,13 +20,11 @@ from rkhs._command.comparison import (
     PairedDifference,
     plain_svm,
 )
-from rkhs._command.demo import customers
 from rkhs._command.effects import slopes
 from rkhs._command.learning import Examples
 from rkhs._command.predict import new_texts
 from rkhs._command.report import reliability
 from rkhs._command.tables import Kinds, Table, TableColumn, classify, describe, features_of
-from rkhs._command.terminal import finite, suggest
 from rkhs.preprocessing import TableEncoder
 
 MAX_CATEGORIES = TableEncoder().max_categories
@@ -186,9 +184,3 @@ def test_reliability_of_probabilities():
     yes = np.array(["yes", "yes"])
     found = reliability(OutOfFold(yes, yes, np.array(["no", "yes"]), np.array([[0.1, 0.9], [0.2, 0.8]])))
     assert found == [(0.8, 1.0, 1), (0.9, 1.0, 1)]
-
-
-def test_small_facts():
-    assert suggest("lable", ["label", "width"]) == " Did you mean 'label'?"
-    assert finite({"error": [float("nan"), 0.5]}) == {"error": [None, 0.5]}
-    assert customers(1)["customer"].tolist() == ["C1001"]

@@ -75,78 +75,73 @@ def test_examples_scenes_and_code(server):
     compile(json.loads(content)["code"], "play", "exec")
 
 
-@pytest.mark.every
-@pytest.mark.parametrize("wrong", ["", "/", "/index.html", "/x/", "/x/solve", "/{}x/", "/{}/../app.js", "/%00/"])
-def test_a_token_is_needed(server, wrong):
-    token = server.token[:-1]
-    for method, content in (("GET", None), ("POST", example("line"))):
-        status, _, answer = ask(server, method, wrong.format(token) or "/", content)
-        assert status == 403
-        assert server.token.encode() not in answer
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://127.0.0.1", "https://127.0.0.1:{}", "http://127.0.0.1:{}.evil"]
-)
-def test_other_origins_are_refused(server, origin):
-    status, headers, _ = ask(
-        server, "POST", path(server, "solve"), example("line"), Origin=origin.format(server.server_port)
-    )
-    assert status == 403
-    assert "Access-Control-Allow-Origin" not in headers
-
-
-@pytest.mark.every
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "127.0.0.1:1", "evil.example:{}", "0.0.0.0:{}"])
-def test_other_names_are_refused(server, host):
-    """A name of somebody else's that leads to this computer."""
-    assert ask(server, "GET", path(server), Host=host.format(server.server_port))[0] == 403
-
-
 def test_its_own_names_and_origin_are_not(server):
     for name in server.origins:
         assert ask(server, "GET", path(server), Host=name, Origin=f"http://{name}")[0] == 200
 
 
-@pytest.mark.every
-@pytest.mark.parametrize("rest", ["nothing", "../app.js", "..%2fserver.py", "static/app.js", "solve", "app.js/"])
-def test_only_its_own_files_are_read(server, rest):
-    assert ask(server, "GET", path(server, rest))[0] == 404
-
-
-@pytest.mark.every
-@pytest.mark.parametrize(
-    ("content", "status"),
-    [
-        (b"", 400),
-        (b"{", 400),
-        (b"\xff\xfe", 400),
-        (b"NaN", 400),
-        (b'{"points": [[NaN, 0, 0]]}', 400),
-        (b"[" * 50_000, 400),
-        (b"null", 400),
-        (b"\"__import__('os')\"", 400),
-        (b'{"points": "' + b"x" * 1000 + b'"}', 400),
-        (b"x" * (LARGEST + 1), 413),
-    ],
-    ids=["empty", "half", "no text", "NaN", "NaN within", "deep", "null", "text", "no list", "large"],
+TOKENS = ("/", "//", "/index.html", "/x/", "/x/solve", "/{short}x/", "/{short}/../app.js", "/%00/")  # all wrong
+ORIGINS = (
+    "http://evil.example",
+    "null",
+    "http://127.0.0.1",
+    "https://127.0.0.1:{port}",
+    "http://127.0.0.1:{port}.evil",
 )
-def test_malformed_and_oversized_input(server, content, status):
-    for rest in ("solve", "code"):
-        found, _, answer = ask(server, "POST", path(server, rest), content)
-        assert found == status
+HOSTS = (
+    "evil.example",
+    "127.0.0.1",
+    "127.0.0.1:1",
+    "evil.example:{port}",
+    "0.0.0.0:{port}",
+)  # leading to this computer
+FILES = ("nothing", "../app.js", "..%2fserver.py", "static/app.js", "solve", "app.js/")
+MALFORMED = {
+    "empty": b"",
+    "half": b"{",
+    "no text": b"\xff\xfe",
+    "NaN": b"NaN",
+    "NaN within": b'{"points": [[NaN, 0, 0]]}',
+    "deep": b"[" * 50_000,
+    "null": b"null",
+    "text": b"\"__import__('os')\"",
+    "no list": b'{"points": "' + b"x" * 1000 + b'"}',
+    "large": b"x" * (LARGEST + 1),
+}
+ASKED = (("GET", None), ("POST", example("line")))
+# name -> (method, path, content, headers, status of the answer)
+REFUSED = {
+    **{f"{method} {token}": (method, token, content, {}, 403) for token in TOKENS for method, content in ASKED},
+    **{f"from {origin}": ("POST", "/{token}/solve", example("line"), {"Origin": origin}, 403) for origin in ORIGINS},
+    **{f"to {host}": ("GET", "/{token}/", None, {"Host": host}, 403) for host in HOSTS},
+    **{f"file {name}": ("GET", f"/{{token}}/{name}", None, {}, 404) for name in FILES},
+    **{
+        f"{rest}: {name}": ("POST", f"/{{token}}/{rest}", content, {}, 413 if name == "large" else 400)
+        for name, content in MALFORMED.items()
+        for rest in ("solve", "code")
+    },
+    **{method: (method, "/{token}/", None, {}, 501) for method in ("PUT", "DELETE", "OPTIONS", "HEAD")},
+    "type": ("POST", "/{token}/solve", b"{}", {"Content-Type": "text/plain"}, 415),
+    "no example": ("POST", "/{token}/example", {"name": "nothing"}, {}, 400),
+    "a list of examples": ("POST", "/{token}/example", {"name": ["moons"]}, {}, 400),
+    "no request": ("POST", "/{token}/nothing", {}, {}, 404),
+}
+
+
+@pytest.mark.every
+@pytest.mark.parametrize(("method", "path", "content", "headers", "status"), REFUSED.values(), ids=REFUSED)
+def test_a_request_is_refused(server, method, path, content, headers, status):
+    names = {"token": server.token, "short": server.token[:-1], "port": server.server_port}
+    given = {name: value.format(**names) for name, value in headers.items()}
+    found, answered, answer = ask(server, method, path.format(**names), content, **given)
+    assert found == status
+    assert "Access-Control-Allow-Origin" not in answered
+    assert not any(text in answer for text in (b"Traceback", server.token.encode()))
+    if status in (400, 413):
         assert json.loads(answer)["error"].endswith(".")
-        assert b"Traceback" not in answer
 
 
-def test_other_types_methods_and_lengths(server):
-    assert ask(server, "POST", path(server, "solve"), b"{}", Content_Type="text/plain")[0] == 415
-    assert ask(server, "POST", path(server, "example"), {"name": "nothing"})[0] == 400
-    assert ask(server, "POST", path(server, "example"), {"name": ["moons"]})[0] == 400
-    assert ask(server, "POST", path(server, "nothing"), {})[0] == 404
-    for method in ("PUT", "DELETE", "OPTIONS", "HEAD"):
-        assert ask(server, method, path(server))[0] == 501
+def test_odd_lengths_are_refused(server):
     for length in ("-1", "x", "1e3", "9" * 30):
         with socket.create_connection(("127.0.0.1", server.server_port), timeout=600) as raw:
             head = f"POST {path(server, 'solve')} HTTP/1.0\r\nHost: {server.origins[0]}\r\n{JSON}"

@@ -213,6 +213,7 @@ def problem_of(scene: Scene, quick: bool = False) -> rkhs.Problem:
     if scene.monotone:
         axis, sign = DIRECTIONS[scene.monotone] or (0, 1)
         slopes = float(sign) * rkhs.Derivative(X, axes=[axis])
+        # sum_i min(0, sign df/dx_axis (x_i))^2
         terms.append(rkhs.Term(slopes, rkhs.losses.SquaredOneSided(), weight=RISING * scene.nu))
     if scene.repeats:
         moved = X + np.array([scene.shift, 0.0])
