@@ -219,12 +219,7 @@ def short_name(kernel: Any) -> str:
 
 def deviations(model: Any, X: Vector) -> Vector:
     """Return the standard deviations of new targets at X, with the amplitude tau of maximum likelihood."""
-    return to_numpy(model.solution_.posterior.std(rkhs.Evaluation(X), weight=target_weight(model)))
-
-
-def target_weight(model: Any) -> float:
-    """Return the mean weight w of the targets in `fit`: that of a new one, whose noise has variance tau^2 / (2 w)."""
-    return float(np.mean(to_numpy(model.problem_.terms[0].weights())))
+    return to_numpy(model.solution_.posterior.std(rkhs.Evaluation(X), weight=model.target_weight_))
 
 
 def lead(decided: Vector) -> Vector:

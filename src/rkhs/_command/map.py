@@ -13,7 +13,6 @@ import pandas as pd
 from sklearn.base import clone
 
 import rkhs
-from rkhs._command.learning import target_weight
 from rkhs._command.options import NETCDF, MapRequest, check_picture, write_figure, write_table
 from rkhs._command.tables import TEXT, Table, read
 from rkhs._command.terminal import CommandError, Problems, listed, step
@@ -189,7 +188,7 @@ def left_out_surprise(model: Any, X: Matrix, y: Vector, weight: Vector) -> Vecto
     """
     positions = X if model.coordinates_ is None else model.coordinates_(X)
     kernel, basis = model.problem_.kernel, model.problem_.basis
-    weights = target_weight(model) * weight / weight.mean()
+    weights = model.target_weight_ * weight / weight.mean()
     term = rkhs.Term(rkhs.Evaluation(positions), rkhs.Squared(), y, weights)
     function = rkhs.Problem(kernel, [term], basis, approximation=NEAREST).solve().function
     rows = np.sort(np.random.default_rng(0).permutation(len(y))[:LEFT_OUT])

@@ -94,6 +94,11 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
         C = self.C_ if hasattr(self, "C_") else self._config().C  # learned, or given
         self._weight = float(C) / variance  # the weight of a target, which later changes of C must not affect
 
+    @property
+    def target_weight_(self) -> float:
+        """The weight w of a new target in `solution_.posterior`, where its noise has variance tau^2 / (2 w)."""
+        return self._weight
+
     @limited
     def predict(self, X: Any, return_std: bool | str = False, return_cov: bool = False) -> Any:
         """Predict f at the rows of X, and the standard deviations or covariances of new targets.

@@ -252,7 +252,7 @@ def _deviation(model: Any, x: Symbol) -> Array:
     if model.solution_.source is None:
         refuse(name, "it needs squared losses")
     posterior = model._calibrated_posterior() if regressor else model._posterior()
-    noise = 1 / (2 * model._weight) if regressor else 0.0
+    noise = 1 / (2 * model.target_weight_) if regressor else 0.0
     graph = x.graph
     deviation = graph.sqrt(graph.clip(_variance(posterior.spread, x), 0.0) + noise) * np.asarray(posterior.amplitude)
     points = _checked_points(posterior.function)
