@@ -1,6 +1,5 @@
 """Test the commands of the README as printed, and options for dates, names of rows, decimals and monotone columns."""
 
-
 import numpy as np
 import pandas as pd
 import pytest

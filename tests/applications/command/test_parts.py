@@ -21,7 +21,7 @@ from rkhs._command.comparison import (
     plain_svm,
 )
 from rkhs._command.effects import slopes
-from rkhs._command.learning import Examples
+from rkhs._command.learning import Examples, deviations
 from rkhs._command.predict import new_texts
 from rkhs._command.report import reliability
 from rkhs._command.tables import Kinds, Table, TableColumn, classify, describe, features_of
@@ -178,6 +178,13 @@ def test_slopes_of_smooth_and_of_rough_functions():
     assert slopes(f, np.eye(2), 0).tolist() == [[2.0], [2.0]]
     rough = rkhs.results.Function(rkhs.Matern(nu=0.5, scale=1.0), rkhs.Evaluation([[0.0]]), [1.0])  # exp(-|x|)
     assert slopes(rough, np.array([[1.0]]), 0).round(2).tolist() == [[-0.37]]
+
+
+@pytest.mark.parametrize("approximation", [None, rkhs.Landmarks(10)], ids=["exact", "span"])
+def test_deviations_are_those_of_the_regressor(approximation):
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    model = rkhs.InvariantRegressor(scale=1.0, C=10.0, approximation=approximation).fit(X, X[:, 0])
+    np.testing.assert_allclose(deviations(model, X), model.predict(X, return_std=True)[1])
 
 
 def test_reliability_of_probabilities():
