@@ -6,15 +6,8 @@ import scipy.sparse
 from scipy.sparse import csr_array
 
 from refusals import refused
-from rkhs._core.graphs.neighbor_graph import (
-    checked_graph,
-    components_of,
-    heat_weights,
-    laplacian_of,
-    normalized,
-    normalized_laplacian,
-    without_loops,
-)
+from rkhs._core.graphs.neighbor_graph import heat_weights, laplacian_of, normalized
+from rkhs.kernels import NeighborGraph
 
 
 def graph(t=20, seed=0):
@@ -25,6 +18,11 @@ def graph(t=20, seed=0):
     return W + W.T
 
 
+def given(W):
+    """A user's graph of 20 points."""
+    return NeighborGraph.of(np.arange(20.0)[:, None], graph=W)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_laplacians_are_as_defined(seed):
     W = graph(seed=seed)
@@ -33,14 +31,13 @@ def test_laplacians_are_as_defined(seed):
     similar = W / np.outer(roots, roots)
     np.testing.assert_allclose(normalized(csr_array(W)).toarray(), similar, atol=1e-15)
     np.testing.assert_allclose(laplacian_of(csr_array(W)).toarray(), np.diag(degrees) - W, atol=1e-15)
-    found = normalized_laplacian(csr_array(W)).toarray()
+    found = given(W).laplacian.toarray()
     np.testing.assert_allclose(found, np.diag(1.0 * (degrees > 0)) - similar, atol=1e-15)
 
 
 def test_the_number_of_zero_eigenvalues_is_that_of_components():
     W = graph()
-    labels = components_of(csr_array(W))
-    L = normalized_laplacian(csr_array(W)).toarray()
+    labels, L = given(W).components, given(W).laplacian.toarray()
     assert np.sum(np.linalg.eigvalsh(L) < 1e-12) == len(np.unique(labels))
     reached = np.linalg.matrix_power(np.eye(20) + W, 20) > 0
     np.testing.assert_array_equal(labels[:, None] == labels, reached)
@@ -54,21 +51,20 @@ def test_heat_falls_with_the_distance():
 
 def test_loops_are_removed():
     W = graph() + np.diag(np.arange(20.0))
-    for found in (without_loops(csr_array(W)), checked_graph(W, 20)):
-        np.testing.assert_array_equal(found.toarray(), graph())
-        assert found.nnz == np.count_nonzero(graph())
+    np.testing.assert_array_equal(given(W).weights.toarray(), graph())
+    assert given(W).weights.nnz == np.count_nonzero(graph())
 
 
 @pytest.mark.parametrize("kind", [np.asarray, scipy.sparse.csr_matrix, scipy.sparse.coo_array, scipy.sparse.csc_array])
 @pytest.mark.parametrize("dtype", [float, np.float32, int, bool])
 def test_graphs_of_any_kind(kind, dtype):
     W = (graph() > 0).astype(dtype)
-    given = kind(W)
-    found = checked_graph(given, 20)
+    mine = kind(W)
+    found = given(mine).weights
     assert found.dtype == np.float64
     np.testing.assert_array_equal(found.toarray(), W)
     found.data[:] = 7.0
-    np.testing.assert_array_equal(given if kind is np.asarray else given.toarray(), W)  # the user's one is not changed
+    np.testing.assert_array_equal(mine if kind is np.asarray else mine.toarray(), W)  # the user's one is not changed
 
 
 def changed(value, mirrored=True):
@@ -85,10 +81,10 @@ REFUSED = [
     *((lambda value=value: changed(value), "finite and nonnegative") for value in (-1e-9, np.nan, np.inf)),
     (lambda: changed(0.7, mirrored=False), r"symmetric: pass \(W \+ W\.T\) / 2, or W\.maximum\(W\.T\)"),
 ]
-test_what_is_refused = refused(*((lambda make=make: checked_graph(make(), 20), words) for make, words in REFUSED))
+test_what_is_refused = refused(*((lambda make=make: given(make()), words) for make, words in REFUSED))
 
 
 def test_the_remedies_for_an_asymmetric_graph_work():
     W = changed(0.7, mirrored=False)
     for remedy in ((W + W.T) / 2, W.maximum(W.T)):
-        assert checked_graph(remedy, 20)[0, 1] > 0
+        assert given(remedy).weights[0, 1] > 0

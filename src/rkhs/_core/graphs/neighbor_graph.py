@@ -280,8 +280,8 @@ class NeighborGraph:
 
     @cached_property
     def laplacian(self) -> csr_array:
-        """The normalized Laplacian I - D^-1/2 W D^-1/2 of the weights W with the row sums D."""
-        return normalized_laplacian(self.weights)
+        """The normalized Laplacian I - D^-1/2 W D^-1/2, D the row sums; rows of nodes without neighbors are zero."""
+        return csr_array(scipy.sparse.csgraph.laplacian(self.weights, normed=True))
 
     @cached_property
     def filters(self) -> SpectralFilters | ChebyshevFilters:
@@ -291,7 +291,7 @@ class NeighborGraph:
     @cached_property
     def components(self) -> Vector:
         """The index (t,) of the connected component of each node."""
-        return components_of(self.weights)
+        return np.asarray(scipy.sparse.csgraph.connected_components(self.weights, directed=False)[1])
 
     def on_nodes(self, X: Array) -> csr_array:
         """Return the sparse matrix B (s, t) with which functions on the nodes are evaluated at points, f(X) = B u.
@@ -399,11 +399,6 @@ def laplacian_of(W: csr_array) -> csr_array:
     return csr_array(scipy.sparse.csgraph.laplacian(W))
 
 
-def normalized_laplacian(W: csr_array) -> csr_array:
-    """Return I - D^-1/2 W D^-1/2; rows of points without neighbors are zero."""
-    return csr_array(scipy.sparse.csgraph.laplacian(W, normed=True))
-
-
 def without_loops(W: csr_array) -> csr_array:
     """Return the graph without edges from points to themselves."""
     W = csr_array(W - scipy.sparse.diags_array(W.diagonal()))
@@ -423,8 +418,3 @@ def checked_graph(graph: object, count: int) -> csr_array:
             "The weights of a graph must be symmetric: pass (W + W.T) / 2, or W.maximum(W.T) to keep all edges."
         )
     return without_loops(W)
-
-
-def components_of(W: csr_array) -> Vector:
-    """Return the index of the connected component of each node."""
-    return np.asarray(scipy.sparse.csgraph.connected_components(W, directed=False)[1])
