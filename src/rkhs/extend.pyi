@@ -42,8 +42,7 @@ from rkhs._core.finite.basis import on_basis as on_basis
 from rkhs._core.finite.monitor import Monitor as Monitor, OutOfIterations as OutOfIterations, Stopped as Stopped
 from rkhs._core.finite.problem import FiniteProblem as FiniteProblem, Iterate as Iterate
 from rkhs._core.gram.blocks import check_bounded as check_bounded
-from rkhs._core.gram.expansion import Expansion as Expansion
-from rkhs._core.gram.pairs import FunctionalTable as FunctionalTable, entries as entries
+from rkhs._core.gram.pairs import Expansion as Expansion, FunctionalTable as FunctionalTable, entries as entries
 from rkhs._core.limits import limits as limits
 from rkhs._core.linalg.saddle import Saddle as Saddle
 from rkhs._core.progress import (
