@@ -26,26 +26,42 @@ import numpy as np
 from scipy.special import log_expit
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import d2_tweedie_score
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from rkhs import Constant, InvariantRegressor, Problem, Term
-from rkhs._core.backend.arrays import as_column
-from rkhs._core.finite.function import Function
-from rkhs._core.finite.solution import CONVERGED
-from rkhs.estimators import _base as base
-from rkhs.estimators._base import BaseKernelEstimator, as_input_type, documented_by, same, transactional
-from rkhs.estimators._data import Sample, as_numpy, as_weights, category_order, check_classes, class_codes, of_one_kind
-from rkhs.estimators._folds import left_out_by_folds
-from rkhs.estimators._formulation import WeightNormalization, as_loss, quoted
-from rkhs.estimators._length_scales import SCALED, as_kernel, deviations, scaled_kernels
-from rkhs.estimators.search._cv import searched
-from rkhs.estimators.search._search import Candidate, best_of, paired_test, row_losses, search
-from rkhs.extend import Array, FunctionSpace, Matrix, Offsets, Vector, check_number, double, to_numpy, unique_rows, warn
+from rkhs import Constant, InvariantRegressor, InvariantRegressorCV, Landmarks, Problem, Term
+from rkhs.extend import (
+    Array,
+    BaseKernelEstimator,
+    Candidate,
+    FunctionSpace,
+    Matrix,
+    Offsets,
+    Sample,
+    Vector,
+    WeightNormalization,
+    as_input_type,
+    as_kernel,
+    as_loss,
+    best_of,
+    check_number,
+    documented_by,
+    double,
+    left_out_by_folds,
+    paired_test,
+    row_losses,
+    scaled_kernels,
+    search,
+    to_numpy,
+    transactional,
+    unique_rows,
+    warn,
+)
 from rkhs.functionals import Difference, Evaluation, Functional
 from rkhs.kernels import Kernel, LinearTransform
 from rkhs.losses import Logistic, Loss, Poisson
-from rkhs.spaces import Landmarks
+from rkhs.results import Function
 
 __all__ = ["KernelPoissonRegressor", "OrdinalClassifier", "PreferenceRegressor", "SurvivalRanker"]
 
@@ -98,8 +114,8 @@ class ObservationSet:
         if count < len(self.points):
             from sklearn.cluster import kmeans_plusplus  # imported here because it takes a second
 
-            shifted = (self.X - self.X.mean(axis=0)) / deviations(self.X)
-            chosen = self.points[kmeans_plusplus(shifted, count, random_state=0)[1]]
+            standardized = StandardScaler().fit_transform(self.X)
+            chosen = self.points[kmeans_plusplus(standardized, count, random_state=0)[1]]
         return Landmarks(Evaluation(chosen))
 
     def folds(self) -> Vector:
@@ -119,7 +135,7 @@ class ObservationSet:
         losses = np.full((len(Cs), len(fold)), inf)  # of each observation, by the model without its fold
         for (c, k), solution in np.ndenumerate(solutions):
             scored = np.flatnonzero(np.all(fold == k, axis=1))
-            if len(scored) and solution.status == CONVERGED:
+            if len(scored) and solution.status == "converged":
                 values = to_numpy(self.functional.take(scored)(solution.function))
                 losses[c, scored] = row_losses(self.loss, values, self.target[scored])
         compared = np.any(losses < inf, axis=0)  # observations of points of different folds are not predicted
@@ -171,10 +187,8 @@ class ObservationEstimator(BaseKernelEstimator):
         """Return the kernel and C; those of the smallest held-out loss for the names "cv"."""
         X = data.X
         name, scale, C = (usual if _is_open(value) else value for value, usual in self._settings())
-        Cs = list(GRID) if same(C, "cv") else [check_number(C, 'C (unless it is "cv")')]
-        if same(scale, "cv") and not isinstance(name, Kernel):
-            if name not in SCALED:
-                raise ValueError(f'scale="cv" needs one of the kernels {", ".join(SCALED)}, got kernel={name!r}.')
+        Cs = list(GRID) if _is(C, "cv") else [check_number(C, 'C (unless it is "cv")')]
+        if _is(scale, "cv") and not isinstance(name, Kernel):
             kernels = [kernel for _, kernel in sorted(scaled_kernels(name, X), key=lambda pair: pair[0])]
         else:
             kernels = [as_kernel(name, scale, X)]
@@ -214,21 +228,23 @@ class ObservationEstimator(BaseKernelEstimator):
 
     def _points_without_targets(self, X: Any) -> Matrix:
         """Validate X, and return the points as a float64 copy."""
-        X, accepted = base.accepted_formats(X)
-        X = validate_data(self, X, ensure_min_samples=2, **accepted)
-        self._kind = base.array_kind(X)
-        return np.array(to_numpy(base.dense(X)), dtype=np.float64)
+        X = X.compute() if hasattr(X, "__dask_graph__") else X
+        return self._checked_points(X, np.zeros(np.shape(X)[:1]))[0]
 
     def _utilities(self, X: Any, method: str) -> tuple[Vector, Array]:
         """Return the values of f at the rows of X in NumPy, and the validated X."""
-        validated = self._validated_input(X, method)
-        points = double(base.dense(validated))
-        return to_numpy(base.check_finite(Evaluation(points)(self.function_))), validated
+        values, validated = self._values(X, method, lambda points: Evaluation(double(points)))
+        return to_numpy(values), validated
+
+
+def _is(value: Any, name: str) -> bool:
+    """Return whether a parameter, which may be an array or a kernel, is this name."""
+    return isinstance(value, str) and value == name
 
 
 def _is_open(value: Any) -> bool:
     """Return whether a parameter is to be chosen by the search."""
-    return value is None or (isinstance(value, str) and value == "auto")
+    return value is None or _is(value, "auto")
 
 
 @documented_by(InvariantRegressor)
@@ -338,7 +354,7 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
 
     def _chosen(self, observe: Callable[[Vector], ObservationSet], data: ObservationSet) -> tuple[Kernel, float]:
         given = (self.kernel, self.scale, self.C)
-        if any(same(value, "cv") for value in given) or not any(map(_is_open, given)):
+        if any(_is(value, "cv") for value in given) or not any(map(_is_open, given)):
             return super()._chosen(observe, data)
         stated = None if self.C is None else check_number(self.C, 'C (unless it is "cv")')
         if len(data.X) > SEARCHED[-1]:
@@ -349,7 +365,7 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
             rate, rows = np.exp(log_rate), np.random.default_rng(0).permutation(len(y))[:most]
             responses, weight = log_rate + (y - rate) / rate, exposure * rate / 2
             targets = data.X[rows], responses[rows], weight[rows]
-            kernel, C = searched(*targets, "gaussian" if first else self.kernel, self.scale, stated, self.verbose)
+            kernel, C = self._searched(*targets, "gaussian" if first else self.kernel, stated)
             problem, _ = data.problem(kernel, C, data.landmarks(None))
             log_rate = to_numpy(data.functional(problem.solve(tol=GRID_TOL, verbose=self.verbose).function))
             if first and not _is_open(self.kernel):
@@ -361,6 +377,16 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
         if last.loss < inf and not paired_test(last.values, best.values, some.weight):
             best = last
         return best.params["kernel"], best.params["C"]
+
+    def _searched(self, X: Matrix, y: Vector, weight: Vector, kernel: Any, C: float | None) -> tuple[Kernel, float]:
+        """Return the kernel and C that the search chooses for weighted targets and the squared loss.
+
+        Weights are divided by their mean, since integers would be numbers of rows.
+        """
+        scales, mean = self.scale if isinstance(self.scale, str) else [self.scale], float(weight.mean())
+        model = InvariantRegressorCV(kernel, scales=scales, Cs=None if C is None else [C * mean], verbose=self.verbose)
+        model.fit(X, y, sample_weight=weight / mean)
+        return model.function_.kernel, model.C_ / mean
 
     def predict(self, X: Any) -> Array:
         """Predict the rates at the rows of X: expected counts per unit of exposure.
@@ -396,8 +422,8 @@ class KernelPoissonRegressor(RegressorMixin, ObservationEstimator):
             At most 1; 0 for the constant rate that fits best.
         """
         rates = self.predict(X)
-        weight = None if sample_weight is None else as_weights(sample_weight, rates)
-        return float(d2_tweedie_score(y, rates, sample_weight=weight, power=1))
+        rows = Sample.of_rows(rates, sample_weight, np.zeros(len(rates)), np.ones(len(rates), dtype=bool))
+        return float(d2_tweedie_score(y, rates, sample_weight=rows.weight, power=1))
 
 
 BLOCK = 1000  # rows that are compared with each other at a time
@@ -645,7 +671,7 @@ class PreferenceRegressor(RegressorMixin, ComparisonEstimator):
             raise ValueError("Pass either y or pairs to PreferenceRegressor.score.")
         values, _ = self._utilities(X, "score")
         if pairs is None:
-            target = column_or_1d(as_numpy(y), warn=True)
+            target = column_or_1d(to_numpy(y), warn=True)
             target = check_array(target, dtype=np.float64, ensure_2d=False, input_name="y")
             check_consistent_length(values, target)
             return Order.of_targets(target).concordance(values)
@@ -739,7 +765,7 @@ class SurvivalRanker(ComparisonEstimator):
 
 def checked_pairs(pairs: Any, rows: int) -> Matrix:
     """Return pairs of indices (m, 2) after validation."""
-    index = np.asarray(as_numpy(pairs))
+    index = to_numpy(pairs)
     if index.ndim != 2 or index.shape[1] != 2 or len(index) == 0 or index.dtype.kind not in "iu":
         raise ValueError(
             f"pairs must be integers of shape (m, 2) with m > 0, got shape {index.shape} and type {index.dtype}."
@@ -755,7 +781,7 @@ def checked_survival(y: Any) -> tuple[Vector, Vector]:
     """Return the events (t,) as booleans and the times (t,) from a structured array or two columns."""
     if y is None:
         raise ValueError("SurvivalRanker requires y to be passed, but the target y is None.")
-    table = np.asarray(as_numpy(y))
+    table = to_numpy(y)
     if table.dtype.names is not None:
         kinds = [table.dtype[name].kind for name in table.dtype.names]
         if len(kinds) != 2 or kinds.count("b") != 1:
@@ -778,6 +804,14 @@ def checked_survival(y: Any) -> tuple[Vector, Vector]:
     if not np.all(np.isfinite(time)):
         raise ValueError("The times in y must be finite.")
     return np.asarray(event, dtype=bool), time
+
+
+def category_order(y: Any) -> Vector | None:
+    """Return the categories of an ordered pandas Categorical or a polars Enum, in their order; None for other y."""
+    dtype = getattr(y, "dtype", None)
+    categories = getattr(dtype, "categories", None)
+    ordered = getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum"
+    return None if categories is None or not ordered else np.array(list(categories))
 
 
 def _has_probabilities(model: OrdinalClassifier) -> bool:
@@ -865,19 +899,26 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
         OrdinalClassifier
             The fitted estimator.
         """
-        order = category_order(y) if self.classes is None else of_one_kind(as_column(self.classes))
+        order = category_order(y) if self.classes is None else np.array(to_numpy(self.classes).tolist())
         points, y = self._checked_points(X, y)
         classes = np.unique(y) if order is None else order
         if order is None and len(classes) > 2 and classes.dtype.kind in "OUS":
+            first = ", ".join(f'"{one}"' for one in classes[:3]) + " .." * (len(classes) > 3)
             raise ValueError(
-                f"y has the classes {quoted(classes[:3])}{' ..' * (len(classes) > 3)}, and texts state no order: pass "
-                "all, from the lowest to the highest, as classes=[..], or y as an ordered pandas Categorical."
+                f"y has the classes {first}, and texts state no order: pass all, from the lowest to the highest, as "
+                "classes=[..], or y as an ordered pandas Categorical."
             )
         if len(unknown := np.setdiff1d(y, classes)):
             raise ValueError(f"y has the class {unknown.tolist()[0]!r}, which is not among {classes.tolist()}.")
-        sample = Sample.of(points, sample_weight, class_codes(y, classes), np.ones(len(y), dtype=bool))
+        position = {label: k for k, label in enumerate(classes.tolist())}
+        ranks = np.array([position[label] for label in y.tolist()])
+        sample = Sample.of(points, sample_weight, ranks, np.ones(len(y), dtype=bool))
         present, index = np.unique(sample.y, return_inverse=True)
-        check_classes(classes[present], np.bincount(index, sample.weight), 0.0, None, type(self).__name__)
+        if len(present) < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs two classes or more among the labeled points; there is only one class: "
+                f"{classes[present[0]]}."
+            )
         classes, codes, count = classes[present], index.reshape(-1), len(present) - 1
         loss = as_loss(self.loss, LOSSES, "loss")
         if isinstance(self.kernel, Kernel) and self.kernel.order:
@@ -957,7 +998,7 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
         The scores c f - sum of the first c boundaries are those of predictions by intervals: two neighbors differ by f
         minus the boundary between them.
         """
-        points = double(base.dense(self._validated_input(X, method)))
+        points = double(self._as_points(self._validated_input(X, method)))
         offset = -np.cumsum(np.concatenate([[0.0], self._boundaries()]))
         return self.function_, points, np.arange(len(offset), dtype=np.float64)[:, None], offset
 

@@ -65,7 +65,7 @@ from rkhs.estimators._classifier import Classifier as Classifier
 from rkhs.estimators._data import Sample as Sample
 from rkhs.estimators._folds import left_out_by_folds as left_out_by_folds
 from rkhs.estimators._formulation import WeightNormalization as WeightNormalization, as_loss as as_loss
-from rkhs.estimators._length_scales import as_kernel as as_kernel
+from rkhs.estimators._length_scales import as_kernel as as_kernel, scaled_kernels as scaled_kernels
 from rkhs.estimators._regressor import Regressor as Regressor
 from rkhs.estimators.search._search import (
     Candidate as Candidate,

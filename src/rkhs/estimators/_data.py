@@ -458,15 +458,6 @@ def check_columns_of(frame: Any, estimator: BaseEstimator, name: str) -> None:
         raise ValueError(f"The columns of {name} must be those of X. {error}") from error
 
 
-def category_order(y: Any) -> Vector | None:
-    """Return the categories of an ordered pandas Categorical or a polars Enum, in their order; None for other y."""
-    dtype = getattr(y, "dtype", None)
-    categories = getattr(dtype, "categories", None)
-    if categories is None or not (getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum"):
-        return None
-    return of_one_kind(arrays.as_column(list(categories)))
-
-
 def class_codes(labels: Vector, classes: Vector) -> Vector:
     """Return the index of each label among the classes, -1 for those that are none of them."""
     known = {label: code for code, label in enumerate(classes.tolist())}

@@ -346,7 +346,31 @@ def deviations(X: Matrix) -> Vector:
 
 
 def scaled_kernels(name: str, X: Matrix) -> Iterator[tuple[float, Kernel]]:
-    """Yield each of `WIDTHS` and the named kernel of that width, in median distances of raw and standardized points."""
+    """Yield widths and the named kernel of that width, in median distances of raw and of standardized points.
+
+    Parameters
+    ----------
+    name : str
+        "gaussian", "laplace", "matern" or "rational_quadratic".
+    X : ndarray of shape (t, n)
+        The points.
+
+    Yields
+    ------
+    width : float
+        The factor on the median distance.
+    kernel : Kernel
+        The kernel.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> widths = [width for width, _ in rkhs.extend.scaled_kernels("gaussian", np.array([[0.0], [1.0], [3.0]]))]
+    >>> min(widths) < 1 < max(widths)
+    True
+    """
+    if name not in SCALED:
+        raise ValueError(f'scale="cv" needs one of the kernels {", ".join(SCALED)}, got kernel={name!r}.')
     make: Callable[[Any], Any] = KERNELS[name]
     units: list[Any] = [1.0, deviations(X)] if X.shape[1] > 1 else [1.0]
     for features in map(FeatureTransform, units):

@@ -88,10 +88,9 @@ def test_the_search_tunes_few_kernels(monkeypatch):
 
 def test_the_search_looks_at_a_part_of_many_rows(monkeypatch):
     X, y, _ = daily(150, 3)
+    seen, fit = [], rkhs.InvariantRegressorCV.fit
     monkeypatch.setattr(observations, "SEARCHED", (40, 60))
-    seen = []
-    searched = observations.searched
-    monkeypatch.setattr(observations, "searched", lambda *data: seen.append(len(data[0])) or searched(*data))
+    monkeypatch.setattr(rkhs.InvariantRegressorCV, "fit", lambda *a, **more: seen.append(len(a[1])) or fit(*a, **more))
     model = rkhs.counts.KernelPoissonRegressor("gaussian").fit(X, y)
     assert seen == [40, 60]
     assert model.function_.functionals.size == 150

@@ -880,18 +880,3 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
     def _widened(self, count: int) -> float:
         # l targets that have chosen q settings leave l - q degrees of freedom
         return float(count / max(count - self._settings, count / 2)) ** 0.5
-
-
-def searched(
-    X: Matrix, y: Vector, weight: Vector, kernel: Any, scale: Any, C: float | None, verbose: bool
-) -> tuple[Kernel, float]:
-    """Return the kernel and C that the search chooses for targets of different weights, and the squared loss.
-
-    A kernel, a scale and C that are given are kept.  Weights are divided by their mean, since integers would be numbers
-    of rows.
-    """
-    scales = scale if isinstance(scale, str) else [scale]
-    options: dict[str, Any] = {"scales": scales, "Cs": None if C is None else [C * float(weight.mean())]}
-    search = InvariantRegressorCV(kernel, verbose=verbose, **options)
-    search.fit(X, y, sample_weight=weight / weight.mean())
-    return search.function_.kernel, search.C_ / float(weight.mean())
