@@ -48,6 +48,18 @@ def test_circles_of_imports_include_those_for_type_checking_and_by_strings():
     assert structure.circles(trees) == [{"rkhs.a", "rkhs.b", "rkhs.c", "rkhs.e"}]
 
 
+def test_private_imports_of_applications_and_of_tests():
+    text = "from rkhs._core.gram import gram\nfrom rkhs.maps._grid import Grid\nfrom rkhs.extend import Kernel"
+    trees = {structure.SOURCE / name: ast.parse(text) for name in ("maps/_points.py", "kernels/_base.py")}
+    assert structure.private_imports(trees) == ["maps/_points.py: rkhs._core.gram.gram"]
+    assert structure.private_names(trees) == ["rkhs._core.gram.gram", "rkhs.maps._grid.Grid"]
+
+
+def test_comments_for_tools_are_not_counted():
+    assert structure.comment_lines("# u = G a\nu = G @ a  # beside\n# noqa: E501\n") == 1
+    assert structure.over_budget({"comment lines": 1}, {"comment lines": 2})[0].startswith("comment lines: 1 is less")
+
+
 def test_checks_of_the_type_of_a_space_outside_of_spaces():
     sources = {
         "spaces/_base.py": "class FiniteSpace: pass\nclass Own(FiniteSpace): pass\nisinstance(x, Own)",
