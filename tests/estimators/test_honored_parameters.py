@@ -22,7 +22,7 @@ MISSING = np.arange(ROWS) % 3 == 0
 FEW, SHAPE = rkhs.Landmarks(2), {0: "increasing"}
 # What each parameter is set to, if it is not that anyway.
 VALUES_OF = {
-    "kernel": ["laplace", "linear", rkhs.Gaussian(0.7)],
+    "kernel": ["laplace", "linear", rkhs.Gaussian(3.0)],
     "scale": [0.3, "median", "evidence", "loo", "cv", "agop", [0.3, 0.4, 0.5]],
     "scales": [[0.3], "median", [0.3, 0.31]],
     "loss": ["hinge", "huber", "logistic", ["squared", "absolute"]],
@@ -65,7 +65,7 @@ LEARNERS = {type(model): y for model, y in MODELS.values()} | {rkhs.FunctionalRe
 BESIDE = {
     "defaults": {},
     "linear": {"kernel": "linear"},
-    "kernel": {"kernel": rkhs.Gaussian(0.7)},
+    "kernel": {"kernel": rkhs.Gaussian(3.0)},
     "precomputed": {"kernel": "precomputed"},
     "rough": {"kernel": "laplace"},
     "thin plate": {"kernel": rkhs.kernels.ThinPlate(2)},
