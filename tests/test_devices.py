@@ -241,11 +241,14 @@ def test_a_full_device_hands_the_problem_to_the_cpu(monkeypatch):
             raise torch.OutOfMemoryError("CUDA out of memory.")
         added(self, out, v)
 
-    run = rkhs.solvers.NonlinearCG.run
+    class Watched(rkhs.solvers.NonlinearCG):
+        def steps(self, system, start, tol, monitor):
+            starts.append(start)
+            return super().steps(system, start, tol, monitor)
+
     monkeypatch.setattr(JetProduct, "add_to", on_full_device)
-    monkeypatch.setattr(rkhs.solvers.NonlinearCG, "run", lambda *args: (starts.append(args[2]), run(*args))[1])
     with pytest.warns(UserWarning, match="too little memory for the problem: it is solved on the CPU"):
-        solution = problem(rkhs.losses.Absolute(), device="cpu").solve(rkhs.solvers.NonlinearCG(), tol=1e-4)
+        solution = problem(rkhs.losses.Absolute(), device="cpu").solve(Watched(), tol=1e-4)
     assert solution.status == "converged"
     assert isinstance(solution.function.coefficients, np.ndarray)
     assert isinstance(starts[-1].a, np.ndarray)

@@ -7,9 +7,9 @@ import torch
 import rkhs
 from problems import cell_problem, check_cells
 from refusals import refused
+from rkhs._core.limits import with_limits
 from rkhs._core.problem import grid
 from rkhs._core.problem.grid import GridSolver
-from rkhs.solvers._choose import Fallback
 from rkhs.solvers._newton import Newton
 
 RNG = np.random.default_rng(7)
@@ -63,10 +63,10 @@ def test_a_path_is_a_grid_of_one_axis(options):
     assert [own.primal for own in tensors] == pytest.approx([own.primal for own in found], rel=2e-6)
 
 
-def test_many_rows_without_a_gradient(monkeypatch):
+def test_many_rows_without_a_gradient():
     """Where small problems would not be small, each cell is solved from the one before it."""
-    monkeypatch.setattr("rkhs.solvers._recycling.OTHERS", 10)
-    check_cells(problem(SMOOTH, flat=rkhs.losses.EpsilonInsensitive(0.05)), {1: [0.01, 0.1]}, None, 2e-3, 1e-3)
+    with with_limits(nonquadratic_rows=10):
+        check_cells(problem(SMOOTH, flat=rkhs.losses.EpsilonInsensitive(0.05)), {1: [0.01, 0.1]}, None, 2e-3, 1e-3)
 
 
 @pytest.mark.slow
@@ -124,26 +124,3 @@ def test_many_labels_and_classes_are_solved_cell_by_cell():
     )
     assert {one.status for one in found.flat} == {"converged"}
     assert sum(one.products for one in found.flat) == 0
-
-
-@pytest.mark.parametrize("enough", [True, False])
-def test_a_solver_that_was_enough_for_the_last_cell_is_used_again(enough, monkeypatch):
-    """A trial tells little from a warm start, so there the last cell tells; each solution is right in any case."""
-    runs = []
-
-    class Counted(rkhs.solvers.NonlinearCG):
-        def run(self, system, start, monitor):
-            runs.append("iterative")
-            return super().run(system, start, monitor) if enough else start  # which has a gap
-
-    class Exact(Newton):
-        def run(self, system, start, monitor):
-            runs.append("exact")
-            return super().run(system, start, monitor)
-
-    monkeypatch.setattr(grid, "auto", lambda *_: Fallback(Counted(), Exact(), 100, True, trial=50))
-    monkeypatch.setattr(GridSolver, "_costs", lambda *_: (1.0, 2.0, 3.0, np.inf))  # alone in memory
-    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), np.sign(X[:, 0]))
-    whole, weights = rkhs.Problem(rkhs.Gaussian(1.0), [labels]), [1.0, 2.0, 4.0]
-    check_cells(whole, {0: weights}, None, 2e-6, found=whole.path(0, weights, tol=1e-6))
-    assert runs == (["iterative"] * 3 if enough else ["iterative", "exact", "exact", "exact"])

@@ -1,5 +1,6 @@
 """Problems too large for a factorization: float32 tiles, absolute tolerances, error bars, choices by errors."""
 
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -13,7 +14,7 @@ from rkhs.estimators._length_scales import NormalizedKernels
 from rkhs.estimators.search import _many_labels as many_labels, _selection as selection
 from rkhs.estimators.search._search import Candidate
 from rkhs.estimators.search._selection import ScoringTargets, SelectionMonitor
-from rkhs.solvers import ConjugateGradients, Direct, InteriorPointCG, NonlinearCG, _base, _conditioned, _recycling
+from rkhs.solvers import ConjugateGradients, Direct, InteriorPointCG, NonlinearCG
 from rkhs.solvers._choose import StoredInSingle, auto
 from rkhs.solvers._conditioned import ConditionedGram, variance_given_nearest
 from rkhs.solvers._preconditioning import spanned
@@ -91,18 +92,17 @@ def test_stored_tiles_reach_any_tolerance(small_tiles, solver, weight):
     np.testing.assert_allclose(found.function(X), exact.function(X), atol=1e-4)
 
 
-def test_large_problems_are_stored_in_single_precision(small_tiles, monkeypatch):
-    monkeypatch.setattr(_base, "fits", lambda rows: False)
-    monkeypatch.setattr(_base, "free_memory", lambda array: 8 * 240**2)  # no float64 matrix in half of it
+def test_large_problems_are_stored_in_single_precision(small_tiles):
     system = problem().system
-    chosen = auto(system, 1e-4)
-    assert isinstance(chosen, StoredInSingle)
-    assert chosen.name == "ConjugateGradients"
-    monkeypatch.setattr(_recycling, "OTHERS", 100)
-    assert auto(problem(1e6, loss=rkhs.losses.Absolute()).system, 1e-4).name == "InteriorPointCG"
-    assert auto(problem(loss=rkhs.Logistic(), y=np.sign(Y)).system, 1e-4).name == "NonlinearCG"
-    monkeypatch.setattr(_base, "free_memory", lambda array: 2 * 240**2)
-    assert auto(system, 1e-4) == ConjugateGradients()
+    with with_limits(stored_rows=0):
+        [chosen] = auto(system, 1e-4).entrants
+        assert isinstance(chosen, StoredInSingle)
+        assert chosen.name == "ConjugateGradients"
+        with with_limits(nonquadratic_rows=100):
+            assert auto(problem(1e6, loss=rkhs.losses.Absolute()).system, 1e-4).name == "InteriorPointCG"
+            assert auto(problem(loss=rkhs.Logistic(), y=np.sign(Y)).system, 1e-4).name == "NonlinearCG"
+        with with_limits(single_rows=0):
+            assert auto(system, 1e-4).entrants == (ConjugateGradients(),)
 
 
 def test_an_absolute_gap_is_that_of_other_targets():
@@ -123,26 +123,23 @@ def test_an_absolute_gap_is_that_of_other_targets():
 
 
 @pytest.mark.parametrize("basis", [rkhs.Constant(), rkhs.Polynomials(1)])
-def test_variances_given_the_nearest(monkeypatch, basis):
+def test_variances_given_the_nearest(basis):
     given, points = problem(basis=basis, gradients=True), rkhs.Evaluation(RNG.standard_normal((9, 5)))
     exact = ConditionedGram.of(given).variance(points)
     bounds = []
     for count in (20, 60, 150, given.system.size):
-        monkeypatch.setattr(_conditioned, "NEAREST", count)
-        bounds.append(variance_given_nearest(given.represented, points))
+        with with_limits(nearest=count):
+            bounds.append(variance_given_nearest(given.represented, points))
     assert all(np.all(more <= less * (1 + 1e-9)) for less, more in pairwise(bounds))
     assert np.all(bounds[-1] >= exact * (1 - 1e-9))
     np.testing.assert_allclose(bounds[-1], exact, rtol=0.02)  # all functionals but the farthest
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_left_out_variances(monkeypatch, large):
+def test_left_out_variances(large):
     given, rows = problem(), np.array([0, 17, 239])
-    if large:
-        monkeypatch.setattr(_conditioned, "fits", lambda rows: rows <= 150)
-        monkeypatch.setattr(_conditioned, "SAMPLE", 150)
-        monkeypatch.setattr(_conditioned, "NEAREST", 120)
-    variance = ConditionedGram.of(given).left_out_variance(rows)
+    with with_limits(stored_rows=150, sampled_rows=150, nearest=120) if large else nullcontext():
+        variance = ConditionedGram.of(given).left_out_variance(rows)
     residuals = given.solve(tol=1e-12).function.coefficients[rows] * variance
     np.testing.assert_allclose(residuals, given.leave_out().residuals[0][rows], rtol=0.1 if large else 1e-6)
 
@@ -196,15 +193,13 @@ def test_candidates_are_compared_at_held_out_rows(few_are_many, monkeypatch, cla
     assert model.score(new, (truth > 0).astype(int) if classes else truth) > (0.85 if classes else 0.9)
 
 
-def test_large_models_have_error_bars(few_are_many, monkeypatch):
+def test_large_models_have_error_bars(few_are_many):
     """Standard deviations and intervals beyond what is factorized cover as they should."""
-    monkeypatch.setattr(_conditioned, "fits", lambda rows: rows <= 200)
-    monkeypatch.setattr(_conditioned, "SAMPLE", 200)
-    monkeypatch.setattr(_conditioned, "NEAREST", 60)
     points, new = RNG.standard_normal((500, 4)), RNG.standard_normal((400, 4))
     y, truth = (np.sin(p[:, 0]) + p[:, 1] + 0.2 * RNG.standard_normal(len(p)) for p in (points, new))
     with with_limits(dense_labels=100, sized_labels=100):
         model = rkhs.InvariantRegressorCV().fit(points, y)
+    with with_limits(stored_rows=200, sampled_rows=200, nearest=60):
         values, deviations = model.predict(new, return_std=True)
         low, high = model.predict_interval(new, coverage=0.9).T
     assert 0.9 <= np.mean(np.abs(values - truth) <= 1.96 * deviations) <= 0.99

@@ -13,6 +13,8 @@ import judge
 import problems
 import rkhs
 import rkhs.solvers
+from rkhs._core.limits import with_limits
+from rkhs.extend import Step
 from rkhs.solvers._interior_point import Interior
 
 TOL = 1e-6
@@ -89,10 +91,10 @@ class Liar(rkhs.solvers.Solver):
 
     lies: tuple = ()
 
-    def check(self, system):
+    def lacks(self, system):
         """Anything goes."""
 
-    def run(self, system, start, monitor):
+    def steps(self, system, start, tol, monitor):
         said = rng().standard_normal(start.a.shape)
         changes = {"a": 10 * said}
         if "alpha" in self.lies:
@@ -107,7 +109,7 @@ class Liar(rkhs.solvers.Solver):
         except TypeError:  # what cannot be said need not be disbelieved
             changes.pop("bounds", None)
             lie = replace(start, **changes)
-        monitor.report(lie, 1.0, 0.0)
+        yield Step(lie, 1.0, 0.0)
         return lie
 
 
@@ -161,12 +163,12 @@ def test_a_grid_of_large_weights_and_folds():
 
 
 @pytest.mark.parametrize("enough", [True, False])
-def test_the_variance_given_5200_functionals_takes_no_leap(enough, monkeypatch):
+def test_the_variance_given_5200_functionals_takes_no_leap(enough):
     """Beyond 5,000 they were found by conjugate gradients, a hundred times slower: now memory alone decides."""
     X = rng().random((5200, 2))
     problem = rkhs.Problem(rkhs.Matern(2.5, 0.3), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), wave(X), 1e6)])
-    monkeypatch.setattr("rkhs.solvers._conditioned.fits", lambda rows: enough)
-    assert rkhs.solvers._conditioned.factorable(problem.system) is enough
+    with with_limits(stored_rows=5200 if enough else 5000):
+        assert rkhs.solvers._conditioned.factorable(problem.system) is enough
 
 
 @pytest.mark.parametrize("name", ["ConjugateGradients", "NonlinearCG", "Galerkin", "Newton"])

@@ -39,7 +39,12 @@ from rkhs._core.calculus.function_spaces import (
 from rkhs._core.calculus.maps import Map as Map
 from rkhs._core.files import exit_on_signals as exit_on_signals, replacing as replacing
 from rkhs._core.finite.basis import on_basis as on_basis
-from rkhs._core.finite.monitor import Monitor as Monitor, OutOfIterations as OutOfIterations, Stopped as Stopped
+from rkhs._core.finite.monitor import (
+    Monitor as Monitor,
+    OutOfIterations as OutOfIterations,
+    Step as Step,
+    Stopped as Stopped,
+)
 from rkhs._core.finite.problem import FiniteProblem as FiniteProblem, Iterate as Iterate
 from rkhs._core.gram.blocks import check_bounded as check_bounded
 from rkhs._core.gram.pairs import Expansion as Expansion, FunctionalTable as FunctionalTable, entries as entries

@@ -1,12 +1,13 @@
 """Every solver obeys the laws, and each law catches a solver that breaks it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 import rkhs
 from rkhs._core.finite.certificate import certify
-from rkhs.extend import Iterate, Monitor, NotApplicableError, Solver, Stopped
+from rkhs.extend import Iterate, Solver, Step
+from rkhs.solvers._base import finished
 from rkhs.testing import check_solver
 
 PUBLIC = [getattr(rkhs.solvers, name) for name in rkhs.solvers.__all__]
@@ -25,77 +26,71 @@ class Wrong(rkhs.solvers.Newton):
 
 
 class Early(Wrong):
-    def run(self, system, start, monitor):
+    def steps(self, system, start, tol, monitor):
+        yield from ()
         return start
 
 
 class Never(Wrong):
-    def check(self, system):
-        raise NotApplicableError("Never: use rkhs.solvers.NonlinearCG().")
+    def lacks(self, system):
+        return "Never: use rkhs.solvers.NonlinearCG()."
 
 
 class Curt(Wrong):
-    def check(self, system):
-        raise NotApplicableError("No.")
+    def lacks(self, system):
+        return "No."
 
 
 class Silent(Wrong):
-    def run(self, system, start, monitor):
-        return super().run(system, start, Monitor(monitor.tol))
+    def steps(self, system, start, tol, monitor):
+        yield from ()
+        return finished(super().steps(system, start, tol, monitor), start, monitor)
 
 
 class Lying(Wrong):
-    def run(self, system, start, monitor):
-        found = super().run(system, start, monitor)
-        monitor.report(found, 0.0, 0.0)
+    def steps(self, system, start, tol, monitor):
+        found = yield from super().steps(system, start, tol, monitor)
+        yield Step(found, 0.0, 0.0)
         return found
 
 
-class Deaf(Wrong):
-    def run(self, system, start, monitor):
-        try:
-            return super().run(system, start, monitor)
-        except (Stopped, KeyboardInterrupt):
-            return super().run(system, start, replace(monitor, callback=None, time_limit=None))
-
-
 class Forgetful(Wrong):
-    def run(self, system, start, monitor):
-        found = super().run(system, start, Monitor(monitor.tol))
-        monitor.report(start, 1.001 * float(certify(system, found).primal.sum()), 1.0)
+    def steps(self, system, start, tol, monitor):
+        found = finished(super().steps(system, start, tol, monitor), start, monitor)
+        yield Step(start, 1.001 * float(certify(system, found).primal.sum()), 1.0)
         return found
 
 
 class OneOutput(Wrong):
-    def run(self, system, start, monitor):
-        found = super().run(system, start, monitor)
+    def steps(self, system, start, tol, monitor):
+        found = yield from super().steps(system, start, tol, monitor)
         if system.columns == 1:
             return found
         return Iterate(found.a * [1.0, 0.0], found.basis * [1.0, 0.0])
 
 
 class Cold(Wrong):
-    def run(self, system, start, monitor):
+    def steps(self, system, start, tol, monitor):
         if (start.a != 0).any():
             return system.start()
-        return super().run(system, start, monitor)
+        return (yield from super().steps(system, start, tol, monitor))
 
 
 class Slower(Wrong):
-    def run(self, system, start, monitor):
+    def steps(self, system, start, tol, monitor):
         if (start.a != 0).any():
             for _ in range(100):
-                monitor.report(start, 1e3, 1.0)
-        return super().run(system, start, monitor)
+                yield Step(start, 1e3, 1.0)
+        return (yield from super().steps(system, start, tol, monitor))
 
 
 class Meddling(Wrong):
-    def run(self, system, start, monitor):
+    def steps(self, system, start, tol, monitor):
         for t in system.terms:
             if not t.weight.flags.writeable:
                 t.weight.flags.writeable = True
             t.weight[:] = 2 * t.weight
-        return super().run(system, start, monitor)
+        return super().steps(system, start, tol, monitor)
 
 
 @pytest.mark.every
@@ -107,7 +102,6 @@ class Meddling(Wrong):
         (Curt(), "that a refusal names a solver that applies, on .*: No"),
         (Silent(), "that it reports at least once"),
         (Lying(), "that no J that it reports is below the minimum"),
-        (Deaf(), "that a callback stops it at its first report"),
         (Forgetful(), "that a callback leaves the iterate of the J that was reported"),
         (OneOutput(), "that it solves several outputs"),
         (Cold(), "that it converges from a warm start"),

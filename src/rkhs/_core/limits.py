@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 
@@ -63,6 +64,11 @@ class Limits:
     proof_work: float = 1e9  # terms that are added up for the cells of all claims, two to four seconds
     shape_dense: int = 10_000  # functionals up to which points of shapes are found by one factorization of the data
     shape_rounds: int = 18  # maximal number of rounds of solving a problem with a shape and of proving it
+    stored_rows: float = inf  # functionals whose Gram matrix is stored in float64 at most; main memory decides before
+    single_rows: float = inf  # the same in float32
+    nonquadratic_rows: int = 1500  # rows up to which problems in a span are cheaper than products, unless squared
+    nearest: int = 400  # functionals that a variance is conditioned on, where all of them cannot be factorized
+    sampled_rows: int = 4000  # functionals from which the share of variances is estimated that these do not explain
 
 
 _limits: ContextVar[Limits] = ContextVar("limits", default=Limits())  # noqa: B039  (frozen)

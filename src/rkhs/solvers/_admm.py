@@ -20,10 +20,10 @@ import scipy.linalg
 
 from rkhs._core.backend.arrays import Matrix, Vector
 from rkhs._core.finite.certificate import Certificate, certificate_of
-from rkhs._core.finite.monitor import Monitor, OutOfIterations
+from rkhs._core.finite.monitor import Monitor, OutOfIterations, Step, Steps
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs.losses._blocks import BlockLoss
-from rkhs.solvers._base import FLOP, DenseSolver, Estimate, from_memory, in_memory, to_memory
+from rkhs.solvers._base import FLOP, DenseSolver, Estimate
 
 REBALANCE = 2.0  # R changes if the residuals suggest at least this factor
 RELAXATION = 1.6  # over-relaxation; 1.5 to 1.8 is recommended by Boyd et al. 2011, section 3.4.3
@@ -57,33 +57,21 @@ class ADMM(DenseSolver):
 
     max_iterations: int = 20_000
 
-    def seconds(self, size: int, columns: int) -> float:
-        """Return the estimated seconds of `max_iterations` steps and a few inverses, with the Gram matrix in memory.
+    def cost(self, estimate: Estimate) -> float:
+        size = estimate.system.size
+        return estimate.matrix + 8 * FLOP * size**3 + self.max_iterations / CHECK_EVERY * self.step(estimate)
 
-        Parameters
-        ----------
-        size : int
-            The number of functionals.
-        columns : int
-            The number of outputs.
+    def step(self, estimate: Estimate) -> float:
+        system = estimate.system
+        return CHECK_EVERY * (STEP + 2 * FLOP * system.size**2 * system.columns)
 
-        Returns
-        -------
-        float
-            The seconds.
-        """
-        return self.max_iterations * (STEP + 2 * FLOP * size**2 * columns) + 8 * FLOP * size**3
-
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        monitor.afford(Estimate(system, monitor.tol).matrix)
-        inside = in_memory(system)
-        state = _ADMMState(inside, to_memory(inside, system, start))
+    def dense_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        state = _ADMMState(system, start)
         while state.steps < self.max_iterations:
-            certificate = state.certificate(monitor.tol)
-            iterate = from_memory(inside, system, state.iterate)
+            certificate, iterate = state.certificate(tol), state.iterate
             better = certificate.relative <= state.smallest_gap  # the gap oscillates
             state.smallest_gap = min(state.smallest_gap, certificate.relative)
-            monitor.report(iterate if better else None, float(np.sum(certificate.primal)), certificate.relative)
+            yield Step(iterate if better else None, float(np.sum(certificate.primal)), certificate.relative)
             if not len(state.active):
                 return iterate
             if state.stuck():
@@ -146,8 +134,10 @@ class _ADMMState:
         count = max(CHECK_EVERY, self.steps // 10)
         for _ in range(count):
             before, right = z, z - d
+            # a = P(z - d),    u = z - d - a / R
             a = self.P @ right
             u = right - a / R
+            # z <- prox of the losses, with steps w / R, at d + (over-relaxed u),    d <- d + u - z
             relaxed = RELAXATION * u + (1 - RELAXATION) * z + d
             parts = zip(terms, steps, strict=True)
             z = np.concatenate([t.loss.prox(relaxed[t.rows], t.target, step) for t, step in parts])
@@ -160,6 +150,7 @@ class _ADMMState:
             self.next_balance *= 2
             sizes = (np.linalg.norm(np.sqrt(R) * v, axis=0) + SMALLEST_STEP for v in (u - z, z - before, z, d))
             primal, dual, image, multiplier = sizes
+            # R <- R (|u - z| |d| / (|u| |z - z_before|))^1/2, all in the norm of R; the mean over outputs
             balance = (primal / image) / (dual / multiplier)
             self.factor = float(np.clip(np.exp(np.mean(np.log(balance)) / 2), 0.01, 100.0))
             self.unbalanced = not 1 / REBALANCE < self.factor < REBALANCE
@@ -176,6 +167,7 @@ class _ADMMState:
         orthonormal = np.linalg.qr(Q)[0]
         K += np.max(np.abs(K), initial=0.0) * len(K) * (orthonormal @ orthonormal.T)
         K[np.diag_indices_from(K)] += 1
+        # P = R^1/2 (K^-1 - K^-1 Q C) R^1/2,    C = (Q'K^-1 Q)^-1 Q'K^-1,    K = I + R^1/2 G R^1/2 + (..) QQ'
         inverse = scipy.linalg.inv(K, overwrite_a=True, check_finite=False)
         inverse_Q = inverse @ Q
         C = np.linalg.solve(Q.T @ inverse_Q, inverse_Q.T)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf, log
 from typing import Any
 
@@ -22,11 +22,11 @@ import scipy.linalg
 
 from rkhs._core.backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
 from rkhs._core.backend.memory import budget_bytes, free_memory
-from rkhs._core.finite.monitor import InnerMonitor, Monitor
+from rkhs._core.finite.monitor import Monitor, OutOfIterations, Steps, mapped
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock, blocks_of
 from rkhs._core.finite.representers import GramGeometry
 from rkhs._core.gram.matrix import CALL, GramMatrix, GramOperator, SingleGram, diagonal_part
-from rkhs.exceptions import NotApplicableError
+from rkhs._core.limits import limits
 from rkhs.losses import Loss
 
 ENTRY = 18e-9  # seconds per entry to compute a dense Gram matrix
@@ -64,7 +64,7 @@ class Estimate:
         size, system = self.system.size, self.system
         if fits(size):
             kind: Any = GramMatrix
-        elif isinstance(system.Q, np.ndarray) and not system.gram.stored and SingleGram.bytes(size) <= half_of_memory():
+        elif isinstance(system.Q, np.ndarray) and not system.gram.stored and fits_in_single(size):
             kind = SingleGram
         else:
             return None
@@ -77,15 +77,14 @@ class Estimate:
         return self.product if self.storing is None else self.storing.product_seconds(self.system.size)
 
     def iterating(self, step: float) -> float:
-        """Return the seconds of all iterations of a solver with one Gram product and `step` further seconds each."""
+        """Return the seconds of all iterations of a solver that take `step` seconds each."""
         matrix = 0.0 if self.storing is None else self.matrix * self.storing.SHARE
-        return matrix + self.iterations * (step + self.stored_product)
+        return matrix + self.iterations * step
 
-    @property
-    def step(self) -> float:
-        """The seconds of one iteration, without its Gram product."""
+    def step(self, factor: float = 1.0) -> float:
+        """Return the seconds of a Gram product and `factor` evaluations of the losses."""
         # A row with a loss that is not squared takes 1.2e-6 s.
-        return STEP + 1.2e-6 * len(self.system.other_rows)
+        return factor * (STEP + 1.2e-6 * len(self.system.other_rows)) + self.stored_product
 
     @cached_property
     def conditioning(self) -> float:
@@ -137,11 +136,11 @@ COPIES = 4
 
 @dataclass(frozen=True)
 class Solver(ABC):
-    """An algorithm for the finite problem: a frozen dataclass of its parameters with `check` and `run`.
+    """An algorithm for the finite problem: a frozen dataclass of its parameters with `lacks` and `steps`.
 
-    `run` iterates until the relative duality gap is at most `monitor.tol`, reports to the monitor after each iteration,
-    and returns its last iterate.  It raises `Stopped` with a status if it has to give up.  The caller computes the
-    certificate of the returned iterate from scratch.
+    `steps` is a generator that yields a `Step` after each iteration until the relative duality gap is at most `tol`,
+    and returns its last iterate.  It raises `OutOfIterations` or `Stopped` if it has to give up.  The caller takes the
+    steps as long as its limits permit, and computes the certificate of the iterate from scratch.
 
     Examples
     --------
@@ -161,17 +160,8 @@ class Solver(ABC):
         return type(self).__name__
 
     @abstractmethod
-    def check(self, system: FiniteProblem) -> None:
-        """Raise `NotApplicableError` if this solver cannot solve the problem.
-
-        Parameters
-        ----------
-        system : FiniteProblem
-            The problem.
-        """
-
-    def applies(self, system: FiniteProblem) -> bool:
-        """Return whether this solver can solve the problem.
+    def lacks(self, system: FiniteProblem) -> str | None:
+        """Return what a problem lacks for this solver, with a remedy.
 
         Parameters
         ----------
@@ -180,14 +170,9 @@ class Solver(ABC):
 
         Returns
         -------
-        bool
-            Whether `check` raises no error.
+        str or None
+            A message that names a solver which can solve the problem; None if this one can.
         """
-        try:
-            self.check(system)
-        except NotApplicableError:
-            return False
-        return True
 
     def cost(self, estimate: Estimate) -> float:
         """Return the estimated seconds on the reference computer.
@@ -205,7 +190,7 @@ class Solver(ABC):
         return inf
 
     def step(self, estimate: Estimate) -> float:
-        """Return the estimated seconds of one iteration, without its Gram product.
+        """Return the estimated seconds of one iteration, with its Gram product.
 
         Parameters
         ----------
@@ -215,13 +200,13 @@ class Solver(ABC):
         Returns
         -------
         float
-            The seconds.
+            The seconds; infinite for solvers of few iterations, whose number is known.
         """
-        return estimate.step
+        return inf
 
     @abstractmethod
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        """Solve the problem.
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        """Solve the problem, one iteration at a time.
 
         Parameters
         ----------
@@ -229,8 +214,15 @@ class Solver(ABC):
             The problem.
         start : Iterate
             The first iterate.
+        tol : float
+            The relative duality gap to reach.
         monitor : Monitor
-            The tolerance, the limits and the progress reports.
+            The time that is left, and the display of long work within an iteration.
+
+        Yields
+        ------
+        Step
+            The best iterate so far after each iteration, its objective and its gap.
 
         Returns
         -------
@@ -243,66 +235,100 @@ class Solver(ABC):
 class DenseSolver(Solver):
     """A solver that holds the Gram matrix in memory."""
 
-    def fits(self, rows: int) -> bool:
-        """Return whether the working memory for a Gram matrix of this many rows is available."""
-        return fits(rows)
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return lacking_memory(self, system, fits(system.size))
 
-    def check(self, system: FiniteProblem) -> None:
-        """Raise `NotApplicableError` if the Gram matrix does not fit in memory."""
-        if not (system.gram.stored or self.fits(system.size)):
-            others = ("ConjugateGradients", "Galerkin") if system.quadratic else ("Galerkin", "NonlinearCG")
-            raise NotApplicableError(
-                f"{self.name} stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
-                f"use {' or '.join(f'rkhs.solvers.{name}()' for name in others)}, which do not store it."
-            )
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        return (yield from in_memory_steps(self.dense_steps, system, start, tol, monitor))
+
+    @abstractmethod
+    def dense_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        """Solve a problem whose Gram matrix is a NumPy array."""
 
 
 @dataclass(frozen=True)
 class OutputSolver(DenseSolver):
     """A solver that holds the Gram matrix in memory and treats one output after the other."""
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        monitor.afford(Estimate(system, monitor.tol).matrix)
-        inside = in_memory(system)
-        iterate = to_memory(inside, system, start)
+    def dense_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        iterate = start
         for k in range(system.columns):
-
-            def whole(output: Iterate, k: int = k, iterate: Iterate = iterate) -> Iterate:
-                return from_memory(inside, system, iterate.with_output(k, output))
-
-            inner = InnerMonitor(monitor.tol, outer=monitor, whole=whole)
-            iterate = iterate.with_output(k, self.run_output(inside.output(k), iterate.output(k), inner))
-        return from_memory(inside, system, iterate)
+            steps = self.output_steps(system.output(k), iterate.output(k), tol, monitor)
+            whole = partial(iterate.with_output, k)
+            iterate = whole((yield from mapped(steps, whole)))
+        return iterate
 
     @abstractmethod
-    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def output_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         """Solve a problem of one output whose Gram matrix is a NumPy array."""
 
 
-def check_losses(
+def in_memory_steps(
+    solve: Callable[[FiniteProblem, Iterate, float, Monitor], Steps],
+    system: FiniteProblem,
+    start: Iterate,
+    tol: float,
+    monitor: Monitor,
+) -> Steps:
+    """Solve the same problem with its Gram matrix in memory, which is computed if there is enough time."""
+    monitor.afford(Estimate(system, tol).matrix)
+    inside = in_memory(system)
+    steps, whole = solve(inside, to_memory(inside, system, start), tol, monitor), partial(from_memory, inside, system)
+    return whole((yield from mapped(steps, whole)))
+
+
+def finished(steps: Steps, start: Iterate, monitor: Monitor) -> Iterate:
+    """Take all steps of a solver without recording them; return its result, or its best iterate at its limit."""
+    best: Any = start
+    while True:
+        try:
+            best = next(steps).iterate or best
+        except StopIteration as end:
+            return end.value
+        except OutOfIterations:
+            return best() if callable(best) else best
+        monitor.check()
+
+
+def lacking_memory(solver: Solver, system: FiniteProblem, fits: bool) -> str | None:
+    """Return a message about the memory for the Gram matrix, unless it is stored or fits."""
+    if system.gram.stored or fits:
+        return None
+    first = "ConjugateGradients" if system.quadratic else "NonlinearCG"
+    return (
+        f"{solver.name} stores the Gram matrix of {system.size} functionals, which does not fit in memory: "
+        f"use rkhs.solvers.{first}() or rkhs.solvers.Galerkin(), which do not store it."
+    )
+
+
+def lacking(
     solver: Solver, system: FiniteProblem, allowed: Callable[[Loss], bool], needed: str, remedy: str
-) -> None:
-    """Raise `NotApplicableError` about the first loss that is not allowed."""
-    for t in system.terms:
-        if not allowed(t.loss):
-            raise NotApplicableError(f"{solver.name} needs {needed}, but one loss is {t.loss!r}: use {remedy}.")
+) -> str | None:
+    """Return a message about the first loss that is not allowed, if there is one."""
+    wrong = [t.loss for t in system.terms if not allowed(t.loss)]
+    return f"{solver.name} needs {needed}, but one loss is {wrong[0]!r}: use {remedy}." if wrong else None
 
 
 def cheapest(among: Sequence[Solver], system: FiniteProblem, tol: float) -> Solver:
     """Return the applicable solver of least cost, or the last one if none of the others applies."""
     estimate = Estimate(system, tol)
-    fit = [solver for solver in among[:-1] if solver.applies(system)]
+    fit = [solver for solver in among[:-1] if solver.lacks(system) is None]
     return min(fit, key=lambda solver: solver.cost(estimate)) if fit else among[-1]
 
 
 def fits(rows: int) -> bool:
     """Return whether `COPIES` dense float64 Gram matrices of this many rows fit in the memory budget."""
-    return COPIES * 8 * rows**2 <= budget_bytes(None, np.zeros(0))
+    return rows <= limits().stored_rows and COPIES * 8 * rows**2 <= budget_bytes(None, np.zeros(0))
 
 
 def fits_once(rows: int) -> bool:
     """Return whether a single dense float64 Gram matrix of this many rows fits in half of the free memory."""
-    return 8 * rows**2 <= half_of_memory()
+    return rows <= limits().stored_rows and 8 * rows**2 <= half_of_memory()
+
+
+def fits_in_single(rows: int) -> bool:
+    """Return whether a symmetric float32 Gram matrix of this many rows fits in half of the free memory."""
+    return rows <= limits().single_rows and SingleGram.bytes(rows) <= half_of_memory()
 
 
 def half_of_memory() -> int:

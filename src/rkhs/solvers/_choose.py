@@ -1,6 +1,6 @@
-"""Choose the solver with the least estimated time, with a fallback where the estimate is uncertain.
+"""The choice of solvers by their needs, and the race between them.
 
-    solver               requires                                     cost (`Solver.cost`)
+    solver               requires                                     expected time (`Solver.cost`)
     Direct               Squared; G in half of the memory             G, one factorization
     LibSVM               Hinge, a constant basis or none; G           G, a pass over it for each order of the weights
     Newton               smooth losses; G                             G, a factorization of the curved rows per step
@@ -11,10 +11,17 @@
     Galerkin             Squared but for at most 1,500 functionals    a product per iteration, and reduced problems
     InteriorPointCG      interval losses                              150 products, whatever the kinks
     NonlinearCG          no requirement                               1.5 times as many products, 6 times with kinks
-    ADMM                 losses of vectors with kinks; G              G, one inverse; the only one that is tried then
+    ADMM                 losses of vectors with kinks; G              G, one inverse, a product per iteration
 
-The number of iterations of the last four, without ADMM, is uncertain, so that an applicable dense solver takes over
-once they have taken as long as it would: together they take at most twice the time of the faster one.
+*The race.*  The two exact solvers and the iterative one that are expected to be the fastest take turns: the next step
+is that of the one whose bid is least,
+
+    bid = max(used, min(cost, guess)),    guess = PLENTY TRIAL step  in a trial,  used log(tol) / log(gap)  then
+
+with the seconds that it has used, its expected total, and a guess from the decrease of its gap after TRIAL steps:
+hundreds of iterations by the conditioning may be ten where few losses are active, which a few steps show.  So a solver
+that takes longer than expected, or gets stuck, waits until the others have used as much; together they take at most
+twice the time of the fastest one if the cost of an exact one is right.  A solver starts from the best point so far.
 
 *Screening.*  Leave out functionals that cannot matter, and prove that they do not.
 
@@ -31,24 +38,26 @@ is so much smaller than J(0) that it fails, the solver continues with all of the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf, log
+from time import thread_time
+from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Vector, double, namespace, to_numpy
+from rkhs._core.backend.arrays import Vector, double, to_numpy
 from rkhs._core.finite.certificate import certify
-from rkhs._core.finite.monitor import MATRIX, InnerMonitor, Monitor, MonitoredGram, OutOfIterations, slowness
+from rkhs._core.finite.monitor import MATRIX, Monitor, MonitoredGram, OutOfIterations, Step, Steps, mapped, slowness
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.gram.matrix import GramMatrix, SingleGram
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import Estimate, RowSubset, Solver, from_memory, in_memory, to_memory
+from rkhs.solvers._base import Estimate, RowSubset, Solver, in_memory_steps
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._direct import DENSE, Direct, SchurComplement
 from rkhs.solvers._features import FeatureNewton
 from rkhs.solvers._galerkin import Galerkin
-from rkhs.solvers._interior_point import InteriorPointCG
-from rkhs.solvers._newton import Newton, expected
+from rkhs.solvers._interior_point import BoxDual, InteriorPointCG
+from rkhs.solvers._newton import ProximalNewton
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._operators import OperatorNewton
 from rkhs.solvers._preconditioning import spanned
@@ -77,11 +86,161 @@ def screen(system: FiniteProblem, tol: float) -> Vector:
     return np.sort(order[np.cumsum(effects[order]) <= SHARE * tol * energy])
 
 
+EXACT: tuple[Solver, ...] = (*DENSE[:-1], SchurComplement())
+PREFERRED: tuple[Solver, ...] = (ConjugateGradients(), Galerkin())  # iterative solvers that are best where they apply
+ITERATIVE: tuple[Solver, ...] = (*PREFERRED, InteriorPointCG(), NonlinearCG())
+IN_SPACES: tuple[Solver, ...] = (FeatureNewton(), OperatorNewton())  # for other spaces than that of the representers
+LENIENCE = 10.0  # by which the expected time of a preferred solver may exceed that of the others
+SHORT = 0.02  # seconds of an exact solver after its Gram matrix, below which no iterative one is tried
+TRIAL, PLENTY = 6, 6  # iterations of a solver whose expected time is high, if so many times as many are affordable
+CREDIT = 1.25  # by which measured seconds may exceed expected ones, so that most choices do not depend on them
+
+
+def auto(system: FiniteProblem, tol: float) -> Solver:
+    """Return the solver for a problem: a race, without functionals that provably cannot matter if they are many."""
+    if system.gram is None:
+        return next(solver for solver in IN_SPACES if solver.lacks(system) is None)
+    dropped = screen(system, tol)
+    if not WORTH * system.size <= len(dropped) < system.size:
+        return race(system, tol)
+    part = _without(system, dropped.tolist()).system
+    return ScreenedSolver(race(part, tol), race(system, tol), tuple(dropped.tolist()))
+
+
+def race(system: FiniteProblem, tol: float) -> Solver:
+    """Return the race of the solvers for all functionals that are expected to be the fastest."""
+    if not system.separable and not system.smooth:  # losses of vectors with kinks: their prox is all that is simple
+        return Race(tuple(solver for solver in (ADMM(), NonlinearCG()) if solver.lacks(system) is None))
+    estimate = Estimate(system, tol)
+    among = (Direct(),) if system.quadratic else EXACT  # the others are never faster where Direct applies
+    costs = {solver: solver.cost(estimate) for solver in among if solver.lacks(system) is None}
+    if BoxDual() in costs:  # a proximal Newton method would solve the same dual again and again
+        costs.pop(ProximalNewton(), None)
+    exact = sorted((solver for solver in costs if costs[solver] < inf), key=costs.__getitem__)[:2]
+    least = costs[exact[0]] if exact else inf
+    if least <= SHORT + estimate.matrix:
+        return Race(tuple(exact))
+    others = {solver: solver.cost(estimate) for solver in ITERATIVE if solver.lacks(system) is None}
+    other, first = min(others, key=others.__getitem__), next(iter(others))
+    # A span contains the kinks of few losses after few steps, whatever the conditioning from which its cost follows.
+    if first in PREFERRED and (not exact or others[first] <= LENIENCE * others[other]):
+        other = first
+    if others[other] > least:  # then a trial takes the shortest steps
+        other = min(others, key=lambda solver: solver.step(estimate))
+    return Race((*exact, StoredInSingle(other) if estimate.storing is SingleGram else other))
+
+
 @dataclass(frozen=True)
-class Beginning(Solver):
-    """The base of solvers that run `first`, under whose name they are shown."""
+class Race(Solver):
+    """Several solvers in turns: the next step is that of the least bid.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target=np.sin(6 * X[:, 0]), weight=100.0)
+    >>> both = Race((rkhs.solvers.Direct(), rkhs.solvers.ConjugateGradients()))
+    >>> rkhs.Problem(rkhs.Gaussian(0.2), [term]).solve(both).status
+    'converged'
+    """
+
+    entrants: tuple[Solver, ...]
+
+    @property
+    def name(self) -> str:
+        return self.entrants[0].name
+
+    @property
+    def inexact(self) -> bool:
+        return any(solver.inexact for solver in self.entrants)
+
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return next((message for solver in self.entrants if (message := solver.lacks(system)) is not None), None)
+
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        estimate, several = Estimate(system, tol), len(self.entrants) > 1
+        if several and estimate.storing is GramMatrix:  # they share the matrix
+            return (yield from in_memory_steps(self._steps, system, start, tol, monitor))
+        return (yield from self._steps(system, start, tol, monitor))
+
+    def _steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        estimate = Estimate(system, tol)
+        entrants = [_Entrant(solver, solver.cost(estimate), solver.step(estimate)) for solver in self.entrants]
+        best: Any = start
+        least = inf  # J of the best point so far, at which others start
+        while True:
+            entrant = min(entrants, key=lambda entrant: entrant.bid(tol, monitor))
+            monitor.solver = entrant.solver.name
+            if entrant.steps is None:
+                entrant.steps = entrant.solver.steps(system, best() if callable(best) else best, tol, monitor)
+            try:
+                step = entrant.next()
+            except StopIteration as end:
+                certificate, found = certify(system, end.value, tol), end.value
+                value = float(certificate.primal.sum())
+                entrants.remove(entrant)
+                if value > least and not certificate.within(tol):
+                    found, value = best() if callable(best) else best, least
+                exact = [entrant for entrant in entrants if entrant.step == inf]
+                if certificate.within(tol) or not entrants or (entrant.step == inf and not exact):
+                    return found  # what rounding prevents an exact solver from, iterative ones do not achieve either
+                best, least = found, value
+            except OutOfIterations:
+                entrants.remove(entrant)
+                if not entrants:
+                    raise
+            else:
+                better = step.iterate is not None and (step.primal <= least or step.gap <= tol)
+                best, least = (step.iterate, step.primal) if better else (best, least)
+                yield Step(step.iterate if better else None, step.primal, step.gap)
+
+
+@dataclass
+class _Entrant:
+    """A solver in a race: its expected seconds, in total and of a step, its steps so far, and the seconds they took."""
+
+    solver: Solver
+    cost: float
+    step: float
+    steps: Steps | None = None
+    count: int = 0
+    measured: float = 0.0
+    gap: float = inf
+
+    def bid(self, tol: float, monitor: Monitor) -> float:
+        """Return the seconds that it is expected to use in all; infinity if it would not end in time."""
+        if self.gap <= tol:  # it ends with the next step
+            return 0.0
+        exact = self.step == inf
+        if exact and self.steps is None and monitor.left < inf and monitor.left < slowness() * self.cost:
+            return inf
+        used = 0.0 if exact else self.count * self.step
+        if self.measured > CREDIT * used:
+            used = max(used, self.measured / slowness() / CREDIT)
+        guess = PLENTY * TRIAL * self.step
+        if self.count >= TRIAL:
+            guess = used * log(tol) / log(self.gap) if tol > 0 and self.gap < 1 else inf
+        return max(used, min(self.cost, guess))
+
+    def next(self) -> Step:
+        """Take the next step."""
+        assert self.steps is not None
+        start = thread_time()
+        try:
+            step = next(self.steps)
+        finally:
+            self.measured += thread_time() - start
+        self.count, self.gap = self.count + 1, min(self.gap, step.gap)
+        return step
+
+
+@dataclass(frozen=True)
+class ScreenedSolver(Solver):
+    """Run `first` without the functionals `dropped`; continue with `then` on all if the certificate asks for it."""
 
     first: Solver
+    then: Solver
+    dropped: tuple[int, ...]
 
     @property
     def name(self) -> str:
@@ -89,213 +248,57 @@ class Beginning(Solver):
 
     @property
     def inexact(self) -> bool:
-        return self.first.inexact
-
-    def check(self, system: FiniteProblem) -> None:
-        self.first.check(system)
-
-
-@dataclass(frozen=True)
-class ScreenedSolver(Beginning):
-    """Run `first` without the functionals `dropped`; continue with `then` on all if the certificate asks for it."""
-
-    then: Solver
-    dropped: tuple[int, ...]
-
-    @property
-    def inexact(self) -> bool:
         return self.then.inexact
 
-    def check(self, system: FiniteProblem) -> None:
-        self.then.check(system)
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return self.then.lacks(system)
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         subset = _without(system, self.dropped)
-        inner = InnerMonitor((1 - SHARE) * monitor.tol, outer=monitor, whole=subset.extend)
-        iterate = subset.extend(self.first.run(subset.system, subset.restrict(start), inner))
-        if certify(system, iterate, monitor.tol).within(monitor.tol):
+        steps = self.first.steps(subset.system, subset.restrict(start), (1 - SHARE) * tol, monitor)
+        iterate = subset.extend((yield from mapped(steps, subset.extend)))
+        if certify(system, iterate, tol).within(tol):
             return iterate
-        return self.then.run(system, iterate, monitor)
+        return (yield from self.then.steps(system, iterate, tol, monitor))
 
 
 def _without(system: FiniteProblem, dropped: Sequence[int]) -> RowSubset:
     return RowSubset.of(system, np.delete(np.arange(system.size), np.array(dropped, dtype=int)))
 
 
-EXACT: tuple[Solver, ...] = (*DENSE[:-1], SchurComplement())
-PREFERRED: tuple[Solver, ...] = (ConjugateGradients(), Galerkin())  # iterative solvers that are best where they apply
-ITERATIVE: tuple[Solver, ...] = (*PREFERRED, InteriorPointCG(), NonlinearCG())
-IN_SPACES: tuple[Solver, ...] = (FeatureNewton(), OperatorNewton())  # for other spaces than that of the representers
-LENIENCE = 10.0  # by which the estimated cost of a preferred solver may exceed that of the others
-MIN_PRODUCTS = 8  # Gram products that an iterative solver may always use before its fallback takes over
-TRIAL = 6  # iterations of a trial of a solver whose estimate is high, if six times as many are affordable
-
-
-def auto(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:
-    """Return the solver for a problem; under a time limit one that is expected to meet it, if there is one.
-
-    It leaves out functionals that provably cannot matter, if they are many.
-    """
-    if system.gram is None:
-        return next(solver for solver in IN_SPACES if solver.applies(system))
-    dropped = screen(system, tol)
-    if not WORTH * system.size <= len(dropped) < system.size:
-        return cheapest_solver(system, tol, time_limit)
-    part = _without(system, dropped.tolist()).system
-    first, then = (cheapest_solver(one, tol, time_limit) for one in (part, system))
-    return ScreenedSolver(first, then, tuple(dropped.tolist()))
-
-
-def cheapest_solver(system: FiniteProblem, tol: float, time_limit: float | None = None) -> Solver:
-    """Return the solver with the smallest estimated time for all functionals."""
-    if not system.separable and not system.smooth:  # losses of vectors with kinks: their prox is all that is simple
-        then = NonlinearCG()
-        return Fallback(ADMM(), then, ADMM().max_iterations, False) if ADMM().applies(system) else then
-    estimate = Estimate(system, tol)
-    among = (Direct(),) if system.quadratic else EXACT  # the others are never cheaper where Direct applies
-    costs = {solver: solver.cost(estimate) for solver in among if solver.applies(system)}
-    dense = min((solver for solver in costs if costs[solver] < inf), key=costs.__getitem__, default=None)
-    if dense is None or (time_limit is not None and slowness() * costs[dense] > time_limit):
-        fit = [solver for solver in ITERATIVE if solver.applies(system)]
-        return stored(fit[0] if fit[0] in PREFERRED else min(fit, key=lambda solver: solver.cost(estimate)), estimate)
-    cost, exact, short = costs.pop(dense), dense, max(MIN_PRODUCTS * estimate.product, 0.02)
-    if cost <= short and not isinstance(dense, Newton):
-        return dense
-    others = [solver for solver in ITERATIVE if solver.applies(system)]
-    if isinstance(dense, Newton):  # it may fail to converge: fall back after twice the expected number of steps
-        second = min(costs, key=costs.__getitem__, default=others[0])
-        if others[0].cost(estimate) <= 1000 * costs.get(second, inf):  # iterative unless hopelessly slow
-            second = others[0]
-        exact = Fallback(dense, second, int(2 * system.columns * expected(estimate)), True)
-    if cost <= short:
-        return exact
-    other = min(others, key=lambda solver: solver.cost(estimate))
-    # A span contains the kinks of few losses after few steps, whatever the conditioning from which its cost follows.
-    if others[0] in PREFERRED and others[0].cost(estimate) <= LENIENCE * other.cost(estimate):
-        other = others[0]
-    if other.cost(estimate) < cost:
-        return Fallback.of(other, exact, cost, estimate)
-    if system.quadratic:
-        return exact
-    # The number of iterations for losses that are not squared is hard to predict: hundreds by the conditioning, but
-    # ten where few of the losses are active at the solution.  A short trial distinguishes the two, where it is cheap.
-    optimistic = replace(estimate, assumed_iterations=TRIAL)
-    trial = Fallback.of(min(others, key=lambda solver: solver.cost(optimistic)), exact, cost, optimistic, TRIAL)
-    return trial if trial.steps >= 6 * TRIAL else exact
-
-
-def stored(solver: Solver, estimate: Estimate) -> Solver:
-    """Return an iterative solver, with the Gram matrix in float32 if that is faster and fits in memory."""
-    return StoredInSingle(solver) if estimate.storing is SingleGram else solver
-
-
 @dataclass(frozen=True)
-class StoredInSingle(Beginning):
+class StoredInSingle(Solver):
     """Run `first` with a Gram matrix that is stored in float32 (`SingleGram`).
 
     It starts from the exact image of an iterate, so that another run from the result corrects rounding errors of the
     first one (iterative refinement).  Certificates use the exact operator in any case.
     """
 
+    first: Solver
     matrices: list[SingleGram] = field(default_factory=list, compare=False, repr=False)  # kept for further runs
+
+    @property
+    def name(self) -> str:
+        return self.first.name
 
     @property
     def inexact(self) -> bool:
         return not isinstance(self.first, InteriorPointCG)  # which cannot continue from an iterate
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return self.first.lacks(system)
+
+    def cost(self, estimate: Estimate) -> float:
+        return self.first.cost(estimate)
+
+    def step(self, estimate: Estimate) -> float:
+        return self.first.step(estimate)
+
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         if not self.matrices:
             with monitor.showing(MATRIX):
                 self.matrices.append(SingleGram(system.exact, spanned(system.geometry)))
         [matrix] = self.matrices
         share = matrix.seconds / max(system.gram.seconds, matrix.seconds)
-        counted = MonitoredGram(matrix, monitor, share)
-        return self.first.run(system.with_geometry(gram=counted, exact=system.exact), start, monitor)
-
-
-@dataclass(frozen=True)
-class Fallback(Beginning):
-    """Run `first`; fall back to `then` after `steps` iterations or on stagnation.
-
-    In a trial of `trial` iterations the decrease of the gap is extrapolated: if `first` would need more than `steps`
-    iterations, `then` starts at once.
-    """
-
-    then: Solver
-    steps: int
-    storing: bool  # whether the Gram matrix is kept in memory
-    trial: int | None = None  # iterations of the trial; None for no trial
-
-    @classmethod
-    def of(cls, first: Solver, then: Solver, cost: float, estimate: Estimate, trial: int | None = None) -> Fallback:
-        """Return a fallback that lets the iterative solver `first` run for as long as `then` is estimated to take."""
-        steps = max(MIN_PRODUCTS, int(cost / (first.step(estimate) + estimate.stored_product)))
-        return cls(stored(first, estimate), then, steps, estimate.storing is GramMatrix, trial)
-
-    def check(self, system: FiniteProblem) -> None:
-        super().check(system)
-        self.then.check(system)
-
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        if self.storing:
-            monitor.afford(Estimate(system, monitor.tol).matrix)
-        inside = in_memory(system) if self.storing else system
-
-        def whole(iterate: Iterate) -> Iterate:
-            return from_memory(inside, system, iterate)
-
-        trial = self.trial or self.steps
-        limited = _LimitedMonitor(monitor.tol, outer=monitor, whole=whole, steps=self.steps, trial=trial)
-        iterate = first = to_memory(inside, system, start)
-        reached = inf  # J of the iterate at which `then` starts
-        warm = bool(namespace(first.a).any(first.a != 0))
-        if self.trial is None or not warm:  # after a warm start the first steps can be slow, and predict less
-            try:
-                iterate = self.first.run(inside, first, limited)
-                if limited.gap <= monitor.tol:
-                    return whole(iterate)
-            except (_IterationsUsed, OutOfIterations):
-                in_trial = self.trial is not None and limited.iterations_done <= limited.trial
-                if limited.best is not None and not in_trial:
-                    iterate, reached = limited.best, limited.reached
-        monitor.taken_over(self.then.name)
-        continued = _ContinuedMonitor(monitor.tol, outer=monitor, whole=whole, reached=reached)
-        found = self.then.run(inside, iterate, continued)
-        return whole(found if continued.improved else iterate)
-
-
-class _IterationsUsed(Exception):
-    """Raised to switch to the fallback solver."""
-
-
-@dataclass
-class _LimitedMonitor(InnerMonitor):
-    """A monitor that stops a solver after `steps` iterations, or after a trial that predicts more."""
-
-    steps: int = 0
-    trial: int = 0
-    iterations_done: int = 0
-    gap: float = inf  # the last reported gap
-    reached: float = inf  # J of the best iterate
-
-    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
-        self.reached = self.reached if iterate is None else primal
-        super().report(iterate, primal, gap)
-        self.gap = gap
-        self.iterations_done += 1
-        done = self.iterations_done
-        needed = done * log(self.tol) / log(gap) if 0 < self.tol < gap < 1 else inf  # at the rate so far
-        if gap > self.tol and (done > self.steps or self.trial <= done < self.steps < needed):
-            raise _IterationsUsed
-
-
-@dataclass
-class _ContinuedMonitor(InnerMonitor):
-    """A monitor that keeps the iterate at which a solver starts as the best one until J is as small again."""
-
-    reached: float = inf
-    improved: bool = True  # whether the last iterate has converged, or has no larger J
-
-    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
-        self.improved = gap <= self.tol or primal <= self.reached
-        super().report(iterate if self.improved else None, primal, gap)
+        counted: Any = MonitoredGram(matrix, monitor, share)
+        return self.first.steps(system.with_geometry(gram=counted, exact=system.exact), start, tol, monitor)

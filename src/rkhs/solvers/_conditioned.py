@@ -14,7 +14,7 @@ where B_M are the values on M of the basis functions that q determines.  It is t
 process with a flat prior on the basis and observations with noise of variance 1/(2w); its diagonal is the predictive
 variance.
 
-If q is too large for a factorization of S, a variance is that given the `NEAREST` functionals, those with the largest
+If q is too large for a factorization of S, a variance is that given the nearest functionals, those with the largest
 correlation (Vecchia 1988; Stein, Chi and Welty 2004).  It is an upper bound, since conditioning on more functionals
 cannot increase a variance, and takes a small factorization instead of an iteration with products of G_qq.  The part
 that the other functionals explain is estimated from a sample of the functionals (`share_left`).
@@ -40,6 +40,7 @@ from rkhs._core.finite.problem import FiniteProblem, LossBlock, degrees_of_freed
 from rkhs._core.finite.representers import RepresenterTerms, as_representer_terms
 from rkhs._core.finite.solution import Covariance, Posterior, Solution
 from rkhs._core.gram.operator import Gram, gram
+from rkhs._core.limits import limits
 from rkhs._core.linalg.cg import IterativeSaddle
 from rkhs._core.linalg.saddle import Saddle
 from rkhs._core.progress import report_progress
@@ -48,10 +49,9 @@ from rkhs.functionals._base import Functional, stack
 from rkhs.solvers._base import fits, in_memory
 from rkhs.solvers._preconditioning import preconditioner
 
-NEAREST, TARGETS = 400, 64  # functionals that a variance is conditioned on; variances between two progress ticks
+TARGETS = 64  # variances between two progress ticks
 COLUMNS = 1024  # functionals whose inner products with those of the problem are computed at once
 PUSHED = 8192  # functionals of a table of variances, with which those of the problem are pushed forward again
-SAMPLE = 4000  # functionals from which the share of variances that the nearest functionals do not explain is estimated
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +105,7 @@ class ConditioningEquations:
             return self._solver.quadratic_forms(b, e)
         a, c, residual = self._solver.solve(b, e)
         xp = namespace(a)
+        # x'S^-1 x ~ (x + residual)'y for y ~ S^-1 x, with an error of the second order
         return xp.vecdot(b + residual, a, axis=0) + xp.vecdot(e, c, axis=0)
 
     @cached_property
@@ -252,7 +253,7 @@ class ConditionedGram:
     @property
     def _by_nearest(self) -> bool:
         """Whether variances are given the nearest functionals: S is too large, and correlations are defined."""
-        large = self.quadratic.system.size > SAMPLE and not factorable(self.quadratic.system)
+        large = self.quadratic.system.size > limits().sampled_rows and not factorable(self.quadratic.system)
         return large and not self.represented.kernel.order
 
     @cached_property
@@ -265,11 +266,12 @@ class ConditionedGram:
     def share_left(self) -> float:
         """The share of the variance given the nearest functionals that is left given all of them.
 
-        It is that of a problem of `SAMPLE` of the functionals, which can be factorized.
+        It is that of a problem of a sample of the functionals, which can be factorized.
         """
         given = self._squared
         order = np.random.default_rng(0).permutation(given.functionals.size)
-        part, targets = given.part(np.sort(order[:SAMPLE])), given.functionals.take(order[SAMPLE:][:TARGETS])
+        sample, others = np.split(order, [int(limits().sampled_rows)])
+        part, targets = given.part(np.sort(sample)), given.functionals.take(others[:TARGETS])
         exact = double(ConditionedGram.of(part).variance(targets))
         return float(np.sum(exact) / np.sum(variance_given_nearest(part, targets)))
 
@@ -345,6 +347,7 @@ class ConditionedTable:
         explained = to_numpy(namespace(prior).concat(parts))
         prior = to_numpy(prior)
         least = given.rounding * np.maximum(np.abs(prior), np.abs(explained))
+        # diag(G_MM) - diag([G_Mq, B_M] S^-1 [G_qM; B_M'])
         variances = np.maximum(prior - explained, least)
         return like(np.where(self._undetermined, inf, variances), self.L.prototype)
 
@@ -368,7 +371,7 @@ def _pieces(M: Functional, most: int) -> Iterator[slice]:
 
 
 def variance_given_nearest(represented: RepresenterTerms, M: Functional, left_out: Matrix | None = None) -> Matrix:
-    """Return the variances (m,) of M given the `NEAREST` functionals of a problem with squared losses.
+    """Return the variances (m,) of M given the nearest functionals of a problem with squared losses.
 
     Each functional of M has its own.  With `left_out` (m,), the functional of the problem with this index is not used.
     """
@@ -378,7 +381,7 @@ def variance_given_nearest(represented: RepresenterTerms, M: Functional, left_ou
     B, B_M = (on_basis(L, represented.basis.space) for L in (q, M))
     size = np.sqrt(double(gram(kernel, q).diagonal()) + d)
     variances, prior = np.empty(M.size), double(gram(kernel, M).diagonal())
-    count = min(NEAREST, q.size - 1)
+    count = min(limits().nearest, q.size - 1)
     for start in range(0, M.size, TARGETS):
         report_progress(start / M.size)
         targets = range(start, min(start + TARGETS, M.size))

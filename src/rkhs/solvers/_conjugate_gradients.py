@@ -15,6 +15,7 @@ would spread them), and with landmarks also the part of G that a few functionals
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +24,11 @@ import numpy as np
 from rkhs._core.backend.arrays import Array, double, inner, namespace, zeros
 from rkhs._core.backend.memory import Replay, on_cpu
 from rkhs._core.finite.certificate import relative_gap
-from rkhs._core.finite.monitor import Monitor, OutOfIterations
+from rkhs._core.finite.monitor import Monitor, OutOfIterations, Step, Steps
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.linalg.cg import BasisFit, BlockCG
 from rkhs.solvers._base import SHARED, Estimate, Solver
-from rkhs.solvers._direct import check_quadratic
+from rkhs.solvers._direct import lacking_squares
 from rkhs.solvers._preconditioning import check_landmarks, iterations_before, landmark_count, preconditioner
 
 
@@ -61,26 +62,29 @@ class ConjugateGradients(Solver):
     def __post_init__(self) -> None:
         check_landmarks(self.name, self.landmarks)
 
-    def check(self, system: FiniteProblem) -> None:
-        check_quadratic(self, system)
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return lacking_squares(self, system)
 
     def cost(self, estimate: Estimate) -> float:
         return estimate.iterating(self.step(estimate)) * (1 + SHARED * (estimate.system.columns - 1))
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def step(self, estimate: Estimate) -> float:
+        return estimate.step()
+
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         plain = iterations_before(system.geometry, landmark_count(system.geometry, None))
         if self.landmarks is None and plain:
-            start, done = self._iterate(system, start, monitor, 0, plain)
+            start, done = yield from self._iterate(system, start, tol, monitor, 0, plain)
             if done:
                 return start
-        iterate, done = self._iterate(system, start, monitor, self.landmarks, self.max_iterations)
+        iterate, done = yield from self._iterate(system, start, tol, monitor, self.landmarks, self.max_iterations)
         if not done:
             raise OutOfIterations
         return iterate
 
     def _iterate(
-        self, system: FiniteProblem, start: Iterate, monitor: Monitor, landmarks: int | None, most: int
-    ) -> tuple[Iterate, bool]:
+        self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor, landmarks: int | None, most: int
+    ) -> Generator[Step, None, tuple[Iterate, bool]]:
         """Run at most `most` iterations; return the iterate and whether it has converged or stagnated."""
         xp = namespace(start.a)
         gram, Q = system.gram, system.Q
@@ -108,8 +112,8 @@ class ConjugateGradients(Solver):
         progress = _Progress()
         for _ in range(most):
             points.read()
-            monitor.report(points.iterate(cg), float(points.primal.sum()), float(points.gaps.max(initial=0.0)))
-            active = np.flatnonzero(points.gaps > monitor.tol)
+            yield Step(points.iterate(cg), float(points.primal.sum()), float(points.gaps.max(initial=0.0)))
+            active = np.flatnonzero(points.gaps > tol)
             if len(active) == 0 or progress.stagnates(points):
                 return points.iterate(cg), True
             if recorded is not None:
@@ -134,9 +138,11 @@ class _Points:
     def update(self, cg: BlockCG) -> None:
         """Move y towards the newest point and update both bounds, in place."""
         xp = namespace(self.b)
+        # s = r - Qc, c the best fit of r = b - (G + D) a
         c, rest = self.fit(cg.residual)
         step, change = cg.a - self.y, rest - self.s
         # J(y + t step) = J(y) + t slope + t^2 curvature
+        # J(y) = 1/2 y'(b + s) + 1/2 s'D^-1 s;  slope and curvature of t -> J(y + t step)
         slope = _dot(step, self.b + self.s) / 2 + _dot(self.y / 2 + self.s / self.fit.d, change)
         curvature = _dot(step / 2, change) + self.fit.gap(change)
         t = (
@@ -147,6 +153,7 @@ class _Points:
         self.y += t * step
         self.s += t * change
         self.basis += t * (cg.basis + c - self.basis)
+        # J(y) at the minimum on the line, and dual(a) = 1/2 (b'a + s'a)
         self.bounds[0] = _dot(self.y, self.b + self.s) / 2 + self.fit.gap(self.s)
         self.bounds[1] = _dot(cg.a, self.b + rest) / 2
 

@@ -26,6 +26,7 @@ J is its objective plus 1/2 b_q'a_q for a_l = 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -33,23 +34,22 @@ import numpy as np
 from rkhs._core.backend.arrays import namespace, take_rows, zeros
 from rkhs._core.backend.memory import budget_bytes
 from rkhs._core.finite.certificate import certify, relative_gap
-from rkhs._core.finite.monitor import FACTOR, InnerMonitor, Monitor, Stopped
+from rkhs._core.finite.monitor import FACTOR, Monitor, Step, Steps, mapped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import GramGeometry
 from rkhs._core.linalg.saddle import Saddle
-from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import (
     FLOP,
-    DenseSolver,
     Estimate,
     Solver,
     cheapest,
-    check_losses,
     factorization,
     fits_once,
     from_memory,
     in_memory,
     in_numpy,
+    lacking,
+    lacking_memory,
     to_memory,
 )
 from rkhs.solvers._conditioned import ConditioningEquations, factorable
@@ -61,7 +61,7 @@ from rkhs.solvers._reduced import orthonormal_columns
 
 
 @dataclass(frozen=True)
-class Direct(DenseSolver):
+class Direct(Solver):
     """A Cholesky factorization of the linear equations of a problem with squared losses.
 
     All outputs share the factor.  The Gram matrix must fit in half of the free memory: it is computed, scaled and
@@ -78,39 +78,37 @@ class Direct(DenseSolver):
     ('converged', 0.141)
     """
 
-    def check(self, system: FiniteProblem) -> None:
-        check_quadratic(self, system)
-        super().check(system)
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return lacking_squares(self, system) or lacking_memory(self, system, fits_once(system.size))
 
     def cost(self, estimate: Estimate) -> float:
         return estimate.matrix + factorization(estimate.system.size)
 
-    def fits(self, rows: int) -> bool:
-        return fits_once(rows)
-
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        monitor.afford(self.cost(Estimate(system, monitor.tol)))
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        monitor.afford(self.cost(Estimate(system, tol)))
         stored = system.exact.stored
         inside = in_memory(system) if stored else in_numpy(system)
         w, b, Q = inside.weight, inside.target, inside.Q
+        # D = diag(1 / (2w)); the solution of the equations, and their residual s = b - (G + D) a - Qc
         d = 1 / (2 * w[:, 0])
         write = inside.gram.in_double
         with monitor.showing(FACTOR):
             saddle = Saddle(write() if stored else write, d, Q)
         a, c = saddle.solve(b)
         residual = saddle.residual(a, c, b)
+        # J - dual = 1/2 s'D^-1 s,    J = 1/2 (b + s)'a + 1/2 s'D^-1 s
         gaps = np.sum(w * residual**2, axis=0)
         primal = np.sum((b + residual) * a, axis=0) / 2 + gaps
         solution = from_memory(inside, system, Iterate(a, c))
         relative_gaps = map(relative_gap, primal, primal - gaps, inside.rounding)
-        monitor.report(solution, float(primal.sum()), max(relative_gaps, default=0.0))
+        yield Step(solution, float(primal.sum()), max(relative_gaps, default=0.0))
         return solution
 
 
-def check_quadratic(solver: Solver, system: FiniteProblem) -> None:
-    """Raise `NotApplicableError` if a loss is not squared."""
+def lacking_squares(solver: Solver, system: FiniteProblem) -> str | None:
+    """Return a message about a loss that is not squared, if there is one."""
     remedy = "rkhs.solvers.SchurComplement() if few functionals have such a loss, or rkhs.solvers.NonlinearCG()"
-    check_losses(solver, system, lambda loss: loss.quadratic, "all losses to be Squared", f"{remedy} at any size")
+    return lacking(solver, system, lambda loss: loss.quadratic, "all losses to be Squared", f"{remedy} at any size")
 
 
 DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNewton(), NonlinearCG())
@@ -135,31 +133,32 @@ class SchurComplement(Solver):
     'converged'
     """
 
-    def check(self, system: FiniteProblem) -> None:
+    def lacks(self, system: FiniteProblem) -> str | None:
         eliminated = len(system.quadratic_rows)
         left = system.size - eliminated
         if eliminated == 0:
             losses = ", ".join(sorted({repr(t.loss) for t in system.terms}))
-            raise NotApplicableError(
+            return (
                 f"SchurComplement eliminates squared losses, but there is none among {losses}: use "
                 "rkhs.solvers.NonlinearCG()."
             )
         if left == 0:
-            raise NotApplicableError(
+            return (
                 "SchurComplement does not apply if all losses are Squared: use rkhs.solvers.Direct(), or "
                 "rkhs.solvers.ConjugateGradients() if the problem is large."
             )
         if not all(bool(namespace(t.weight).all(t.weight > 0)) for t in system.terms if t.loss.quadratic):
-            raise NotApplicableError(
+            return (
                 "SchurComplement needs positive weights on squared losses, but some are zero, as in a fold of a grid: "
                 "remove these functionals, or use rkhs.solvers.Galerkin()."
             )
         needed = 4 * 8 * eliminated * left  # bytes of four copies of G_ql
         if left > 3000 or needed > budget_bytes(None, system.Q):
-            raise NotApplicableError(
+            return (
                 f"SchurComplement would leave a dense problem of {left} functionals after eliminating {eliminated}, "
                 "which is too large: use rkhs.solvers.NonlinearCG()."
             )
+        return None
 
     def cost(self, estimate: Estimate) -> float:
         system = estimate.system
@@ -171,36 +170,23 @@ class SchurComplement(Solver):
             left = min(left, expected(estimate) * (STEP + factorization(rest)))
         return estimate.matrix + 5e-3 + factorization(q) + 4 * FLOP * q**2 * rest + system.columns * left
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         inside = in_memory(system) if factorable(system) else system
         with monitor.showing(FACTOR):  # losses with a kink depend on the square root of the gap of conjugate gradients
-            rest = _RemainingProblem(inside, ConditioningEquations.of(inside, (0.1 * monitor.tol) ** 2))
-        outputs = [problem.start() for problem in rest.outputs]
+            rest = _RemainingProblem(inside, ConditioningEquations.of(inside, (0.1 * tol) ** 2))
+        left = Iterate.joined([problem.start() for problem in rest.outputs])
 
-        def whole() -> Iterate:
-            return from_memory(inside, system, rest.lift(Iterate.joined(outputs)))
+        def whole(k: int, output: Iterate) -> Iterate:
+            return from_memory(inside, system, rest.lift(left.with_output(k, output)))
 
         for k, problem in enumerate(rest.outputs):
-            inner = _RemainingMonitor(monitor.tol, outer=monitor, above=rest.known[k], best=outputs[k])
-            try:
-                outputs[k] = cheapest(DENSE, problem, monitor.tol).run(problem, outputs[k], inner)
-            except (Stopped, KeyboardInterrupt):
-                outputs[k] = inner.best or outputs[k]
-                monitor.keep(whole())
-                raise
-        iterate = whole()
-        if inside is system or certify(inside, to_memory(inside, system, iterate), monitor.tol).within(monitor.tol):
+            steps = cheapest(DENSE, problem, tol).steps(problem, problem.start(), tol, monitor)
+            left = left.with_output(k, (yield from mapped(steps, partial(whole, k), above=rest.known[k])))
+        iterate = from_memory(inside, system, rest.lift(left))
+        if inside is system or certify(inside, to_memory(inside, system, iterate), tol).within(tol):
             return iterate
         # The elimination was not accurate enough: continue on the whole problem.
-        return cheapest(DENSE, inside, monitor.tol).run(system, iterate, monitor)
-
-
-@dataclass
-class _RemainingMonitor(InnerMonitor):
-    """A monitor of the remaining problem; it keeps iterates without lifting them, which would be expensive."""
-
-    def keep(self, iterate: Iterate | None) -> None:
-        Monitor.keep(self, iterate)
+        return (yield from cheapest(DENSE, inside, tol).steps(system, iterate, tol, monitor))
 
 
 class _RemainingProblem:
@@ -215,8 +201,10 @@ class _RemainingProblem:
         self.B = rest.Q @ self.seen
         self.cross = system.gram.block(self.q, self.l)
         a, c, residual = quadratic.solve(self.cross, self.B.T)
+        # G~ = G_ll - [G_lq, B_l] S^-1 [G_ql; B_l'],    the residual of conjugate gradients enters to second order
         G = system.gram.block(self.l, self.l) - (self.cross + residual).T @ a - self.B @ c
         a, c, _ = quadratic.solve(quadratic.system.target, zeros((U.shape[1], system.columns), U))
+        # m = [G_lq, B_l] S^-1 [b_q; 0]
         mean = self.cross.T @ a + self.B @ c
         self.known = [float(value) for value in xp.vecdot(quadratic.system.target, a, axis=0) / 2]
         Q, transform = orthonormal_columns(rest.Q @ unseen)
@@ -227,6 +215,7 @@ class _RemainingProblem:
     def lift(self, left: Iterate) -> Iterate:
         """Return the iterate of the whole problem for an iterate of the remaining one."""
         xp = namespace(left.a)
+        # S [a_q; c] = [b_q - G_ql a_l; -B_l'a_l]
         a, c, _ = self.quadratic.solve(self.quadratic.system.target - self.cross @ left.a, -(self.B.T @ left.a))
         order = np.argsort(np.concatenate([self.q, self.l]))
         coefficients = take_rows(xp.concat([a, left.a]), order)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
 import numpy as np
 
 from rkhs._core.backend.arrays import Vector, double
 from rkhs._core.finite.certificate import certify, relative_gap
 from rkhs._core.finite.features import FeatureGeometry
-from rkhs._core.finite.monitor import Monitor, quiet
+from rkhs._core.finite.monitor import Monitor, Steps
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.limits import limits
-from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import Solver, cheapest
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._libsvm import LibSVM
@@ -29,31 +27,32 @@ MANY_ROWS = 10  # rows for each function above which kinks are smoothed first: e
 class FeatureNewton(Solver):
     """Newton's method, or elimination where losses have kinks, for problems in stored features."""
 
-    def check(self, system: FiniteProblem) -> None:
-        if not isinstance(system.geometry, FeatureGeometry):
-            raise NotApplicableError("FeatureNewton needs a space whose matrices are stored, such as Landmarks.")
+    def lacks(self, system: FiniteProblem) -> str | None:
+        stored = isinstance(system.geometry, FeatureGeometry)
+        return None if stored else "FeatureNewton needs a space whose matrices are stored, such as Landmarks."
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         features, count = system.geometry, system.geometry.resolved
         rest = np.zeros((len(features.square) - count, system.columns))
         if not system.terms:
             theta = features.curvature.minimum(features.linear[:count])
             return features.iterate(np.concatenate([theta, rest]), np.zeros((0, system.columns)))
-        outputs = [self._run_output(system.output(c), start.output(c), monitor) for c in range(system.columns)]
+        outputs = [self._output(system.output(c), start.output(c), tol, monitor) for c in range(system.columns)]
+        yield from ()  # a grid reports its cells
         return Iterate.joined(outputs)
 
-    def _run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def _output(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Iterate:
         """Solve a problem of one output to the tolerance, if rounding allows."""
         features, count = system.geometry, system.geometry.resolved
         leading = FiniteProblem(features.leading(count), system.terms)
         theta = np.concatenate([start.basis, start.a])[:count, 0]
         smoothing = MANY_ROWS * count < system.size
-        quick = [(monitor.tol / 100, smoothing)] if system.smooth or smoothing else []
+        quick = [(tol / 100, smoothing)] if system.smooth or smoothing else []
         for enough, smoothed in (*quick, (0.0, False)):
-            theta, alpha = solve(leading, monitor.tol / 4, theta, enough, monitor.left, smoothed)
+            theta, alpha = solve(leading, tol / 4, monitor, theta, enough, smoothed)
             padded = np.concatenate([theta, np.zeros(len(features.square) - count)])
             iterate = features.iterate(padded[:, None], alpha[:, None])
-            if certify(system, iterate, monitor.tol).within(monitor.tol):
+            if certify(system, iterate, tol).within(tol):
                 break
         return iterate
 
@@ -61,17 +60,17 @@ class FeatureNewton(Solver):
 def solve(
     problem: FiniteProblem,
     tol: float,
+    monitor: Monitor,
     start: Vector | None = None,
     enough: float = 0.0,
-    seconds: float = inf,
     smoothing: bool = False,
 ) -> tuple[Vector, Vector]:
     """Minimize over few variables, to rounding (or to `enough`) if losses are smooth, else to a relative gap of tol.
 
     Return theta, and alpha = -w loss'(u) on the rows, or a subgradient where there is no derivative.  With `smoothing`,
-    kinks on many more rows than variables are smoothed before any elimination.  `Stopped` is raised after `seconds`.
+    kinks on many more rows than variables are smoothed before any elimination.
     """
-    monitor, variables = quiet(tol, seconds), len(problem.geometry.square)
+    variables = len(problem.geometry.square)
     if start is not None:
         start = np.concatenate([start, np.zeros(variables - len(start))])
     if problem.smooth:
@@ -84,7 +83,7 @@ def solve(
         if not dense or gap <= tol:
             return theta, alpha
     elimination = Elimination(problem)
-    return elimination.solve(cheapest(KINKED, elimination.system, tol), monitor)
+    return elimination.solve(cheapest(KINKED, elimination.system, tol), tol, monitor)
 
 
 def dual_point(problem: FiniteProblem, theta: Vector) -> Vector:

@@ -24,15 +24,14 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._core.backend.arrays import Array, Matrix, check_choice, check_count, double, like, namespace, to_numpy, zeros
-from rkhs._core.finite.monitor import Monitor, Stopped
+from rkhs._core.finite.monitor import Monitor, Step, Steps, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import joined_iterates
-from rkhs.exceptions import NotApplicableError
+from rkhs._core.limits import limits
 from rkhs.solvers._base import FLOP, SHARED, Estimate, Solver, factorization
 from rkhs.solvers._interior_point import FACTORIZATIONS
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._recycling import (
-    OTHERS,
     CellPoints,
     GridCell,
     SearchSubspace,
@@ -71,36 +70,36 @@ class Galerkin(Solver):
 
     capacity: int | None = None
 
-    def check(self, system: FiniteProblem) -> None:
-        if not has_few_nonquadratic(system):
-            losses = ", ".join(sorted({repr(t.loss) for t in system.terms if not t.loss.quadratic}))
-            raise NotApplicableError(
-                f"Galerkin needs all but {OTHERS} functionals to have a Squared loss, but more have {losses}: "
-                "use rkhs.solvers.NonlinearCG()."
-            )
+    def lacks(self, system: FiniteProblem) -> str | None:
+        if has_few_nonquadratic(system):
+            return None
+        losses = ", ".join(sorted({repr(t.loss) for t in system.terms if not t.loss.quadratic}))
+        return (
+            f"Galerkin needs all but {limits().nonquadratic_rows} functionals to have a Squared loss, but more have "
+            f"{losses}: use rkhs.solvers.NonlinearCG()."
+        )
 
     def cost(self, estimate: Estimate) -> float:
-        system, steps = estimate.system, estimate.iterations
-        others = len(system.other_rows)
-        reduced = 3 * FLOP * others * steps**2 + (0.0 if system.smooth else FACTORIZATIONS * factorization(others))
-        products = estimate.iterating(self.step(estimate)) * (1 + SHARED * (system.columns - 1))
-        return products + steps * system.columns * reduced
+        system = estimate.system
+        sums = 3 * FLOP * len(system.other_rows) * system.columns * estimate.iterations**3
+        return estimate.iterating(self.step(estimate)) + sums
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def step(self, estimate: Estimate) -> float:
+        system = estimate.system  # losses with kinks are solved by interior points in each step
+        reduced = 0.0 if system.smooth else FACTORIZATIONS * factorization(len(system.other_rows))
+        return estimate.step() * (1 + SHARED * (system.columns - 1)) + system.columns * reduced
+
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         tasks = [GridCell.of(system, c) for c in range(system.columns)]
 
         def joint_iterate() -> Iterate:
             return joined_iterates([task.iterate or task.system.start() for task in tasks])
 
-        try:
-            capacity = self.capacity or capacity_of(system)
-            solve_together(tasks, system, monitor, capacity, system.inside(start.a), joint_iterate)
-        except (Stopped, KeyboardInterrupt):
-            monitor.keep(joint_iterate())
-            raise
-        if all(task.gap <= monitor.tol for task in tasks):
+        capacity, first = self.capacity or capacity_of(system), system.inside(start.a)
+        yield from solve_together(tasks, system, tol, monitor, capacity, first, joint_iterate)
+        if all(task.gap <= tol for task in tasks):
             return joint_iterate()
-        return NonlinearCG().run(system, joint_iterate(), monitor)
+        return (yield from NonlinearCG().steps(system, joint_iterate(), tol, monitor))
 
 
 @dataclass(frozen=True)
@@ -145,10 +144,10 @@ class GreedyCoordinate(Solver):
             check_count(self.representers, "representers of GreedyCoordinate (unless it is None, no limit)")
         check_count(self.together, "together of GreedyCoordinate")
 
-    def check(self, system: FiniteProblem) -> None:
-        """Accept every problem."""
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return None
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         selected, rng = _SelectedRepresenters(system), np.random.default_rng(self.random_state)
         limit = min(system.size, self.representers or system.size)
         for i in selected.support(start)[: max(0, limit - selected.active)]:
@@ -157,14 +156,14 @@ class GreedyCoordinate(Solver):
         last = selected.active >= limit  # whether no more representers will be added
         while True:
             for task in tasks:
-                tol = monitor.tol if last else max(monitor.tol, min(FORCING * task.gap, FORCING))
-                task.solve(selected.directions, tol, monitor.left, smoothing=True)
+                accuracy = tol if last else max(tol, min(FORCING * task.gap, FORCING))
+                task.solve(selected.directions, accuracy, monitor, smoothing=True)
             points = CellPoints.of(tasks, selected.directions)
             products = system.gram @ points.gradients
             points.certify(tasks, products)
             iterate = Iterate.joined([task.iterate or task.system.start() for task in tasks])
-            monitor.report(iterate, sum(task.primal for task in tasks), max(task.gap for task in tasks))
-            active = [k for k, task in enumerate(tasks) if task.gap > monitor.tol]
+            yield Step(iterate, sum(task.primal for task in tasks), max(task.gap for task in tasks))
+            active = [k for k, task in enumerate(tasks) if task.gap > tol]
             if not active:
                 return iterate
             if last:
@@ -219,6 +218,7 @@ class _SelectedRepresenters:
         before = len(self.indices)
         for _ in range(count):
             outside = self.distances > 0
+            # (Gg)_i^2 / d_i, summed over outputs
             score = np.sum(slopes**2, axis=1) / np.where(outside, self.distances, np.inf)
             if not np.any(score > 0):
                 break
@@ -245,6 +245,7 @@ class _SelectedRepresenters:
         self.indices.append(i)
         inner: Any = to_numpy(self.projected(self.directions.U[before : before + 1].T))[:, 0]
         direction: Matrix = inner.astype(np.float64)
+        # d_i <- d_i - <z_i, direction>^2, as in a Cholesky factorization with pivoting
         self.distances -= direction**2
         self.distances[self.distances <= self.threshold] = 0.0
         return direction

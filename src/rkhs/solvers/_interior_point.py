@@ -41,7 +41,7 @@ import scipy  # imports scipy.optimize lazily
 
 from rkhs._core.backend.arrays import Array, Matrix, double, inner, like, to_numpy
 from rkhs._core.finite.certificate import Certificate, certificate_of, certify, feasible, lower_bound
-from rkhs._core.finite.monitor import FACTOR, SOLVING, Monitor, OutOfIterations, Stopped
+from rkhs._core.finite.monitor import FACTOR, SOLVING, Monitor, OutOfIterations, Step, Steps, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import UNITS
 from rkhs._core.finite.solution import ABSOLUTE
@@ -50,7 +50,7 @@ from rkhs._core.linalg.projection import project
 from rkhs._core.linalg.saddle import Saddle
 from rkhs._core.progress import report_progress
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, check_losses, factorization
+from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, factorization, lacking
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, landmark_count
 
 FACTORIZATIONS = 15  # the typical number, including those of the crossover
@@ -58,7 +58,7 @@ PATIENCE = 50  # iterations without a smaller gap before it stops; duplicate row
 PATIENCE_AT_ROUNDING = 3  # the same once the gap is within rounding, where improvements are random
 FIXED = 0.5  # share of the rows at a bound or a kink from which a start is taken for the solution of a similar problem
 ROUNDS = 30  # maximal number of rounds of the crossover
-EXCHANGES, EXCHANGED = 1000, 16  # maximal number of steps from an active set, and of rows that become free in one
+EXCHANGES, EXCHANGED = 20, 16  # maximal number of steps from an active set, and of rows that become free in one
 # The result of the crossover is accepted if its relative gap is at most FINE, or its gap at most WORSE times that of
 # the interior point.
 FINE, WORSE = 1e-9, 10
@@ -88,34 +88,33 @@ class BoxDual(OutputSolver):
 
     max_iterations: int = 100
 
-    def check(self, system: FiniteProblem) -> None:
-        check_intervals(self, system)
-        super().check(system)
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return lacking_intervals(self, system) or super().lacks(system)
 
     def cost(self, estimate: Estimate) -> float:
         system = estimate.system
         return estimate.matrix + FACTORIZATIONS * system.columns * factorization(system.size)
 
-    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        return run_from(system, start, monitor, FIXED, self.max_iterations)
+    def output_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        return dual_steps(system, start, tol, monitor, FIXED, self.max_iterations)
 
 
-def run_from(
-    system: FiniteProblem, start: Iterate, monitor: Monitor, share: float = 0.0, max_iterations: int = 100
-) -> Iterate:
+def dual_steps(
+    system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor, share: float = 0.0, max_iterations: int = 100
+) -> Steps:
     """Solve the dual of one output from the active set of a start, if at least a share of its rows is fixed by it."""
     output = _Output(system)
     found = output.from_active_set(start, share)
     if found is not None:
         certificate = certify(system, found, quick=True)
-        monitor.report(found, float(certificate.primal[0]), certificate.relative)
-        if certificate.relative <= monitor.tol:
+        yield Step(found, float(certificate.primal[0]), certificate.relative)
+        if certificate.relative <= tol:
             return found
     for iteration in range(max_iterations):
         iterate = output.iterate()
         certificate = certify(system, iterate, quick=True)
-        monitor.report(iterate, float(certificate.primal[0]), certificate.relative)
-        if iteration >= 2 and output.done(certificate, monitor.tol):
+        yield Step(iterate, float(certificate.primal[0]), certificate.relative)
+        if iteration >= 2 and output.done(certificate, tol):
             break
         monitor.afford(factorization(len(output.rows)))
         with monitor.showing(FACTOR):
@@ -162,17 +161,17 @@ class InteriorPointCG(Solver):
     def __post_init__(self) -> None:
         check_landmarks(self.name, self.landmarks)
 
-    def check(self, system: FiniteProblem) -> None:
-        check_intervals(self, system)
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return lacking_intervals(self, system)
 
     def cost(self, estimate: Estimate) -> float:
         products = replace(estimate, assumed_iterations=STEPS * PRODUCTS_EACH * estimate.system.columns)
-        return 2 * products.iterating(estimate.step)  # the landmarks may take as long as the products
+        return 2 * products.iterating(estimate.step())  # the landmarks may take as long as the products
 
     def step(self, estimate: Estimate) -> float:
-        return PRODUCTS_EACH * (estimate.step + estimate.stored_product)
+        return PRODUCTS_EACH * estimate.step()
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         count = landmark_count(system.geometry, self.landmarks, FACTORS)
         strength = like(np.concatenate([double(t.weight).max(axis=1, keepdims=True) for t in system.terms]), system.Q)
         nystroem = Nystroem.of(system.geometry, strength, count, monitor.left)
@@ -184,25 +183,25 @@ class InteriorPointCG(Solver):
                 one, certificate = output.iterate()
                 iterate = iterate.with_output(k, one)
                 primal[k], gaps[k], relative[k] = certificate.primal[0], certificate.gap, certificate.relative
-                monitor.report(iterate, float(primal.sum()), float(relative.max()))
+                yield Step(iterate, float(primal.sum()), float(relative.max()))
                 smallest, since = (gaps[k], 0) if gaps[k] < smallest / 2 else (smallest, since + 1)
-                within = relative[k] <= monitor.tol / 2 or gaps[k] <= monitor.atol / system.columns
+                within = relative[k] <= tol / 2 or gaps[k] <= monitor.atol / system.columns
                 if within or since > PATIENCE_OF_PRODUCTS:
                     break
                 with monitor.showing(SOLVING):
                     output.interior.step()
             else:
                 raise OutOfIterations
-        if relative.max() > monitor.tol and gaps.sum() <= monitor.atol:
+        if relative.max() > tol and gaps.sum() <= monitor.atol:
             raise Stopped(ABSOLUTE)
         return iterate
 
 
-def check_intervals(solver: Solver, system: FiniteProblem) -> None:
-    """Raise `NotApplicableError` unless all losses are those of the distance from an interval."""
+def lacking_intervals(solver: Solver, system: FiniteProblem) -> str | None:
+    """Return a message about a loss that is not one of the distance from an interval, if there is one."""
     needed = "losses that are linear or quadratic in the distance from an interval"
     remedy = "rkhs.solvers.Newton(), or rkhs.solvers.NonlinearCG() at any size"
-    check_losses(solver, system, lambda loss: isinstance(loss, IntervalLoss), needed, remedy)
+    return lacking(solver, system, lambda loss: isinstance(loss, IntervalLoss), needed, remedy)
 
 
 class _IterativeOutput:
@@ -236,6 +235,7 @@ class _IterativeOutput:
             a, image, basis = between(t)
             return float(inner(a, image, axis=0)[0]) / 2 + float(system.loss(image + system.Q @ basis)[0])
 
+        # min over t in [0, 1] of J(point + t (alpha - point))
         best = scipy.optimize.minimize_scalar(objective, bounds=(0, 1), method="bounded").x
         self.point = between(min(0.0, 1.0, best, key=objective))
         (a, image, basis), (alpha, dual_image) = self.point, self.alpha
@@ -277,6 +277,7 @@ class NystroemSaddle:
             a, residual = before.a, before.residual + self.Q @ before.basis + right - self.right
         cg.begin(a, residual)
         _, rest, z = self.preconditioner(right)
+        # stop at |residual| <= eta |right|, in the norm of the inverse of the preconditioner
         goal = (PREDICTOR if before is None else CORRECTOR) ** 2 * float(inner(z, rest, axis=0)[0])
         for k in range(MOST_PRODUCTS):
             if not float(cg.size[0]) > goal:
@@ -296,6 +297,7 @@ def program_vectors(system: FiniteProblem) -> tuple[Matrix, Matrix, Matrix, Matr
         p, q = (end[:, 0] for end in t.loss.interval(t.target))
         parts.append((p, q, np.broadcast_to((t.loss.width / np.where(t.weight > 0, t.weight, 1.0))[:, 0], p.shape)))
     p, q, diagonal = (np.concatenate(column) for column in zip(*parts, strict=True))
+    # w_i times the slopes of the loss: low <= alpha <= high
     low, high = (double(end)[:, 0] for end in system.box)
     return diagonal, p, q, low, high
 
@@ -437,6 +439,7 @@ class Interior:
     def step(self) -> None:
         """Take one predictor-corrector iteration."""
         qp, n, split = self.program, self.n, self.split
+        # theta = y/s + z/t; on split rows x - x' the two parts are eliminated: M = theta theta' / (theta + theta')
         theta = self.y / self.s + self.z / self.t
         M, second = theta[:n].copy(), theta[n:]
         M[split] *= second / (M[split] + second)
@@ -445,6 +448,7 @@ class Interior:
 
         def direction(low: Any, high: Any) -> tuple[Matrix, Matrix, Matrix, Matrix]:
             """Return the Newton direction to s y = low and t z = high."""
+            # [G + D + M, Q; Q', 0] [d alpha; dc] = [right; -Q'alpha]
             right = -residual + (low / self.s - self.y) * self.below - (high / self.t - self.z) * self.above
             joint = right[:n].copy()
             joint[split] = M[split] * (right[split] / theta[split] - right[n:] / second)
@@ -452,13 +456,16 @@ class Interior:
             coupling = joint[split] - M[split] * da[split]
             dx = np.concatenate([da, (right[n:] + coupling) / second])
             dx[split] = (right[split] - coupling) / theta[split]
+            # s dy + y dx = low - s y,    t dz - z dx = high - t z
             dy = ((low - self.y * dx) / self.s - self.y) * self.below
             dz = ((high + self.z * dx) / self.t - self.z) * self.above
             return dx, dc, dy, dz
 
+        # predictor (affine scaling): s y = t z = 0
         dx, _, dy, dz = direction(0.0, 0.0)
         length = min(1.0, self._longest(dx, dy, dz))
         mean, ahead = self._mean(), self._mean(length * dx, length * dy, length * dz)
+        # corrector: s y = t z = sigma mu less the second-order terms, sigma = (mu_affine / mu)^3 (Mehrotra 1992)
         center = ahead * min(ahead / mean, 1.0) ** 2 if mean > 0 else 0.0
         dx, dc, dy, dz = direction(center - dx * dy, center + dx * dz)
         length = min(1.0, 0.995 * self._longest(dx, dy, dz))
@@ -473,6 +480,7 @@ class Interior:
         These are zero at the solution (Tapia's indicators, which are invariant to the scale of both).
         """
         s, t, y, z = self.before
+        # s / s_before < y / y_before
         return self.below & (self.s * y < self.y * s), self.above & (self.t * z < self.z * t)
 
     def _mean(self, dx: Any = 0.0, dy: Any = 0.0, dz: Any = 0.0) -> float:
@@ -538,6 +546,7 @@ def exchanged_one_by_one(qp: QuadraticProgram, fixed: Matrix, alpha: Matrix, c: 
         end = np.clip(aim, low, high)
         outside = end != aim
         if np.any(outside):
+            # the largest step alpha + share (aim - alpha) within all ranges
             share = np.where(outside, (end - alpha) / np.where(outside, aim - alpha, 1.0), 1.0)
             reached = outside & (share <= share.min())
             alpha = np.where(reached, end, np.clip(alpha + share.min() * (aim - alpha), low, high))
@@ -545,6 +554,7 @@ def exchanged_one_by_one(qp: QuadraticProgram, fixed: Matrix, alpha: Matrix, c: 
             continue
         alpha = aim
         excess = np.where(fixed, _excess(qp, alpha, c), 0.0)
+        # the rows of the steepest descent, in units of their sizes
         largest = np.argsort(-np.abs(excess) * np.sqrt(qp.sizes))[: most if np.any(alpha != before) else 1]
         free = largest[excess[largest] != 0]
         if not len(free):
@@ -581,6 +591,7 @@ def _solve_free(qp: QuadraticProgram, free: Matrix, target: Matrix, alpha: Matri
     if rows.size == 0:
         return alpha, c
     ridge = 1e-15 * float(np.abs(qp.G).max())  # the block may be singular
+    # (G + D)_FF d alpha_F + Q_F dc = (target - (G + D) alpha - Qc)_F,    Q_F'd alpha_F = -Q'alpha
     saddle = Saddle(qp.G[np.ix_(rows, rows)], qp.diagonal[rows] + ridge, qp.Q[rows])
     for _ in range(2):
         residual = (target - qp.gradient_of_quadratic(alpha, c))[rows]

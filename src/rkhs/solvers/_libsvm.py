@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 
 from rkhs._core.backend.arrays import Matrix, to_numpy
-from rkhs._core.finite.monitor import Monitor
+from rkhs._core.finite.monitor import Monitor, Steps
 from rkhs._core.finite.problem import FiniteProblem, Iterate
-from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Hinge
-from rkhs.solvers._base import Estimate, OutputSolver, check_losses
-from rkhs.solvers._interior_point import BoxDual, run_from
+from rkhs.solvers._base import Estimate, OutputSolver, lacking
+from rkhs.solvers._interior_point import BoxDual, dual_steps
 
 ITERATIONS = 50_000  # maximal number of LIBSVM's iterations, each of which updates a pair of examples
 
@@ -42,16 +41,16 @@ class LibSVM(OutputSolver):
     'converged'
     """
 
-    def check(self, system: FiniteProblem) -> None:
+    def lacks(self, system: FiniteProblem) -> str | None:
         remedy = (
             "rkhs.solvers.SchurComplement() if the others are Squared, or rkhs.solvers.NonlinearCG() for any losses"
         )
-        check_losses(self, system, lambda loss: isinstance(loss, Hinge), "all losses to be Hinge", remedy)
-        if not (system.Q.shape[1] == 0 or _constant(to_numpy(system.Q))):
-            raise NotApplicableError(
+        message = lacking(self, system, lambda loss: isinstance(loss, Hinge), "all losses to be Hinge", remedy)
+        if message is None and system.Q.shape[1] and not _constant(to_numpy(system.Q)):
+            message = (
                 "LibSVM needs a constant basis or none, but this problem has another: use rkhs.solvers.NonlinearCG()."
             )
-        super().check(system)
+        return message or super().lacks(system)
 
     def cost(self, estimate: Estimate) -> float:
         system = estimate.system
@@ -60,10 +59,10 @@ class LibSVM(OutputSolver):
         # At weights of 1e6 LIBSVM misses the tolerance in half of the cases.
         return seconds + largest / (1e6 + largest) * BoxDual().cost(estimate)
 
-    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def output_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         labels, weights = system.target[:, 0], system.weight[:, 0]
         a, c = _svm(system.gram.dense(), labels, weights, system.Q)
-        return run_from(system, Iterate(a[:, None], c[:, None], a[:, None]), monitor)
+        return dual_steps(system, Iterate(a[:, None], c[:, None], a[:, None]), tol, monitor)
 
 
 def _constant(Q: Matrix) -> bool:

@@ -25,11 +25,12 @@ import numpy as np
 
 from rkhs._core.backend.arrays import EPS, Matrix, to_numpy
 from rkhs._core.finite.certificate import FEASIBLE, certificate_of, certify
-from rkhs._core.finite.monitor import FACTOR, Monitor, OutOfIterations, quiet
+from rkhs._core.finite.monitor import FACTOR, Monitor, OutOfIterations, Step, Steps
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._core.linalg.saddle import Saddle
+from rkhs.losses import Loss
 from rkhs.losses._interval import IntervalLoss, Squared
-from rkhs.solvers._base import Estimate, OutputSolver, check_losses, factorization
+from rkhs.solvers._base import Estimate, OutputSolver, factorization, finished, lacking
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._reduced import around, minimize
 
@@ -60,10 +61,10 @@ class Newton(OutputSolver):
 
     max_iterations: int = 500
 
-    def check(self, system: FiniteProblem) -> None:
+    def lacks(self, system: FiniteProblem) -> str | None:
+        needed = "differentiable losses, without a kink"
         remedy = "rkhs.solvers.BoxDual(), which is exact, or rkhs.solvers.NonlinearCG() at any size"
-        check_losses(self, system, lambda loss: loss.smooth, "differentiable losses, without a kink", remedy)
-        super().check(system)
+        return lacking(self, system, lambda loss: loss.smooth, needed, remedy) or super().lacks(system)
 
     def cost(self, estimate: Estimate) -> float:
         system, one_sided = estimate.system, 0
@@ -73,19 +74,19 @@ class Newton(OutputSolver):
         curved = system.size - int(0.6 * one_sided)  # about 40 percent of the rows of one-sided losses are active
         return estimate.matrix + system.columns * expected(estimate) * (STEP + factorization(curved))
 
-    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def output_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         point = _NewtonState(system, start)
         best, least = point.iterate, inf
         lowest, since = inf, 0
         for _ in range(self.max_iterations):
             iterate = point.iterate
-            certificate = certificate_of(system, iterate, point.image[:, None], monitor.tol)
+            certificate = certificate_of(system, iterate, point.image[:, None], tol)
             if certificate.relative <= least:
                 best, least = iterate, certificate.relative
-            monitor.report(best, float(certificate.primal[0]), certificate.relative)
             value = float(certificate.primal[0])
+            yield Step(best, value, certificate.relative)
             lowest, since = (value, 0) if value < (1 - 1e-10) * lowest else (lowest, since + 1)
-            if certificate.within(monitor.tol) or point.stuck or since > 8:
+            if certificate.within(tol) or point.stuck or since > 8:
                 return best
             monitor.afford(factorization(point.curved))
             with monitor.showing(FACTOR):
@@ -134,6 +135,7 @@ class _NewtonState:
         goal = self._model(slope, h)
         before = self.a
         if not self._value(*goal) < self._value(self.a, self.image, self.basis):
+            # J decreases along d = goal - a, whose norm in H is (d'Gd)^1/2: an exact line search on d / |d|
             d, image = goal[0] - self.a, goal[1] - self.image
             size = max(float(d @ image), 0.0) ** 0.5 or 1.0
             length = self._minimize((d / size)[:, None], (image / size)[:, None]) / size
@@ -147,10 +149,12 @@ class _NewtonState:
 
     def _model(self, slope: Matrix, h: Matrix) -> tuple[Matrix, Matrix, Matrix]:
         """Return the minimizer of the quadratic model, its image and basis, by a factorization on the curved rows."""
+        # S = {h > 0},    a = -s outside S
         curved = np.flatnonzero(h > CURVED)
         a = -slope
         a[curved] = 0.0
         fixed = self.G[curved] @ a
+        # (G_SS + diag(1/h)) a_S + Q_S c = (u - s/h - G a_outside)_S,    Q_S'a_S = -Q'a_outside
         right = self.u[curved] - fixed - slope[curved] / h[curved]
         Q = self.system.Q
         saddle = Saddle(self.G[np.ix_(curved, curved)], 1 / h[curved], Q[curved])
@@ -205,24 +209,25 @@ class ProximalNewton(OutputSolver):
 
     max_iterations: int = 100
 
-    def check(self, system: FiniteProblem) -> None:
-        super().check(system)
+    def lacks(self, system: FiniteProblem) -> str | None:
+        def allowed(loss: Loss) -> bool:
+            return loss.smooth or isinstance(loss, IntervalLoss)
+
         needed = "losses that are smooth or of the distance from an interval"
-        remedy = "rkhs.solvers.NonlinearCG()"
-        check_losses(self, system, lambda loss: loss.smooth or isinstance(loss, IntervalLoss), needed, remedy)
+        return lacking(self, system, allowed, needed, "rkhs.solvers.NonlinearCG()") or super().lacks(system)
 
     def cost(self, estimate: Estimate) -> float:
         return 5 * BoxDual().cost(estimate)  # five models are typical
 
-    def run_output(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def output_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         point = _ProximalState(system, start.a, start.basis)
         for _ in range(self.max_iterations):
-            certificate = certify(system, point.iterate, monitor.tol)
-            monitor.report(point.iterate, point.value, certificate.relative)
-            if certificate.within(monitor.tol) or point.stuck:
+            certificate = certify(system, point.iterate, tol)
+            yield Step(point.iterate, point.value, certificate.relative)
+            if certificate.within(tol) or point.stuck:
                 return point.iterate
             # At a relative gap of 1e-8 the crossover solves a model exactly.
-            point.step(max(1e-8, min(FORCING * certificate.relative, FORCING)), monitor.left)
+            point.step(max(1e-8, min(FORCING * certificate.relative, FORCING)), monitor)
         raise OutOfIterations
 
 
@@ -245,13 +250,15 @@ class _ProximalState:
     def u(self) -> Matrix:
         return self.image + self.system.Q @ self.basis
 
-    def step(self, tol: float, seconds: float) -> None:
+    def step(self, tol: float, monitor: Monitor) -> None:
         """Move towards the minimizer of the model, whose alpha is dual feasible; set `stuck` if J does not decrease."""
         model = self.system.with_rows(tuple(self._quadratic(t) for t in self.system.terms))
-        goal = BoxDual().run_output(model, model.start(), quiet(tol, seconds))
+        first = model.start()
+        goal = finished(BoxDual().output_steps(model, first, tol, monitor), first, monitor)
         self.alpha = goal.a
         a, basis = goal.a - self.a, goal.basis - self.basis
         image = self.system.gram @ a
+        # Armijo's rule: J(a + t d) <= J(a) - 1e-4 t (decrease of the model), t = 1, 1/2, 1/4, ..
         predicted_decrease = _value(model, self.a, self.image, self.u) - _value(
             model, goal.a, self.image + image, self.u + image + self.system.Q @ basis
         )
@@ -274,6 +281,7 @@ class _ProximalState:
         if isinstance(t.loss, IntervalLoss):
             return t
         u = self.u[t.rows]
+        # w loss(v) ~ w h/2 (v - (u - s/h))^2 + ..,    a squared loss of weight w h/2 with the target u - s/h
         slope, curvature = t.loss.gradient(u, t.target), np.maximum(t.loss.curvature(u, t.target), 1e-6)
         return replace(t, loss=Squared(), target=u - slope / curvature, weight=t.weight * curvature / 2)
 

@@ -32,19 +32,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any
 
 import numpy as np
-import scipy  # imports scipy.optimize lazily
 
-from rkhs._core.backend.arrays import Array, double, like, namespace, to_numpy
+from rkhs._core.backend.arrays import Array, Vector, double, inner, like, namespace
 from rkhs._core.finite.certificate import bounds, certify, relative_gap
-from rkhs._core.finite.monitor import InnerMonitor, Monitor, OutOfIterations
+from rkhs._core.finite.monitor import Monitor, OutOfIterations, Step, Steps, mapped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.linalg.cg import Preconditioner
-from rkhs.solvers._base import Estimate, Solver, check_losses
+from rkhs.solvers._base import Estimate, Solver, lacking
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count
-from rkhs.solvers._reduced import SHRINK, Smoothing, around, minimize
+from rkhs.solvers._reduced import SHRINK, Smoothing, around, line_search, minimize
 
 ROUNDING_SHARE = 0.25  # directions are used only if rounding contributes less than this share of d'Gd
 
@@ -78,17 +76,17 @@ class NonlinearCG(Solver):
     def __post_init__(self) -> None:
         check_landmarks(self.name, self.landmarks)
 
-    def check(self, system: FiniteProblem) -> None:
-        """Accept every problem."""
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return None
 
     def cost(self, estimate: Estimate) -> float:
         factor = 1.5 if estimate.system.smooth else 6  # relative to the iterations of conjugate gradients
         return factor * estimate.iterating(self.step(estimate)) * estimate.system.columns
 
     def step(self, estimate: Estimate) -> float:
-        return estimate.step * (1 if estimate.system.smooth else 4)  # the smoothed losses take longer to evaluate
+        return estimate.step(1 if estimate.system.smooth else 4)  # the smoothed losses take longer to evaluate
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         xp = namespace(start.a)
         images = system.exact @ start.a if bool(xp.any(start.a != 0)) else system.zeros()
         columns = [
@@ -100,15 +98,15 @@ class NonlinearCG(Solver):
         plain = 0 if self.landmarks else iterations_before(system.geometry, count)
         nystroem: Nystroem | None = None
         for iteration in range(self.max_iterations):
-            active = [column for column in columns if column.gap > monitor.tol]
-            stale = [column for column in columns if system.inexact and column.stale(monitor.tol)]
+            active = [column for column in columns if column.gap > tol]
+            stale = [column for column in columns if system.inexact and column.stale(tol)]
             if not active and not stale:
                 return _joint_iterate(columns)
             if stale:
                 images = system.exact @ xp.stack([a for column in stale for a in (column.a, column.best[0])], axis=1)
                 for k, column in enumerate(stale):
-                    column.correct(images[:, 2 * k], images[:, 2 * k + 1], monitor.tol)
-                active = [column for column in columns if column.gap > monitor.tol]
+                    column.correct(images[:, 2 * k], images[:, 2 * k + 1], tol)
+                active = [column for column in columns if column.gap > tol]
             if count and iteration == plain:
                 nystroem = Nystroem.of(
                     system.geometry, sum(column.hessian_diagonal for column in columns), count, monitor.left
@@ -123,8 +121,8 @@ class NonlinearCG(Solver):
                 column.certify(*pairs[k])
                 column.directions = pairs[k :: len(active)]
             worst = max(column.gap for column in columns)
-            monitor.report(_joint_iterate(columns), sum(column.lowest for column in columns), worst)
-            active = [column for column in active if column.gap > monitor.tol]
+            yield Step(_joint_iterate(columns), sum(column.lowest for column in columns), worst)
+            active = [column for column in active if column.gap > tol]
             for column in active:
                 column.step()
             if active and all(column.stuck for column in active):
@@ -158,6 +156,7 @@ class _OutputState:
 
     def gradient(self) -> Array:
         """Return the coefficients of the gradient of J in H."""
+        # g = a + w loss'(u)
         return self.a + self.system.gradient(self.u[:, None])[:, 0]
 
     @property
@@ -175,6 +174,7 @@ class _OutputState:
         if self.model is None or float(xp.sum(abs(h - self.model[0]))) > 0.5 * float(xp.sum(self.model[0])):
             self.model = h, nystroem.with_diagonal(h)
         h, model = self.model
+        # (I + H (FF' + diag(left)))^-1 g = (I + H' F F')^-1 g / (1 + h left),    H' = H / (1 + h left)
         step = model.solve(g[:, None] / (1 + h * nystroem.left))[:, 0]
         return self.true.inside((step - xp.vecdot(g, step) / (float(xp.vecdot(g, g)) or 1.0) * g)[:, None])[:, 0]
 
@@ -185,6 +185,7 @@ class _OutputState:
         if dual > self.dual:
             self.dual, self.alpha = dual, self.a - g
         self._keep_best(primal, self.a, self.basis)
+        # with Q's = 0 the gap of the smoothed problem is 1/2 g'Gg
         smoothed_gap = float(namespace(g).vecdot(g, product)) / 2
         self.sharpened = self.smoothing.sharpen(smoothed_gap, self.lowest - self.dual)
         if self.sharpened:
@@ -238,6 +239,7 @@ class _OutputState:
             return
         directions = [directions[k] for _, k in usable]
         sizes = [float(xp.vecdot(d, Gd)) ** 0.5 for d, Gd in directions]
+        # directions of norm one in H, d'Gd = 1, with their images U = GD
         D = xp.stack([d / s for (d, _), s in zip(directions, sizes, strict=True)], axis=1)
         U = xp.stack([Gd / s for (_, Gd), s in zip(directions, sizes, strict=True)], axis=1)
         before, self.moved = self.a, True
@@ -251,6 +253,7 @@ class _OutputState:
         size = float(xp.linalg.vector_norm(d))
         self.largest = max(self.largest, float(xp.linalg.vector_norm(image)) / (size or 1.0))
         energy = float(xp.vecdot(d, image))
+        # eps |G| |d|^2 / d'Gd,    |G| ~ the largest |Gd| / |d| so far
         return float(xp.finfo(d.dtype).eps) * self.largest * size**2 / energy if energy > 0 else inf
 
     def _minimize(self, D: Array, U: Array) -> tuple[Array, Array]:
@@ -289,7 +292,7 @@ def _joint_iterate(columns: list[_OutputState]) -> Iterate:
 
 @dataclass(frozen=True)
 class LBFGS(Solver):
-    """SciPy's L-BFGS on the coefficients, for smooth losses; one output after the other.
+    """L-BFGS on the coefficients, for smooth losses; one output after the other.
 
     Parameters
     ----------
@@ -312,66 +315,64 @@ class LBFGS(Solver):
     memory: int = 10
     max_iterations: int = 100_000
 
-    def check(self, system: FiniteProblem) -> None:
+    def lacks(self, system: FiniteProblem) -> str | None:
         remedy = "rkhs.solvers.NonlinearCG(), or smooth the loss with its .smoothed(width)"
-        check_losses(self, system, lambda loss: loss.smooth, "differentiable losses, without a kink", remedy)
+        return lacking(self, system, lambda loss: loss.smooth, "differentiable losses, without a kink", remedy)
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-        state = start
-        for which in range(system.columns):
-            whole = partial(state.with_output, which)
-            objective = _Objective(
-                system.output(which), state.output(which), InnerMonitor(monitor.tol, outer=monitor, whole=whole)
-            )
-            options = {"maxcor": self.memory, "maxiter": self.max_iterations, "maxfun": 20 * self.max_iterations}
-            result = scipy.optimize.minimize(
-                objective,
-                objective.start,
-                method="L-BFGS-B",
-                jac=True,
-                callback=objective.iterated,
-                options={**options, "ftol": 0.0, "gtol": 0.0},
-            )
-            state = whole(objective.last)
-            if result.nit >= self.max_iterations and objective.gap > monitor.tol:
-                raise OutOfIterations
-        return state
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
+        iterate = start
+        for k in range(system.columns):
+            whole = partial(iterate.with_output, k)
+            iterate = whole((yield from mapped(self._output_steps(system.output(k), iterate.output(k), tol), whole)))
+        return iterate
+
+    def _output_steps(self, system: FiniteProblem, start: Iterate, tol: float) -> Steps:
+        a, basis, next_check = start.a, start.basis, 0
+        image, pairs = system.gram @ a, list[tuple[Vector, Vector]]()
+        slope = step = np.zeros(system.size + system.Q.shape[1])
+        for iteration in range(self.max_iterations):
+            u = image + system.Q @ basis
+            s = system.gradient(u)
+            product = image + system.gram @ s
+            primal, dual = bounds(system, a, image, u, a + s, product)
+            gap = relative_gap(primal, dual, system.rounding[0])
+            if system.Q.shape[1]:  # the cheap gap is a bound only if Q's = 0
+                due = gap <= tol and iteration >= next_check
+                gap = certify(system, Iterate(a, basis)).relative if due else inf
+                next_check = int(1.1 * iteration) + 1 if due else next_check
+            yield Step(Iterate(a, basis), primal, gap)
+            if gap <= tol:
+                return Iterate(a, basis)
+            # the gradient (G(a + s), Q's), and its change along the last step
+            before, slope = slope, double(namespace(a).concat([system.inside(product), system.Q.T @ s]))[:, 0]
+            if iteration and float(step @ (slope - before)) > 0:
+                pairs = [*pairs, (step, slope - before)][-self.memory :]
+            direction = _two_loops(slope, pairs)
+            columns = like(direction[:, None], system.Q)
+            da, dc = system.inside(columns[: system.size]), columns[system.size :]
+            change = system.gram @ da
+            level, along, bend = (float(inner(x, y, axis=0)[0]) for x, y in ((a, image), (a, change), (da, change)))
+            energy = level / 2, along, bend
+            length, _ = line_search(system, u, change + system.Q @ dc, energy, primal, -float(slope @ direction))
+            if not length > 0:
+                return Iterate(a, basis)
+            step = length * direction
+            a, basis, image = a + length * da, basis + length * dc, image + length * change
+        raise OutOfIterations
 
 
-class _Objective:
-    """J of one output as a function of x = (a, c), and the certificate of its last point."""
+def _two_loops(slope: Vector, pairs: list[tuple[Vector, Vector]]) -> Vector:
+    """Return -H slope, where H approximates the inverse Hessian (Nocedal and Wright 2006, algorithm 7.4).
 
-    def __init__(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> None:
-        self.system, self.monitor, self.last = system, monitor, start
-        self.start = np.concatenate([to_numpy(start.a), to_numpy(start.basis)]).astype(np.float64)[:, 0]
-        self.gap = float("inf")
-        self.iterations = self.next_check = 0
-
-    def __call__(self, x: np.ndarray[Any, Any]) -> tuple[float, np.ndarray[Any, Any]]:
-        system = self.system
-        a, basis = self._parts(x)
-        image = system.gram @ a
-        u = image + system.Q @ basis
-        s = system.gradient(u)
-        product = image + system.gram @ s
-        self.last = Iterate(a, basis)
-        self.primal, self.dual = bounds(system, a, image, u, a + s, product)
-        gradient = double(namespace(a).concat([system.inside(product), system.Q.T @ s]))
-        return self.primal, gradient[:, 0]
-
-    def iterated(self, intermediate_result: scipy.optimize.OptimizeResult) -> None:
-        """Update and report the certificate after an iteration; raise StopIteration if it is good enough."""
-        self.iterations += 1
-        gap = relative_gap(self.primal, self.dual, self.system.rounding[0])
-        if self.system.Q.shape[1] == 0:
-            self.gap = gap
-        elif gap <= self.monitor.tol and self.iterations >= self.next_check:  # the cheap gap is a bound only if Q's = 0
-            self.gap = certify(self.system, self.last).relative
-            self.next_check = int(1.1 * self.iterations) + 1
-        self.monitor.report(self.last, self.primal, self.gap)
-        if self.gap <= self.monitor.tol:
-            raise StopIteration
-
-    def _parts(self, x: np.ndarray[Any, Any]) -> tuple[Array, Array]:
-        columns = like(x[:, None], self.system.Q)
-        return self.system.inside(columns[: self.system.size]), columns[self.system.size :]
+    `pairs` are the last steps s and the changes y of the gradient along them, by which H y = s.
+    """
+    q, shares = slope.copy(), []
+    for s, y in reversed(pairs):
+        shares.append(float(s @ q) / float(s @ y))
+        q -= shares[-1] * y
+    if pairs:
+        s, y = pairs[-1]
+        q *= float(s @ y) / float(y @ y)
+    for (s, y), share in zip(pairs, reversed(shares), strict=True):
+        q += (share - float(y @ q) / float(s @ y)) * s
+    return -q

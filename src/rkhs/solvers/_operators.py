@@ -8,6 +8,7 @@ falls until the gap of the original losses is within the tolerance.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -15,11 +16,10 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Matrix
 from rkhs._core.finite.certificate import Certificate, certificate_at, feasible
-from rkhs._core.finite.monitor import SOLVING, Monitor, Stopped
+from rkhs._core.finite.monitor import SOLVING, Monitor, Step, Steps
 from rkhs._core.finite.normal_equations import NormalEquations, dots
 from rkhs._core.finite.operators import OperatorGeometry, OperatorPoint
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
-from rkhs.exceptions import NotApplicableError
 from rkhs.losses import Squared
 from rkhs.solvers._base import Solver
 from rkhs.solvers._reduced import line_search
@@ -35,52 +35,55 @@ TINY = np.finfo(float).tiny
 class OperatorNewton(Solver):
     """Newton's method with conjugate gradients, for problems in a space of many functions."""
 
-    def check(self, system: FiniteProblem) -> None:
-        if not isinstance(system.geometry, OperatorGeometry):
-            raise NotApplicableError("OperatorNewton needs a space that is used by products, such as a FourierGrid.")
+    def lacks(self, system: FiniteProblem) -> str | None:
+        by_products = isinstance(system.geometry, OperatorGeometry)
+        return None if by_products else "OperatorNewton needs a space that is used by products, such as a FourierGrid."
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         outputs = [system] if system.quadratic else [system.output(k) for k in range(system.columns)]
         starts = [start] if system.quadratic else [start.output(k) for k in range(system.columns)]
-        descents = [_Descent(*pair, monitor) for pair in zip(outputs, starts, strict=True)]
+        descents = [_Descent(*pair, tol, monitor) for pair in zip(outputs, starts, strict=True)]
         found: list[Iterate] = []
-        try:
-            found.extend(descent.solve() for descent in descents)
-        except (Stopped, KeyboardInterrupt):
-            monitor.keep(Iterate.joined([*found, *(descent.stopped() for descent in descents[len(found) :])]))
-            raise
+
+        def stopped() -> Iterate:
+            return Iterate.joined([*found, *(descent.stopped() for descent in descents[len(found) :])])
+
+        for descent in descents:
+            for step in descent.steps():
+                yield replace(step, iterate=stopped)
+            found.append(descent.best_iterate())
         return Iterate.joined(found)
 
 
 class _Descent:
     """The minimization of a problem of one output, or of all outputs if all losses are squared."""
 
-    def __init__(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> None:
-        self.system, self.geometry, self.monitor = system, system.geometry, monitor
+    def __init__(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> None:
+        self.system, self.geometry, self.tol, self.monitor = system, system.geometry, tol, monitor
         self.shown = system  # with envelopes of the losses in their place
         self.c, self.tau = start.basis, start.a
         self.u, self.path = self.geometry.values(self.tau, self.c), 0.0
         self.best: tuple[Iterate, Certificate] | None = None
 
-    def solve(self) -> Iterate:
-        """Solve to the tolerance of the monitor, for envelopes of decreasing width if that is necessary.
+    def steps(self) -> Generator[Step, None, None]:
+        """Solve to the tolerance, for envelopes of decreasing width if that is necessary.
 
         It is if a loss is not smooth, and for smooth losses without curvature at most residuals, such as those of Huber
         far from zero, where the basis functions have no Newton step.
         """
         if self.system.quadratic:
-            return self._solve_equations()
+            yield from self._solve_equations()
+            return
         self._start()
-        if self.system.smooth and self._descend_accurately():
-            return self._best_iterate()
+        if self.system.smooth and (yield from self._descend_accurately()):
+            return
         width = float(self.system.at_zero[0]) / max(sum(map(_largest_slopes, self.system.terms)), TINY)
         for _ in range(WIDTHS):
             envelopes = (t if t.loss.quadratic else replace(t, loss=t.loss.smoothed(width)) for t in self.system.terms)
             self.shown = self.system.with_rows(tuple(envelopes))
-            if self._descend_accurately():
+            if (yield from self._descend_accurately()):
                 break
             width *= NARROWER
-        return self._best_iterate()
 
     def stopped(self) -> Iterate:
         """Return the better one of the best iterate so far and of the current one, or f = 0 if both are worse."""
@@ -88,9 +91,9 @@ class _Descent:
         if not self._objective(self.system) <= at_zero:  # envelopes may be far below the losses
             self.c, self.tau, self.u, self.path = 0 * self.c, 0 * self.tau, 0 * self.u, 0.0
         self._assess(self._point())
-        return self._best_iterate()
+        return self.best_iterate()
 
-    def _best_iterate(self) -> Iterate:
+    def best_iterate(self) -> Iterate:
         assert self.best is not None
         return self.best[0]
 
@@ -107,9 +110,9 @@ class _Descent:
             self.best = point.iterate, found
         return found
 
-    def _solve_equations(self) -> Iterate:
+    def _solve_equations(self) -> Generator[Step, None, None]:
         """Solve the equations of squared losses, by corrections as long as rounding permits."""
-        tol, previous, point = self.monitor.tol, inf, self._point()
+        tol, previous, point = self.tol, inf, self._point()
         accuracy, equations = 1e-2 * max(tol, 1e-12) ** 0.5, self.geometry.curvature(self.system, self.u)
         while True:
             with self.monitor.showing(SOLVING):
@@ -118,14 +121,15 @@ class _Descent:
             self.u = self.geometry.values(self.tau, self.c)
             point = self._point()
             certificate = self._assess(point)
-            self.monitor.report(None, float(certificate.primal.sum()), certificate.relative)
+            yield Step(None, float(certificate.primal.sum()), certificate.relative)
             stuck = not certificate.gap < 0.5 * previous  # the relative gap is about 1 if the dual value is negative
             finer = self.geometry.finer if stuck or certificate.uncertain > 0.5 * tol else None
             if certificate.within(tol) or (stuck and finer is None):
-                return self._best_iterate()
+                return
             if finer is not None:
                 equations, point = self._refine(finer), self._point()
             previous = certificate.gap
+            # the gap falls with the square of the residual of the equations
             accuracy = max(1e-8, min(0.1, 0.3 * (tol / max(certificate.relative, TINY)) ** 0.5))
 
     def _refine(self, finer: OperatorGeometry) -> NormalEquations:
@@ -138,18 +142,18 @@ class _Descent:
         self.u, self.path = finer.values(self.tau, self.c), 0.0
         return finer.curvature(self.shown, self.u)
 
-    def _descend_accurately(self) -> bool:
+    def _descend_accurately(self) -> Generator[Step, None, bool]:
         """Minimize, once more with the most accurate products if their errors change J by more than the tolerance.
 
         Return whether the best iterate so far is within the tolerance.
         """
-        certificate = self._descend()
+        certificate = yield from self._descend()
         finer = self.geometry.finer
-        if finer is not None and certificate.shift[0] > 0.1 * self.monitor.tol * abs(certificate.primal[0]):
+        if finer is not None and certificate.shift[0] > 0.1 * self.tol * abs(certificate.primal[0]):
             self._refine(finer)
-            self._descend()
+            yield from self._descend()
         assert self.best is not None
-        return self.best[1].within(self.monitor.tol)
+        return self.best[1].within(self.tol)
 
     def _start(self) -> None:
         """Start from the solution with squared losses instead, if it is better."""
@@ -165,13 +169,13 @@ class _Descent:
         if not self._objective(self.system) < objective:
             self.c, self.tau, self.u = before
 
-    def _descend(self) -> Certificate:
+    def _descend(self) -> Generator[Step, None, Certificate]:
         """Minimize with the losses of `shown`, from the current point; return the last certificate."""
-        tol, previous = self.monitor.tol, inf
+        tol, previous = self.tol, inf
         for _ in range(STEPS):
             point = self._point()
             certificate = self._assess(point)
-            self.monitor.report(None, float(certificate.primal.sum()), certificate.relative)
+            yield Step(None, float(certificate.primal.sum()), certificate.relative)
             objective, gap = self._objective(self.shown), float(dots(point.gradient, point.gradient)[0]) / 2
             if certificate.within(tol) or objective >= previous:
                 break

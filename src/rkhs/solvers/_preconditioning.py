@@ -68,10 +68,12 @@ class Nystroem:
             block = gram.block(rows, chosen)
             if image is None:
                 return block
+            # columns of (I - QQ') G (I - QQ') = G - QQ'G - GQQ' + Q (Q'GQ) Q'
             QR, TR = take_rows(Q, chosen), take_rows(image, chosen)
             return block - Q[rows] @ (TR - QR @ middle).T - image[rows] @ QR.T
 
         F = columns(slice(None))
+        # F = C A^-1/2
         root = xp.astype(_inverse_root(xp.astype(take_rows(F, chosen), xp.float64)), strength.dtype)
         if not root.shape[1]:
             return cls(F[:, :0], diagonal, Q)
@@ -84,6 +86,7 @@ class Nystroem:
         """Return the inverse of FF' + diag(left) + D, given 1/D (N, 1), clipped so that its square is finite."""
         xp = namespace(inverse)
         inverse = xp.clip(inverse, None, float(xp.finfo(inverse.dtype).max) ** 0.5)
+        # FF' + diag(left + d),    1 / (d + left) = (1/d) / (1 + left / d)
         return Preconditioner.of(inverse / (1 + inverse * self.left), self.F, self.Q)
 
 
@@ -119,6 +122,7 @@ def landmark_count(geometry: GramGeometry, landmarks: int | None, products: floa
     gram = geometry.gram
     size = gram.shape[0]
     if landmarks is None:
+        # products N p^2 FLOP = PRODUCTS seconds of a product
         landmarks = max(100, int(sqrt(PRODUCTS * gram.core_seconds / (products * FLOP * max(size, 1)))))
     return min(landmarks, int(gram.budget // (8 * max(size, 1))), size // 4)
 

@@ -34,7 +34,7 @@ with alpha_o = -w loss'(u_o) and beta = -2 M^-1 D_q (u_q - b_q) at its minimum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
@@ -44,11 +44,12 @@ import scipy.linalg
 
 from rkhs._core.backend.arrays import Array, Matrix, Vector, double, like, namespace, to_numpy, zeros
 from rkhs._core.finite.certificate import bounds, feasible, relative_gap
-from rkhs._core.finite.monitor import Monitor, Stopped, plain
+from rkhs._core.finite.monitor import Monitor, Step, Stopped, plain
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import Entry, VerifiedProducts
 from rkhs._core.gram.operator import Gram
 from rkhs._core.gram.sensitivity import gradient_moments
+from rkhs._core.limits import limits
 from rkhs._core.linalg.saddle import inverse_root, with_ridge
 from rkhs.solvers._features import solve
 from rkhs.solvers._reduced import reduced, value
@@ -141,6 +142,7 @@ class SearchSubspace:
             image -= self._image(inside)
             if self.count == self.first or float(xp.max(xp.abs(inside[:, self.first :]))) < 1e-2:
                 break
+        # V'GV = X diag(values) X': the directions X'V / values^1/2 are orthonormal in H
         values, vectors = np.linalg.eigh(double(V @ image.T))
         kept = np.flatnonzero(values > DEPENDENT)[::-1][: self.capacity - self.count]
         transform = like((vectors[:, kept] / np.sqrt(values[kept])).T, V)
@@ -251,10 +253,10 @@ class GridCell:
         blocks = tuple(replace(t, weight=t.weight * m) for t, m in zip(system.terms, multiples, strict=True))
         return cls(system.with_rows(blocks), multiples)
 
-    def solve(self, directions: SearchSubspace, tol: float, seconds: float, smoothing: bool = False) -> FiniteProblem:
+    def solve(self, directions: SearchSubspace, tol: float, monitor: Monitor, smoothing: bool = False) -> FiniteProblem:
         """Solve on the span of the directions and return the problem there."""
         problem = self._in_span(directions)
-        self.theta, self.others = solve(problem, SMALLER * tol, self.theta, seconds=seconds, smoothing=smoothing)
+        self.theta, self.others = solve(problem, SMALLER * tol, monitor, self.theta, smoothing=smoothing)
         return problem
 
     def _in_span(self, directions: SearchSubspace) -> FiniteProblem:
@@ -347,7 +349,7 @@ class SpanDual:
         whole = self.first == len(self.directions.rows) > 0
         return whole and all(isinstance(task.multiples[k], float) and task.multiples[k] > 0 for k in self.moments)
 
-    def bound(self, task: GridCell, problem: FiniteProblem, tol: float, seconds: float) -> tuple[float, Matrix]:
+    def bound(self, task: GridCell, problem: FiniteProblem, tol: float, monitor: Monitor) -> tuple[float, Matrix]:
         """Return the dual value of a task, up to rounding, and the coefficients gamma of its alpha = D'gamma."""
         self._update()
         d = self.directions
@@ -355,24 +357,28 @@ class SpanDual:
         D_o = D[self.first :]
         cross = np.concatenate([self.basis, np.eye(d.count)[self.first :] - D_o @ U_o.T], axis=1)
         M, b = np.zeros((len(cross),) * 2), np.zeros(len(cross))
+        # M = D_q W^-1 D_q',    b = D_q b_q
         for k, moment in self.moments.items():
             t = task.system.terms[k]
             M += moment / task.multiples[k]
             if bool(namespace(t.target).any(t.target != 0)):
                 b += to_numpy(d.D[self.first : d.count, t.rows] @ t.target[:, 0])
+        # |v|^2 in the norm of M^-1 is |R'v|^2, with RR' = M^-1
         R = inverse_root(M, INDEPENDENT)
         C, e = R.T @ cross, R.T @ b
         square = 2 * C.T @ C
         square[d.rank :, d.rank :] += np.eye(d.count)
         lower = reduced(with_ridge(square, d.U), -2 * C.T @ e, float(e @ e), d.rank, problem.terms, problem.geometry.E)
-        theta, alpha = solve(lower, SMALLER * tol, task.theta, seconds=seconds)
+        theta, alpha = solve(lower, SMALLER * tol, monitor, task.theta)
         residual = C @ theta - e
+        # beta = -2 M^-1 D_q (u_q - b_q),    gamma = beta + U_o (alpha_o - D_o'beta)
         beta = -2 * R @ residual
         gamma = U_o @ (alpha - D_o.T @ beta)
         gamma[self.first :] += beta
         alpha_o = D.T @ gamma
         inside = [double(t.project_dual(like(alpha_o[t.rows, None], t.target)))[:, 0] for t in problem.terms]
         gamma += U_o @ (np.concatenate([np.zeros(0), *inside]) - alpha_o)  # rounding may have left the feasible set
+        # beta'D_q b_q - 1/2 |gamma|^2 - 1/4 beta'M beta - sum of w loss*(-alpha / w)
         conjugate = sum(float(t.conjugate(like(alpha[t.rows, None], t.target))[0]) for t in problem.terms)
         return float(beta @ b - gamma @ gamma / 2 - residual @ residual) - conjugate, gamma
 
@@ -396,13 +402,12 @@ class SpanDual:
 
 BATCH = 16  # problems that share a product
 FEWEST, MOST = 32, 300  # directions: fewer lose too much in restarts, more cost more than the products they save
-OTHERS = 1500  # rows with losses that are not quadratic, up to which reduced problems are cheaper than products
 DEAR = 0.02  # seconds per product, above which a second reduced problem is the cheaper way to a lower bound
 
 
 def has_few_nonquadratic(system: FiniteProblem) -> bool:
-    """Return whether reduced problems are small: all but OTHERS rows have quadratic losses, which enter by moments."""
-    return len(system.other_rows) <= OTHERS
+    """Return whether reduced problems are small: few rows have losses that do not enter by moments."""
+    return len(system.other_rows) <= limits().nonquadratic_rows
 
 
 def capacity_of(system: FiniteProblem) -> int:
@@ -414,12 +419,13 @@ def capacity_of(system: FiniteProblem) -> int:
 def solve_together(
     tasks: list[GridCell],
     shared: FiniteProblem,
+    tol: float,
     monitor: Monitor,
     capacity: int,
     first: Array | None = None,
     whole: Callable[[], Iterate] | None = None,
-) -> None:
-    """Solve the tasks in the given order to the tolerance of the monitor, or as far as rounding allows.
+) -> Generator[Step, None, None]:
+    """Solve the tasks in the given order to the tolerance, or as far as rounding allows.
 
     The columns of `first` (N, k) are the first directions.  Iterates of solved tasks are verified together by one
     product at the end.  If the tasks are the outputs of one problem, `whole` joins their iterates for the monitor.
@@ -438,32 +444,33 @@ def solve_together(
         directions.add(first, shared.exact @ first)
     verified = VerifiedProducts(shared.geometry)
     try:
-        _run(tasks, directions, verified, monitor, whole)
-    except (Stopped, KeyboardInterrupt):
+        yield from _steps(tasks, directions, verified, tol, monitor, whole)
+    except (Stopped, KeyboardInterrupt, GeneratorExit):
         _give_up(tasks, directions, verified)
         raise
     finally:
         done = [task for task in tasks if task.entry is not None]
-        if done and verified.right(monitor.tol):
+        if done and verified.right(tol):
             for task in done:
                 assert task.entry is not None
                 task.iterate = verified.verified(task.entry)
 
 
-def _run(
+def _steps(
     tasks: list[GridCell],
     directions: SearchSubspace,
     verified: VerifiedProducts,
+    tol: float,
     monitor: Monitor,
     whole: Callable[[], Iterate] | None,
-) -> None:
+) -> Generator[Step, None, None]:
     """Solve all tasks, or as many as the directions allow."""
-    system, tol = directions.system, monitor.tol
+    system = directions.system
     active, lowest, since, led = list(tasks), [inf], 0, False
     span, sample = SpanDual(directions), _sample(system) if directions.count == len(system.other_rows) > 0 else None
     while active:
         batch = active[:BATCH]
-        _solve_in_span(batch, span, led, verified, monitor)
+        _solve_in_span(batch, span, led, verified, tol, monitor)
         unsolved = [task for task in batch if task.gap > tol]
         if unsolved:
             points, before = CellPoints.of(unsolved, directions), directions.count
@@ -484,7 +491,7 @@ def _run(
                 if task.gap <= tol and not system.inexact:
                     _enter(task, points.image[:, [k]], verified, tol)
         worst = max(batch, key=lambda task: task.gap)
-        monitor.report(None if whole is None else whole(), worst.primal, worst.gap)
+        yield Step(whole, worst.primal, worst.gap)
         left = [k for k, task in enumerate(unsolved) if task.gap > tol]
         if left:
             now = [unsolved[k].gap for k in left]
@@ -507,20 +514,19 @@ def _run(
 
 
 def _solve_in_span(
-    batch: list[GridCell], span: SpanDual, led: bool, verified: VerifiedProducts, monitor: Monitor
+    batch: list[GridCell], span: SpanDual, led: bool, verified: VerifiedProducts, tol: float, monitor: Monitor
 ) -> None:
     """Solve on the span of the directions, and mark tasks whose gap the dual point in the span closes as solved.
 
     As long as the directions are only representers (not `led`), one task that is far from solved stands for all.
     """
-    directions, tol = span.directions, monitor.tol
-    system, closed = directions.system, []
+    directions, system, closed = span.directions, span.directions.system, []
     bounding = not system.inexact and system.gram.seconds > DEAR
     for task in batch:
-        problem = task.solve(directions, tol, monitor.left)
+        problem = task.solve(directions, tol, monitor)
         if bounding and span.serves(task):
             task.primal = value(problem, task.theta)
-            dual, gamma = span.bound(task, problem, tol, monitor.left)
+            dual, gamma = span.bound(task, problem, tol, monitor)
             task.gap = min(task.gap, relative_gap(task.primal, dual, task.system.rounding[0]))
             if task.gap <= tol:
                 closed.append((task, gamma))

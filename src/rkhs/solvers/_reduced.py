@@ -24,11 +24,11 @@ import scipy.linalg
 from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, double, like, namespace, to_numpy
 from rkhs._core.finite.certificate import feasible, lower_bound, project_dual
 from rkhs._core.finite.features import FeatureGeometry
-from rkhs._core.finite.monitor import Monitor, OutOfIterations
+from rkhs._core.finite.monitor import Monitor
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock, consecutive
 from rkhs._core.finite.representers import GramGeometry
 from rkhs._core.linalg.saddle import Curvature, with_ridge
-from rkhs.solvers._base import Solver, blocks_in_double
+from rkhs.solvers._base import Solver, blocks_in_double, finished
 
 ROUNDING = 45  # units of rounding of the objective below which a decrease is not significant
 SHRINK = 0.25  # factor by which the smoothing width decreases
@@ -71,6 +71,7 @@ class Smoothing:
 
     def shrink(self) -> None:
         """Decrease the width by one step."""
+        # Nesterov 2005: the envelope of width mu differs from the loss by at most mu slope^2 / 2
         self.width = max(SHRINK * self.width, self.least)
 
 
@@ -87,6 +88,7 @@ def around(system: FiniteProblem, a: Array, image: Array, u: Array, D: Array, U:
     for t in system.terms:
         E = xp.concat([system.Q[t.rows], U[t.rows]], axis=1)
         if t.loss.quadratic:
+            # w |r + E theta|^2 = w r'r + 2 w r'E theta + w theta'E'E theta,    r = u - b
             residual = u[t.rows] - t.target[:, 0]
             weighted = t.weight * E
             linear += 2 * to_numpy(weighted.T @ residual)
@@ -127,6 +129,7 @@ def derivatives(problem: FiniteProblem, theta: Vector) -> tuple[Vector, Matrix]:
     u = features.values(theta[:, None])
     for t, E in zip(problem.terms, features.E, strict=True):
         v, w, b = u[t.rows, 0], t.weight[:, 0], t.target[:, 0]
+        # S theta + linear + E'w loss'(u),    S + E'diag(w loss''(u)) E
         gradient += to_numpy(E.T @ (w * t.loss.gradient(v, b)))
         hessian += _weighted_gram(E, w * t.loss.curvature(v, b))
     return gradient, hessian
@@ -159,6 +162,7 @@ def minimize(
         check()
         gradient, hessian = derivatives(problem, theta)
         step = newton_step(hessian, gradient)
+        # -g'step = g'H^-1 g is twice the decrease that the quadratic model predicts
         decrement = -float(gradient @ step)
         if decrement <= enough * abs(objective):
             return lower(theta, step)
@@ -214,6 +218,7 @@ def line_search(
         tried, slope = at(length)
         if tried < best[1]:
             best = (length, tried)
+        # too long without enough decrease (Armijo) or where J rises; too short where it still falls steeply (Wolfe)
         if tried > objective - 1e-4 * length * decrement or slope > 0.5 * decrement:
             high, high_slope = length, slope
         elif slope < -0.5 * decrement:
@@ -223,6 +228,7 @@ def line_search(
         if high == float("inf"):
             length *= 8
         else:
+            # the zero of the slope by linear interpolation, or the geometric mean of the bracket
             secant = low - low_slope * (high - low) / (high_slope - low_slope) if high_slope > 0 else 0.0
             middle = (low * high) ** 0.5 if low > 0 else high / 16
             margin = 0.05 * (high - low)
@@ -282,6 +288,7 @@ class Elimination:
         linear = features.linear[:, 0]
         curvature = Curvature.of(features.square, r)
         E = np.concatenate([double(E) for E in features.E])
+        # u = E S^+ E' alpha - E S^+ linear + (..) e: F'F is the part of tau, WW' that of the determined part of c
         F, known = curvature.down(E[:, r:].T), curvature.down(linear[r:])
         B = E[:, :r] - F.T @ curvature.T
         W, linear_c = B @ curvature.seen, linear[:r] - curvature.T.T @ known
@@ -293,17 +300,16 @@ class Elimination:
         geometry = GramGeometry.stored(F.T @ F + W @ W.T, Q)
         self.system = FiniteProblem(geometry, blocks_in_double(problem.terms)).shifted(offset + mean)
 
-    def solve(self, solver: Solver, monitor: Monitor) -> tuple[Matrix, Matrix]:
-        """Return theta, and alpha on the rows, to the tolerance of the monitor if rounding allows."""
-        try:
-            iterate = solver.run(self.system, self.system.start(), monitor)
-        except OutOfIterations:
-            iterate = monitor.best or self.system.start()
+    def solve(self, solver: Solver, tol: float, monitor: Monitor) -> tuple[Matrix, Matrix]:
+        """Return theta, and alpha on the rows, to the tolerance if rounding allows."""
+        start = self.system.start()
+        iterate = finished(solver.steps(self.system, start, tol, monitor), start, monitor)
         if iterate.alpha is not None:
             iterate = replace(iterate, alpha=self._best_dual_point(iterate))
         alpha = iterate.a[:, 0]
         if self.system.separable:  # solvers of other problems are primal, whose a is not near a dual point
             alpha = project_dual(self.system.terms, self.system.Q, iterate.a)[:, 0]
+        # S theta = E'alpha - linear, with the free part e of c
         theta = self.curvature.minimum(self.linear - self.E.T @ alpha, self.unseen @ iterate.basis[:, 0])
         return theta, alpha if iterate.alpha is None else iterate.alpha[:, 0]
 

@@ -7,9 +7,9 @@ import torch
 import problems
 import rkhs
 from rkhs._core.finite.certificate import certify
-from rkhs._core.finite.monitor import quiet
 from rkhs._core.finite.representers import SHARE, Entry, VerifiedIterate, VerifiedProducts, joined_iterates
-from rkhs.extend import Iterate
+from rkhs._core.problem.problem import solve_to_tolerance
+from rkhs.extend import Iterate, Monitor
 from rkhs.solvers._recycling import SearchSubspace
 
 RNG = np.random.default_rng(9)
@@ -86,7 +86,7 @@ def solved(loss=None, kernel=None, basis=None, tol=1e-8):
     """A system and an iterate of it with an alpha that closes the gap."""
     term = rkhs.Term(rkhs.Evaluation(X[:12]), loss or rkhs.SquaredHinge(), LABELS, 2.0)
     system = rkhs.Problem(kernel or rkhs.Gaussian(1.0), [term], basis).system
-    found = rkhs.solvers.BoxDual().run(system, system.start(), quiet(tol))
+    found, _, _ = solve_to_tolerance(rkhs.solvers.BoxDual(), system, system.start(), Monitor(tol))
     return system, Iterate(found.a, found.basis, found.a)
 
 

@@ -9,7 +9,8 @@ import pytest
 import problems
 import rkhs
 from refusals import refused
-from rkhs.solvers._choose import Fallback
+from rkhs.extend import Step
+from rkhs.solvers._choose import Race
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.uniform(-1, 1, (14, 2)), RNG.uniform(-1, 1, (7, 2))
@@ -100,23 +101,23 @@ def test_a_smaller_tolerance_never_ends_at_a_larger_objective():
     assert fine.primal <= coarse.primal
 
 
-def test_a_fallback_does_not_return_less_than_it_started_from():
-    """The second solver starts at the best iterate of the first one, and gives it back if it ends above."""
+def test_a_race_does_not_return_less_than_the_best_of_its_solvers():
+    """A solver starts at the best iterate of the others, which is returned if it ends above."""
 
     @dataclass(frozen=True)
     class Worse(rkhs.extend.Solver):
-        def check(self, system):
-            pass
+        def lacks(self, system):
+            return None
 
-        def run(self, system, start, monitor):
+        def steps(self, system, start, tol, monitor):
             nothing = replace(start, a=0 * start.a, basis=0 * start.basis, alpha=None)
-            monitor.report(nothing, 1e9, 1.0)
+            yield Step(nothing, 1e9, 1.0)
             return nothing
 
     problem = rkhs.Problem(KERNEL, margins(0.3))
     alone = problem.solve(rkhs.solvers.ADMM(40), tol=1e-9)
     assert alone.status == "iteration limit"
-    assert problem.solve(Fallback(rkhs.solvers.ADMM(40), Worse(), 40, False), tol=1e-9).primal == alone.primal
+    assert problem.solve(Race((rkhs.solvers.ADMM(40), Worse())), tol=1e-9).primal == alone.primal
 
 
 @pytest.mark.parametrize("terms", [field_terms(rkhs.losses.Absolute()), margins(0.3), margins(2.0)], ids=str)

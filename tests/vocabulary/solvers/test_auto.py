@@ -8,8 +8,10 @@ import pytest
 import rkhs
 from refusals import refused
 from rkhs._core.finite.monitor import Monitor
-from rkhs.solvers._base import Estimate, Solver
-from rkhs.solvers._choose import Fallback, auto
+from rkhs._core.limits import with_limits
+from rkhs.extend import Solver, Step
+from rkhs.solvers._base import Estimate
+from rkhs.solvers._choose import Race, auto
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((60, 2))
@@ -23,68 +25,79 @@ def problem(loss=None, weight=10.0):
 
 
 @dataclass(frozen=True)
-class Idle(Solver):
-    """Reports f = 0 for ever, or gives it back at once."""
+class Falling(Solver):
+    """Yields f = 0 with gaps that fall by a factor each time, in steps of 10 ms, and then returns the solution."""
 
-    ends: bool
+    factor: float
+    ends: int = 1000  # steps
 
-    def check(self, system):
-        """Every problem will do."""
+    def lacks(self, system):
+        return None
 
-    def run(self, system, start, monitor):
-        while True:
-            monitor.report(start, 1.0, 1.0)
-            if self.ends:
-                return start
+    def cost(self, estimate):
+        return 10.0
 
+    def step(self, estimate):
+        return 0.01
 
-@pytest.mark.parametrize("storing", [True, False])
-@pytest.mark.parametrize("ends", [True, False], ids=["stuck", "slow"])
-def test_a_solver_that_does_not_get_there_hands_over(ends, storing):
-    whole = problem()
-    solution = whole.solve(Fallback(Idle(ends), rkhs.solvers.Direct(), 5, storing), tol=1e-8)
-    assert solution.status == "converged"
-    assert len(solution.history) == (1 if ends else 6) + 1
-    assert solution.primal == pytest.approx(whole.solve(rkhs.solvers.Direct(), tol=1e-8).primal, rel=1e-10)
+    def steps(self, system, start, tol, monitor):
+        gap = 1.0
+        for _ in range(self.ends):
+            gap *= self.factor
+            yield Step(start, 1.0, gap)
+            if gap <= tol:
+                return (yield from rkhs.solvers.Direct().steps(system, start, tol, monitor))
+        return start
 
 
 @dataclass(frozen=True)
-class Falling(Solver):
-    """Reports f = 0 with gaps that fall by a factor each time, and then gives the solution."""
+class Exact(rkhs.solvers.Direct):
+    """The direct solver, for which a time is expected."""
 
-    factor: float
+    seconds: float = 1.0
 
-    def check(self, system):
-        """Every problem will do."""
-
-    def run(self, system, start, monitor):
-        gap = 1.0
-        while gap > monitor.tol:
-            gap *= self.factor
-            monitor.report(start, 1.0, gap)
-        return rkhs.solvers.Direct().run(system, start, Monitor(monitor.tol))
+    def cost(self, estimate):
+        return self.seconds
 
 
 @pytest.mark.parametrize(
-    ("factor", "first", "steps"),
-    [(0.09, True, 8), (0.45, True, 24), (0.3, True, 16), (0.6, False, 6 + 1), (1.0, False, 6 + 1)],
+    ("factor", "seconds", "first"),
+    [
+        (0.09, 0.5, True),  # 8 steps
+        (0.45, 0.5, True),  # 24 steps, which take half as long as the exact solver
+        (0.6, 0.3, False),  # 37 steps are longer, as 6 of them show
+        (1.0, 0.5, False),
+        (0.09, 0.1, False),  # not even a trial is short
+    ],
 )
-def test_a_trial_goes_on_where_its_gap_promises_few_steps(factor, first, steps):
-    direct = rkhs.solvers.Direct()
-    solution = problem().solve(Fallback(Falling(factor), direct, 24, False, trial=6), tol=1e-8)
+def test_the_fastest_of_a_race_wins(factor, seconds, first):
+    entrants = (Exact(seconds=seconds), Falling(factor))
+    solution = problem().solve(Race(entrants), tol=1e-8)
     assert solution.status == "converged"
-    assert solution.solver == ("Falling" if first else "Direct")
-    assert len(solution.history) == steps
+    assert solution.solver == ("Falling" if first else "Exact")
+    assert solution.primal == pytest.approx(problem().solve(rkhs.solvers.Direct(), tol=1e-8).primal, rel=1e-10)
 
 
-def test_dear_solvers_are_tried_where_dense_ones_are_dearer_by_far():
-    many = RNG.standard_normal((800, 2))
-    term = rkhs.Term(rkhs.Evaluation(many), rkhs.losses.Absolute(), np.sin(many[:, 0]), 1e4)
-    chosen = auto(rkhs.Problem(rkhs.Gaussian(0.3), [term]).system, 1e-4)
-    assert isinstance(chosen, Fallback)
-    assert (chosen.name, chosen.then.name) == ("NonlinearCG", "BoxDual")
-    assert chosen.trial is not None
-    assert chosen.steps >= 6 * chosen.trial
+def test_a_solver_that_slows_down_waits_for_the_others():
+    """It falls at first and then no longer: it has used as much as the exact solver when that one starts."""
+
+    @dataclass(frozen=True)
+    class Stalling(Falling):
+        def steps(self, system, start, tol, monitor):
+            for k in range(1000):
+                yield Step(start, 1.0, max(0.1**k, 1e-5))
+
+    solution = problem().solve(Race((Exact(seconds=0.5), Stalling(0.1))), tol=1e-8)
+    assert solution.solver == "Exact"
+    assert 20 <= len(solution.history) <= 52
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_a_solver_that_gives_up_leaves_the_race(limited):
+    first = rkhs.solvers.ConjugateGradients(max_iterations=1) if limited else Falling(0.5, ends=2)
+    solution = problem().solve(Race((first, Falling(0.1))), tol=1e-8)
+    assert solution.status == "converged"
+    assert solution.solver == "Falling"
 
 
 @pytest.mark.parametrize(
@@ -101,17 +114,17 @@ def test_small_problems_go_to_dense_solvers(loss, expected):
     assert auto(problem(loss).system, 1e-6).name == expected
 
 
-def test_what_does_not_fit_in_memory_does_not_go_to_dense_solvers(monkeypatch):
-    for place in ("_base", "_conditioned"):
-        monkeypatch.setattr(f"rkhs.solvers.{place}.fits", lambda rows: False)
-    monkeypatch.setattr("rkhs.solvers._direct.fits_once", lambda rows: False)
-    assert auto(problem().system, 1e-6).name == "ConjugateGradients"
-    assert auto(problem(rkhs.Logistic()).system, 1e-6).name == "Galerkin"
+def test_what_does_not_fit_in_memory_does_not_go_to_dense_solvers():
+    with with_limits(stored_rows=0):
+        assert auto(problem().system, 1e-6).name == "ConjugateGradients"
+        assert auto(problem(rkhs.Logistic()).system, 1e-6).name == "Galerkin"
 
 
-def test_a_time_limit_rules_out_what_takes_longer():
-    system = problem().system
-    assert auto(system, 1e-6, time_limit=1e-9).name == "ConjugateGradients"
+@pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.SquaredHinge()], ids=repr)
+def test_an_exact_solver_is_not_begun_after_the_limit(loss):
+    solution = problem(loss).solve(time_limit=0.0)
+    assert solution.status == "time limit"
+    assert not solution.history
 
 
 def test_conditioning_is_about_the_largest_eigenvalue():
@@ -136,14 +149,6 @@ def test_costs_grow_with_size_without_leaps(solver):
         assert cost(n) <= cost(n + 1) * 1.01 <= cost(n) * 1.05
 
 
-def test_a_matrix_in_memory_is_not_begun_after_the_limit():
-    whole = problem(rkhs.SquaredHinge())
-    chosen = Fallback(rkhs.solvers.Newton(), rkhs.solvers.NonlinearCG(), 10, storing=True)
-    solution = whole.solve(chosen, time_limit=0.0)
-    assert solution.status == "time limit"
-    assert not solution.history
-
-
 test_mistakes_are_named = refused(
     (lambda: Monitor(1e-6, time_limit=-1), "time_limit must be finite and not negative, got -1"),
     (lambda: rkhs.LBFGS, r"use rkhs\.solvers\.LBFGS", AttributeError),
@@ -157,5 +162,5 @@ def test_few_kinks_at_many_slopes_are_solved_in_a_span(weights):
     X = np.random.default_rng(0).uniform(size=(208, 60))
     labels = rkhs.Term(rkhs.Evaluation(X[:30]), rkhs.Hinge(), np.sign(X[:30, 0] - 0.5), weights[0])
     flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=weights[1])
-    chosen = auto(rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant()).system, 1e-6)
-    assert chosen.name == "Galerkin"
+    solution = rkhs.Problem(rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant()).solve()
+    assert (solution.status, solution.solver) == ("converged", "Galerkin")

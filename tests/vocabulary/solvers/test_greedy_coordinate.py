@@ -91,15 +91,6 @@ def test_steepest_needs_fewer_representers_than_random():
     assert problem.solve(GreedyCoordinate(representers=15)).primal < min(random)
 
 
-def test_random_state():
-    problem = regression()
-    one, two, other = (
-        chosen(problem.solve(GreedyCoordinate(representers=10, selection="random", random_state=s))) for s in (4, 4, 5)
-    )
-    assert np.array_equal(one, two)
-    assert not np.array_equal(one, other)
-
-
 def test_compress_drops_what_is_zero():
     f = regression().solve(GreedyCoordinate(representers=8)).function
     small = f.compress()
@@ -155,16 +146,6 @@ def test_dependent_representers_are_never_chosen():
     solution = problem.solve(GreedyCoordinate(), tol=1e-12)
     assert solution.function.active == 8
     assert solution.relative_gap < 1e-10
-
-
-@pytest.mark.parametrize("loss", [rkhs.Hinge(), rkhs.Logistic()], ids=repr)
-def test_classification_is_sparse_before_the_gap_closes(loss):
-    problem = rkhs.Problem(
-        rkhs.Gaussian(0.8), [rkhs.Term(rkhs.Evaluation(X), loss, LABELS, 1.0)], basis=rkhs.Constant()
-    )
-    solution = problem.solve(GreedyCoordinate(), tol=1e-3)
-    assert solution.status == "converged"
-    assert solution.function.active < 40
 
 
 def test_memory_limit():

@@ -5,7 +5,7 @@ import pytest
 
 import rkhs
 from rkhs.solvers._base import RowSubset
-from rkhs.solvers._choose import SHARE, ScreenedSolver, auto, cheapest_solver, screen
+from rkhs.solvers._choose import SHARE, ScreenedSolver, auto, race, screen
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(20, 2))
@@ -31,7 +31,7 @@ def test_the_minimum_changes_by_less_than_the_bound(loss, basis):
     system = problem(TINY, loss, basis).system
     dropped = screen(system, 1e-4)
     assert len(dropped) == 40
-    exact = problem(TINY, loss, basis).solve(cheapest_solver(system, 1e-10), tol=1e-10)
+    exact = problem(TINY, loss, basis).solve(race(system, 1e-10), tol=1e-10)
     without = problem(np.where(TINY > 1e-6, TINY, 0.0), loss, basis).solve(tol=1e-10)
     assert abs(exact.primal - without.primal) <= (SHARE * 1e-4 + 2e-10) * float(system.at_zero[0])
 
@@ -42,7 +42,7 @@ def test_auto_leaves_them_out_and_certifies_all(loss):
     whole = problem(TINY, loss, target=target)
     assert isinstance(auto(whole.system, 1e-4), ScreenedSolver)
     solution = whole.solve(tol=1e-4)
-    exact = whole.solve(cheapest_solver(whole.system, 1e-8), tol=1e-8)
+    exact = whole.solve(race(whole.system, 1e-8), tol=1e-8)
     assert solution.status == "converged"
     assert solution.dual <= exact.primal + 1e-9 <= solution.primal + 2e-9
     assert solution.primal <= exact.primal * (1 + 1e-4)
@@ -71,7 +71,7 @@ def test_a_minimum_far_below_the_start_needs_all_of_them():
     ]
     easy = rkhs.Problem(rkhs.Gaussian(scale=0.5) + 1e12 * rkhs.kernels.Linear() @ rkhs.kernels.Features(_one), terms)
     solution = easy.solve(tol=1e-6)
-    exact = easy.solve(cheapest_solver(easy.system, 1e-8), tol=1e-6)
+    exact = easy.solve(race(easy.system, 1e-8), tol=1e-6)
     assert solution.status == exact.status
     assert solution.primal == pytest.approx(exact.primal, rel=1e-5)
 

@@ -9,6 +9,7 @@ import pytest
 import problems
 import rkhs
 from rkhs._core.finite.certificate import relative_gap
+from rkhs._core.finite.monitor import Monitor
 from rkhs._core.finite.problem import LossBlock
 from rkhs._core.limits import with_limits
 from rkhs.solvers._features import solve
@@ -54,7 +55,7 @@ def by_cvxpy(problem):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_newton_or_elimination_against_cvxpy(loss, seen):
     problem = small([loss, rkhs.losses.Absolute()] if not loss.smooth else [loss, rkhs.Huber(0.4)], seen)
-    least, (theta, alpha) = by_cvxpy(problem), solve(problem, 1e-9)
+    least, (theta, alpha) = by_cvxpy(problem), solve(problem, 1e-9, Monitor(0.0))
     assert value(problem, theta) == pytest.approx(least, rel=1e-7)
     forces = problem.geometry.square @ theta + problem.geometry.linear[:, 0]
     E = np.concatenate(problem.geometry.E)
@@ -68,7 +69,7 @@ def test_smoothing_agrees_with_elimination(loss):
     problem = small([loss])
     least = by_cvxpy(problem)
     with with_limits(kinked_rows=0):
-        theta, _ = solve(problem, 1e-7)
-        assert relative_gap(value(problem, theta), least) <= 2e-7
-        again, _ = solve(problem, 1e-7, theta)
-        assert relative_gap(value(problem, again), least) <= 2e-7
+        theta, _ = solve(problem, 1e-7, Monitor(0.0))
+        again, _ = solve(problem, 1e-7, Monitor(0.0), theta)
+    assert relative_gap(value(problem, theta), least) <= 2e-7
+    assert relative_gap(value(problem, again), least) <= 2e-7

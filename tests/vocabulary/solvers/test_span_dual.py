@@ -1,7 +1,6 @@
 """The best dual point in a span is feasible, as good as cvxpy's, and below the minimum."""
 
 import warnings
-from math import inf
 
 import cvxpy
 import numpy as np
@@ -12,6 +11,7 @@ import rkhs
 from rkhs._core.finite.certificate import certify, dual_value, feasible
 from rkhs._core.finite.monitor import Monitor
 from rkhs._core.finite.problem import Iterate
+from rkhs._core.problem.problem import solve_to_tolerance
 from rkhs.solvers._recycling import GridCell, SearchSubspace, SpanDual, _combined
 
 RNG = np.random.default_rng(5)
@@ -40,9 +40,9 @@ def bounded(whole, multiples=MULTIPLES, more=6):
         directions.add(V, whole.gram @ V)
         span._update()
     task = GridCell.of(whole, 0, multiples)
-    reduced = task.solve(directions, 5e-10, inf)
+    reduced = task.solve(directions, 5e-10, Monitor(0.0))
     assert span.serves(task)
-    return task, directions, *span.bound(task, reduced, 5e-10, inf)
+    return task, directions, *span.bound(task, reduced, 5e-10, Monitor(0.0))
 
 
 def best_in_span(task, D):
@@ -109,7 +109,7 @@ def test_the_bound_is_the_minimum_where_all_is_in_the_span():
     whole = system(rkhs.SquaredHinge(), rkhs.Constant(), rkhs.Matern(1.5, 0.5))
     task, directions, value, _ = bounded(whole, more=whole.size - 9)
     assert directions.count == whole.size
-    found = rkhs.solvers.Newton().run(task.system, task.system.start(), Monitor(1e-10))
+    found, _, _ = solve_to_tolerance(rkhs.solvers.Newton(), task.system, task.system.start(), Monitor(1e-10))
     minimum = float(certify(task.system, found).primal[0])
     assert value == pytest.approx(minimum, rel=1e-8)
     assert bounded(whole, more=4)[2] < minimum * (1 - 1e-6)
@@ -196,18 +196,3 @@ def test_a_restart_keeps_the_representers():
     np.testing.assert_allclose(directions.moments[0][:size, :size], E.T @ (whole.terms[0].weight * E), atol=1e-9)
     span = SpanDual(directions)
     assert span.serves(GridCell.of(whole, 0, MULTIPLES))
-
-
-@pytest.mark.parametrize("convert", [torch.from_numpy, lambda a: a.astype(np.float32)], ids=["torch", "float32"])
-def test_arrays_of_other_kinds(convert):
-    """Several outputs, in a grid."""
-
-    def solutions(made):
-        points, target = made(X), made(np.stack([LABELS, np.roll(LABELS, 1), np.roll(LABELS, 2)], axis=1))
-        labels = rkhs.Term(rkhs.Evaluation(points[:9]), rkhs.SquaredHinge(), target)
-        flat = rkhs.Term(rkhs.Gradient(points), rkhs.Squared(), weight=0.1)
-        return rkhs.Problem(rkhs.Gaussian(1.2), [labels, flat], rkhs.Constant()).grid({labels: [1, 10]}, tol=1e-3)
-
-    for found, expected in zip(solutions(convert), solutions(np.asarray), strict=True):
-        assert found.status == "converged"
-        np.testing.assert_allclose(np.asarray(found.certificate.primal), expected.certificate.primal, rtol=2e-3)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from math import ceil, inf
 from numbers import Real
 from threading import Event, Lock, Thread
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,10 @@ def slowness() -> float:
     A = np.random.default_rng(0).random((256, 256))
     times = []
     for _ in range(3):
-        start = perf_counter()
+        start = thread_time()  # not that of other processes
         np.exp(-(A @ A) / 256)
         np.linalg.cholesky(A @ A.T + 256 * np.eye(256))
-        times.append(perf_counter() - start)
+        times.append(thread_time() - start)
     return min(times) / 2.1e-3  # seconds on the reference computer, on which costs of solvers were measured
 
 
@@ -69,12 +69,61 @@ class OutOfIterations(Stopped):
         super().__init__("iteration limit")
 
 
+@dataclass(frozen=True)
+class Step:
+    """What a solver yields after an iteration.
+
+    Parameters
+    ----------
+    iterate : Iterate, callable, or None
+        The best iterate so far for all outputs, or a function that returns it and is called if the solver is stopped;
+        None if it is still the one of an earlier step.
+    primal : float
+        The objective.
+    gap : float
+        The relative duality gap; infinity if it is not known yet.
+
+    Examples
+    --------
+    >>> from rkhs.extend import Step
+    >>> Step(None, primal=2.0, gap=0.5).gap
+    0.5
+    """
+
+    iterate: Iterate | Callable[[], Iterate] | None
+    primal: float
+    gap: float
+
+
+Steps = Generator[Step, None, Iterate]  # the iterations of a solver, and its result
+
+
+def mapped(steps: Steps, whole: Callable[[Iterate], Iterate], above: float = 0.0) -> Steps:
+    """Yield the steps of a subproblem as those of the problem, whose objective is larger by the constant `above`.
+
+    `whole` maps an iterate of the subproblem to one of the problem; the result is that of the subproblem.
+    """
+    try:
+        while True:
+            step = next(steps)
+            iterate = None if step.iterate is None else partial(_mapped, whole, step.iterate)
+            yield Step(iterate, step.primal + above, step.gap)
+    except StopIteration as end:
+        return end.value
+    finally:
+        steps.close()
+
+
+def _mapped(whole: Callable[[Iterate], Iterate], iterate: Iterate | Callable[[], Iterate]) -> Iterate:
+    return whole(iterate() if callable(iterate) else iterate)
+
+
 @dataclass
 class Monitor:
-    """A record of a solver's progress, which raises `Stopped` if a limit is reached.
+    """The driver of solvers: it takes their steps, records them, and stops if a limit is reached.
 
-    Solvers call `report` once per iteration, with the best iterate so far for all outputs.  Gram products are counted
-    by the operators of `monitored`, and do not start if they would end after the time limit.
+    Gram products are counted by the operators of `monitored`, and raise `Stopped` if they would end after the time
+    limit.
 
     Parameters
     ----------
@@ -100,7 +149,7 @@ class Monitor:
     seconds_each : float
         The time of a Gram product in seconds, estimated or measured.
     solver : str or None
-        The name of the solver that has replaced the first one.
+        The name of the solver that takes the steps of a race.
 
     Examples
     --------
@@ -119,9 +168,9 @@ class Monitor:
     started: float = field(default_factory=now)
     work: float = 0.0
     seconds_each: float = 0.0
-    best: Iterate | None = None
     solver: str | None = None
     history: list[Record] = field(default_factory=list)
+    _best: Iterate | Callable[[], Iterate] | None = None
     _display: Any = None
     _blocks: int = 0  # the number of blocks of `showing` that are entered
     _enclosing: ProgressCallback | None = None
@@ -135,6 +184,19 @@ class Monitor:
                 raise TypeError(f"{name} must be a number, got {value!r}.")
             if not 0 <= float(value) < inf:
                 raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
+
+    @property
+    def best(self) -> Iterate | None:
+        if callable(self._best):
+            try:
+                self._best = self._best()
+            except Stopped:  # it takes products, for which there is no time left
+                self._best = None
+        return self._best
+
+    @best.setter
+    def best(self, iterate: Iterate | Callable[[], Iterate] | None) -> None:
+        self._best = iterate
 
     @property
     def seconds(self) -> float:
@@ -171,19 +233,41 @@ class Monitor:
         exact = MonitoredGram(system.exact, self) if system.inexact else gram
         return system.with_geometry(gram=gram, exact=exact)
 
-    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
-        """Record an iteration, and stop the solver if the callback or a limit requires it.
+    def follow(self, steps: Steps) -> Iterate:
+        """Take and record all steps of a solver, unless the callback or a limit stops it.
 
         Parameters
         ----------
-        iterate : Iterate or None
-            The best iterate so far; None keeps the previous one.
+        steps : generator
+            The iterations of a solver (`Solver.steps`).
+
+        Returns
+        -------
+        Iterate
+            The result of the solver; if it raises an exception instead, `best` is the best iterate.
+        """
+        try:
+            while True:
+                step = next(steps)
+                self.report(step.iterate, step.primal, step.gap)
+        except StopIteration as end:
+            return end.value
+        finally:
+            steps.close()
+
+    def report(self, iterate: Iterate | Callable[[], Iterate] | None, primal: float, gap: float) -> None:
+        """Record an iteration; raise `Stopped` if the callback or a limit requires it.
+
+        Parameters
+        ----------
+        iterate : Iterate, callable, or None
+            The best iterate so far, or a function that returns it; None keeps the previous one.
         primal : float
             The objective.
         gap : float
             The relative duality gap; infinity if it is not known yet.
         """
-        self.keep(iterate)
+        self.best = self._best if iterate is None else iterate
         record = Record(len(self.history) + 1, self.products, self.seconds, primal, gap)
         self.history.append(record)
         self._show(record.seconds, self.line(record))
@@ -192,26 +276,6 @@ class Monitor:
         if 0 < gap * abs(primal) <= self.atol and gap > self.tol:
             raise Stopped(ABSOLUTE)
         self.check()
-
-    def keep(self, iterate: Iterate | None) -> None:
-        """Store the iterate to return if the solver is stopped.
-
-        Parameters
-        ----------
-        iterate : Iterate or None
-            An iterate of all outputs; None keeps the previous one.
-        """
-        self.best = self.best if iterate is None else iterate
-
-    def taken_over(self, solver: str) -> None:
-        """Record that another solver continues.
-
-        Parameters
-        ----------
-        solver : str
-            The name of the other solver.
-        """
-        self.solver = solver
 
     def check(self, ahead: float = 0.0) -> None:
         """Raise `Stopped` if work of a given duration would exceed the time limit.
@@ -421,47 +485,6 @@ def displayed(what: str, verbose: bool) -> Iterator[None]:
     finally:
         _work.reset(token)
         work.close()
-
-
-def quiet(tol: float, seconds: float = inf) -> Monitor:
-    """Return a monitor without output for a subproblem, with a time limit in seconds."""
-    return Monitor(tol, None if seconds == inf else max(seconds, 0.0))
-
-
-@dataclass
-class InnerMonitor(Monitor):
-    """The monitor of a subproblem, which forwards to the monitor `outer` of the problem.
-
-    `whole` maps an iterate of the subproblem to one of the problem, whose objective is larger by the constant `above`.
-    """
-
-    outer: Monitor = field(default_factory=lambda: Monitor(0.0))
-    whole: Callable[[Iterate], Iterate] = lambda iterate: iterate
-    above: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.atol = self.outer.atol
-
-    @property
-    def left(self) -> float:
-        return self.outer.left
-
-    def taken_over(self, solver: str) -> None:
-        self.outer.taken_over(solver)
-
-    def keep(self, iterate: Iterate | None) -> None:
-        super().keep(iterate)
-        self.outer.keep(None if iterate is None else self.whole(iterate))
-
-    def report(self, iterate: Iterate | None, primal: float, gap: float) -> None:
-        self.keep(iterate)
-        self.outer.report(None, primal + self.above, gap)
-
-    @contextmanager
-    def showing(self, what: str) -> Iterator[None]:
-        with self.outer.showing(what):
-            yield
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,14 +13,14 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Vector, double, like, namespace, to_numpy
 from rkhs._core.finite.certificate import certify
-from rkhs._core.finite.monitor import InnerMonitor, Monitor, OutOfIterations
+from rkhs._core.finite.monitor import Monitor, OutOfIterations, mapped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import joined_iterates
 from rkhs._core.finite.term import Term
 from rkhs.solvers import _base as solving
 from rkhs.solvers._admm import ADMM
-from rkhs.solvers._base import FLOP, Estimate, RowSubset, Solver, fits, in_memory
-from rkhs.solvers._choose import EXACT, ITERATIVE, TRIAL, Fallback, auto
+from rkhs.solvers._base import FLOP, Estimate, RowSubset, fits, in_memory
+from rkhs.solvers._choose import EXACT, ITERATIVE, Race, auto
 from rkhs.solvers._galerkin import Galerkin
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._nonlinear_cg import NonlinearCG
@@ -141,7 +141,6 @@ class GridSolver:
     def __init__(self, system: FiniteProblem, cells: list[tuple[Any, ...]], folds: int = 1) -> None:
         self.folds, self.outputs = folds, system.outputs
         self.system = system
-        self.iterations = 0  # of an iterative solver for the last cell; 0 if they did not suffice
         self.tasks = [[GridCell.of(system, c, cell) for c in range(system.columns)] for cell in cells]
 
     def solve(self, monitor: Monitor) -> None:
@@ -161,7 +160,9 @@ class GridSolver:
             return
         if together <= alone:
             flat = [task for k in order for task in self.tasks[k]]
-            solve_together(flat, monitor.monitored(self.system), monitor, capacity_of(self.system))
+            shared, capacity = monitor.monitored(self.system), capacity_of(self.system)
+            for step in solve_together(flat, shared, monitor.tol, monitor, capacity):
+                monitor.report(step.iterate, step.primal, step.gap)
         for k in order:
             if any(task.gap > monitor.tol for task in self.tasks[k]):
                 cell, start = self.cell(k)
@@ -199,18 +200,16 @@ class GridSolver:
             blocks.append(replace(t, target=target, weight=weight))
         joint = stored.with_rows(tuple(blocks), len(tasks))
         monitor.best = joint.start()
-        seconds = SPLITTING.seconds(joint.size, joint.columns)
-        solver = Fallback.of(
-            NonlinearCG(), SPLITTING, seconds, Estimate(joint, monitor.tol, assumed_iterations=TRIAL), TRIAL
-        )
+        solver = Race((SPLITTING, NonlinearCG()))
         try:
-            monitor.best = solver.run(joint, monitor.best, monitor)
+            monitor.best = monitor.follow(solver.steps(joint, joint.start(), monitor.tol, monitor))
         except OutOfIterations:
             pass
         finally:
+            found = monitor.best or joint.start()
             for k, task in enumerate(tasks):
-                task.iterate = solving.from_memory(stored, self.system, monitor.best.output(k))
-        for task, certificate in zip(tasks, certify(joint, monitor.best, monitor.tol).split(), strict=True):
+                task.iterate = solving.from_memory(stored, self.system, found.output(k))
+        for task, certificate in zip(tasks, certify(joint, found, monitor.tol).split(), strict=True):
             task.gap = certificate.relative if certificate.within(monitor.tol) else inf
 
     def cell(self, k: int) -> tuple[FiniteProblem, Iterate]:
@@ -227,37 +226,25 @@ class GridSolver:
 
         Rows that a fold leaves out are dropped.  `back` maps an iterate of `system` to one of `self.system`.
         """
-        monitor.best, monitor.solver, before = start, None, len(monitor.history)
+        monitor.best, monitor.solver = start, None
         positive = to_numpy(system.weight).max(axis=1, initial=0.0) > 0
-        reduction = None if positive.all() else RowSubset.of(system, np.flatnonzero(positive))
-        reduced = system if reduction is None else reduction.system
-        solver = self._solver(reduced, start, monitor.tol)
+        subset = None if positive.all() else RowSubset.of(system, np.flatnonzero(positive))
         try:
-            if reduction is None:
-                monitor.best = _run(solver, system, start, monitor)
+            if subset is None:
+                steps = auto(system, monitor.tol).steps(system, start, monitor.tol, monitor)
+                monitor.best = monitor.follow(steps)
             else:
-                inner = InnerMonitor(monitor.tol, outer=monitor, whole=reduction.extend)
-                inner.best = reduction.restrict(start)
-                monitor.best = reduction.extend(_run(solver, reduced, inner.best, inner))
-            iterative = isinstance(solver, Fallback) and monitor.solver is None
-            self.iterations = len(monitor.history) - before if iterative else 0
+                solver, first = auto(subset.system, monitor.tol), subset.restrict(start)
+                steps = mapped(solver.steps(subset.system, first, monitor.tol, monitor), subset.extend)
+                monitor.best = subset.extend(monitor.follow(steps))
+        except OutOfIterations:  # other cells may need fewer
+            pass
         finally:
-            iterate = back(monitor.best)
+            found = monitor.best or start
+            iterate = back(found)
             for c, task in enumerate(self.tasks[k]):
                 task.iterate = iterate.output(c)
-        return monitor.best
-
-    def _solver(self, system: FiniteProblem, start: Iterate, tol: float) -> Solver:
-        """Return the solver of a cell.
-
-        From a warm start the trial of a `Fallback` is uninformative.  Instead the iterative solver may take twice the
-        iterations that it took for the last cell.
-        """
-        solver = auto(system, tol)
-        if isinstance(solver, Fallback) and solver.trial and bool(namespace(start.a).any(start.a != 0)):
-            steps = min(solver.steps, 2 * self.iterations)
-            return replace(solver, trial=None, steps=steps) if steps else solver.then
-        return solver
+        return found
 
     def _costs(self, hardest: FiniteProblem, tol: float) -> tuple[float, float, float, float]:
         """Return the estimated costs of all cells in memory, alone, together, and split; see the class.
@@ -270,10 +257,11 @@ class GridSolver:
         if self.system.gram.stored or fits(self.system.size):
             dense = solving.cheapest((*EXACT, NonlinearCG()), hardest, tol).cost(estimate)
             apart = estimate.matrix + cells * (dense - estimate.matrix)
-            mixed = not (self.system.smooth or BoxDual().applies(self.system))
+            mixed = not (self.system.smooth or BoxDual().lacks(self.system) is None)
             if mixed and 2 * len(self.system.other_rows) > self.system.size:
-                split = estimate.matrix + SPLITTING.seconds(self.system.size, cells * self.system.columns)
-        alone = cells * min(solver.cost(estimate) for solver in ITERATIVE if solver.applies(hardest))
+                outputs = hardest.with_rows(hardest.terms, cells * self.system.columns)
+                split = SPLITTING.cost(Estimate(outputs, tol))
+        alone = cells * min(solver.cost(estimate) for solver in ITERATIVE if solver.lacks(hardest) is None)
         if not has_few_nonquadratic(self.system):
             return apart, alone, inf, split
         multiples = [task.multiples for cell in self.tasks for task in cell]
@@ -282,11 +270,3 @@ class GridSolver:
         directions = min(capacity_of(self.system), estimate.iterations * cells)
         reduced = cells * self.system.columns * estimate.iterations * 2 * FLOP * rows * directions**2
         return apart, alone, Galerkin().cost(estimate) * (1 + SHARED * cells) + reduced, split
-
-
-def _run(solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
-    """Run a solver, and return the best iterate if it reaches its limit of iterations: other cells may need fewer."""
-    try:
-        return solver.run(system, start, monitor)
-    except OutOfIterations:
-        return monitor.best or start

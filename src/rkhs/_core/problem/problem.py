@@ -16,7 +16,7 @@ from rkhs._core.backend.precision import check_precision
 from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.certificate import Certificate, certify
 from rkhs._core.finite.function import Function
-from rkhs._core.finite.monitor import CHOICE, SUMMING, InnerMonitor, Monitor, Stopped
+from rkhs._core.finite.monitor import CHOICE, SUMMING, Monitor, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
 from rkhs._core.finite.representers import (
     RepresenterTerms,
@@ -35,7 +35,7 @@ from rkhs._core.learning.tuning import Tuning, tuned
 from rkhs._core.problem import spaces
 from rkhs._core.problem.grid import GridSolver, WeightGrid
 from rkhs._core.progress import interrupted
-from rkhs.exceptions import UnattainedError, warn
+from rkhs.exceptions import NotApplicableError, UnattainedError, warn
 from rkhs.kernels._base import Kernel, check_known
 from rkhs.losses import OneSided, SquaredOneSided
 from rkhs.solvers._base import FLOP, Solver
@@ -51,20 +51,20 @@ def solve_to_tolerance(
     solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
 ) -> tuple[Iterate, str, Certificate]:
     """Run a solver, several times if that improves the certificate; return the iterate, its status and certificate."""
-    watched = monitor.monitored(system)
-    iterate, previous_gap = start, inf
-    current: Monitor = monitor
+    watched, tol = monitor.monitored(system), monitor.tol
+    iterate, previous_gap, aim = start, inf, tol
     while True:
         monitor.best = iterate
-        status, result = run_until_stopped(monitor, partial(solver.run, watched, iterate, current))
+        steps = solver.steps(watched, iterate, aim, monitor)
+        status, result = run_until_stopped(monitor, partial(monitor.follow, steps))
         iterate = result if status == CONVERGED else monitor.best or iterate
-        certificate = certificate_of(system, iterate, monitor.tol, status)
-        gap, tol, margin = certificate.relative, monitor.tol, monitor.tol - certificate.uncertain
+        certificate = certificate_of(system, iterate, tol, status)
+        gap, margin = certificate.relative, tol - certificate.uncertain
         done = status not in (CONVERGED, ABSOLUTE) or certificate.within(tol) or certificate.gap <= 2 * monitor.atol
         if not done and (system.inexact or solver.inexact) and tol < gap <= previous_gap / 2:
-            current = monitor  # products are inexact, and the last run has halved the true gap: from the true image
-        elif not done and current is monitor and margin > 0 and gap <= NEAR * tol:
-            current = InnerMonitor(margin / 2, outer=monitor)  # rounding leaves the gap just above the tolerance
+            aim = tol  # products are inexact, and the last run has halved the true gap: from the true image
+        elif not done and aim == tol and margin > 0 and gap <= NEAR * tol:
+            aim = margin / 2  # rounding leaves the gap just above the tolerance
         else:
             return iterate, status, certificate
         previous_gap = gap
@@ -329,10 +329,12 @@ class Problem:
                 return self._unapproximated(replace(self, approximation=None)._solved(solver, monitor, start))
             return cast(Solution, self._approximated(WeightGrid(len(self.terms), {}, {}), monitor).item())
         system, tol = self.system, monitor.tol
-        chosen = auto(system, tol, monitor.time_limit) if solver == "auto" else solver
+        chosen = auto(system, tol) if solver == "auto" else solver
         if not isinstance(chosen, Solver):
             raise TypeError(f'solver must be "auto" or an object such as rkhs.solvers.NonlinearCG(), got {solver!r}.')
-        chosen.check(system)
+        lacking = chosen.lacks(system)
+        if lacking is not None:
+            raise NotApplicableError(lacking)
         trivial = not np.any(system.at_zero)  # J(0) = 0 is the minimum
         first = system.start()
         if start is not None and not trivial:

@@ -14,7 +14,7 @@ from rkhs._core.finite.basis import joined
 from rkhs._core.finite.certificate import NOTHING, Certificate, certify
 from rkhs._core.finite.features import FeatureTerms
 from rkhs._core.finite.function import function_in
-from rkhs._core.finite.monitor import Monitor, Stopped, quiet
+from rkhs._core.finite.monitor import Monitor, Stopped
 from rkhs._core.finite.operators import OperatorTerms
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._core.finite.representers import block_in_double, outputs_of
@@ -51,8 +51,8 @@ def chosen_space(
     def preliminary_fit(space: FiniteSpace, most: int, random: np.random.Generator) -> Any:
         """Return an f in a space from at most `most` functionals of each term, with smoothed losses."""
         found = terms_in(space, basis, [_sampled(term, most, random) for term in terms], outputs)
-        system = found.weighted()
-        return _function(found, auto(system, 1.0).run(system, system.start(), quiet(1.0)), several=True)
+        system, monitor = found.weighted(), Monitor(1.0)
+        return _function(found, _solved(system, system.start(), monitor), several=True)
 
     space = approximation.choose(kernel, families, preliminary_fit)
     if not isinstance(space, FiniteSpace):
@@ -143,7 +143,7 @@ def solve_weightings(
             before, fold, monitor.best = monitor.seconds, k % folds, None
             system, first = terms.weighted(weightings[k]), len(monitor.history)
             try:
-                iterate = auto(system, monitor.tol).run(system, starts.get(fold) or system.start(), monitor)
+                iterate = _solved(system, starts.get(fold) or system.start(), monitor)
             except (Stopped, KeyboardInterrupt):
                 if monitor.best is not None:
                     yield k, _solution(terms, system, monitor.best, monitor, first)
@@ -159,6 +159,11 @@ def solve_weightings(
         if not inaccurate or not terms.may_gain_digits(rows):
             return
         terms, todo = terms_of(terms.functions), inaccurate
+
+
+def _solved(system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    """Solve a finite problem in a space to the tolerance of a monitor."""
+    return monitor.follow(auto(system, monitor.tol).steps(system, start, monitor.tol, monitor))
 
 
 def _solution(

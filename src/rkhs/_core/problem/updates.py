@@ -16,7 +16,7 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Matrix, Vector, double, indices, to_numpy, zeros
 from rkhs._core.finite.function import Function
-from rkhs._core.finite.monitor import Monitor
+from rkhs._core.finite.monitor import Monitor, Steps
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.solution import CONVERGED, Solution
 from rkhs._core.linalg.saddle import UpdatableSaddle
@@ -36,14 +36,15 @@ class UpdatedFactor(Solver):
     saddle: UpdatableSaddle
     order: Vector  # (N,) the functional of each row of the saddle
 
-    def check(self, system: FiniteProblem) -> None:
-        pass
+    def lacks(self, system: FiniteProblem) -> str | None:
+        return None
 
-    def run(self, system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
+    def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         b = np.concatenate([t.target for t in blocks_in_double(system.terms)])
         a = np.empty_like(b)
         a[self.order], c = self.saddle.solve(b[self.order], double(system.Q)[self.order])
         a, c = a.astype(system.Q.dtype), c.astype(system.Q.dtype)
+        yield from ()  # it has no iterations
         return Iterate(a, c, alpha=a)
 
     @property

@@ -917,7 +917,7 @@ def iterates_exactly(system: FiniteProblem) -> bool:
     products = 100 if system.quadratic else PRODUCTS * system.columns
     estimate = Estimate(system, 1e-2, assumed_iterations=products)
     most = inf if system.quadratic else limits().exact_seconds
-    return estimate.storing is not None and slowness() * estimate.iterating(estimate.step) < min(seconds_left(), most)
+    return estimate.storing is not None and slowness() * estimate.iterating(estimate.step()) < min(seconds_left(), most)
 
 
 def landmark_count(problem: Problem, verbose: bool = False) -> int:
