@@ -248,6 +248,7 @@ def near_weight(kernel: Kernel, sample: Sample, noise: float) -> float:
     near = float(np.median(distance[distance > 0])) if np.any(distance > 0) else 1.0
     variance = WeightNormalization.at(kernel, sample.X, sample.weight).variance
     assert isinstance(kernel, Polyharmonic)
+    # 1 / (2 C) = noise * near^power / variance, since the variogram is the power of the distance
     return variance / (2 * noise * near**kernel.power)
 
 
@@ -376,7 +377,9 @@ class MapSpread:
         bins = np.array_split(known, max(1, min(BINS, len(known) // PER_BIN)))
         ratios = np.abs(found) / s[:, None]
         knots = [float(np.mean(np.log(s[part]))) for part in bins]
+        # the level (1 + 1/K) COVERED for K regions
         levels = [min(1.0, COVERED * (1 + 1 / np.sum(regions[part]))) for part in bins]
+        # |e| <= 1.96 factor s with the probability of the level
         factors = [np.quantile(ratios[part], level, axis=0) / NORMAL for part, level in zip(bins, levels, strict=True)]
         whole = replace(problem, approximation=NEAREST).solve().function
         return cls(whole, np.array(knots), np.log(np.maximum(factors, 1e-300)) + change)

@@ -74,6 +74,7 @@ def differences(function: Callable[[Matrix], Matrix], X: Matrix, order: int, ste
     def along(k: int) -> Matrix:
         h = np.zeros_like(X)
         h[:, k] = step * (1 + np.abs(X[:, k]))
+        # (phi(x + h) - phi(x - h)) / (2 h)
         after, before = (differences(function, X + sign * h, order - 1, step) for sign in (1, -1))
         return (after - before) / (2 * h[:, k]).reshape(-1, *[1] * order)
 
@@ -155,6 +156,7 @@ class LonLat(Coordinates):
         u = _unit_vectors(X, self.longitude, self.latitude)
         if self.sphere:
             return np.hstack([RADIUS * u, X[:, 2:]])
+        # R sqrt(2 / (1 + z)) (x, y)  (Snyder 1987, Map projections, ch. 24)
         opposite = 1 + u[:, 2:] < 1e-12  # the point opposite to the center is a circle in the plane
         stretched = np.where(
             opposite, [np.sqrt(2), np.sqrt(2)], u[:, :2] * np.sqrt(2 / np.maximum(1 + u[:, 2:], 1e-12))

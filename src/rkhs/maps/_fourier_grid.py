@@ -102,6 +102,7 @@ class RadialSpectrum:
         axes = np.meshgrid(*frequencies, indexing="ij", sparse=True)
         for row in inverse:
             squares = squares + sum((c * w for c, w in zip(row, axes, strict=True) if c), np.zeros(())) ** 2
+        # S(w) = weight S_phi(|A^-T w|) / |det A|
         return self.weight / abs(float(np.linalg.det(self.matrix))) * self.unit.density(np.asarray(squares))
 
     def frequencies(self, share: float, order: int) -> Vector:
@@ -115,6 +116,7 @@ class RadialSpectrum:
         """
         reach, shell = np.linalg.norm(np.linalg.inv(self.matrix), axis=1), np.arange(1, SHELLS + 1)
         distances = np.min((gaps + np.outer(shell - 1, periods)) / reach, axis=1)
+        # the shell s has (2 s + 1)^d - (2 s - 1)^d images
         counts = (2.0 * shell + 1) ** self.unit.dimension - (2.0 * shell - 1) ** self.unit.dimension
         values = counts * self.unit_values(distances)
         return self.weight * float(values.sum() + self.further_shells * values[-1])
@@ -253,11 +255,13 @@ class FourierGrid(Approximation):
             """Return the spacings and the limits m."""
             value = accuracy / (2 * 3**dimension)
             averages = 2 * blur * np.log(1 / value) ** 0.5  # the variance of differences is 2 blur^2
+            # the period 1 / h is the extent plus the distance at which images of the kernel have fallen below the value
             spacing = 1 / (extent + averages + np.max([part.ranges(value, order) for part in parts], axis=0))
             shares = {0: accuracy / 2}
             if order:
                 shares[order] = min(accuracy * (1.0 if self.accuracy else DERIVATIVES), 0.5) / 2
             highest = [part.frequencies(share, m) for part in parts for m, share in shares.items()]
+            # all but a share of the variance has frequencies below h m, for values and for the highest derivatives
             return spacing, np.ceil(np.max(highest, axis=0) / spacing)
 
         accuracy = ACCURACY if self.accuracy is None else self.accuracy
@@ -449,8 +453,10 @@ class FourierGridSpace(Waves):
         """A bound on |k - approximation| for all pairs of points in the box, relative to k(x, x); of the potential."""
         parts, periods = self._spectra, 1 / self.spacing
         total = sum(part.weight for part in parts)
+        # sum of k over all images of x - y, of which the nearest are 1 / h - extent away
         aliasing = sum(part.images(periods - self.extent, periods) for part in parts)
         at_zero = sum(part.images(periods, periods) for part in parts)
+        # sum of S over frequencies outside of the grid = k(0) + its images - sum_j D_j^2  (Poisson summation)
         truncation = max(total + at_zero - float(np.sum(self.amplitudes**2)), 0.0)
         return (aliasing + truncation) / total + 8 * EPS
 
@@ -546,6 +552,7 @@ class FourierGridSpace(Waves):
         else:
             norms, c = to_numpy(gram(self.kernel, functional).diagonal()), channels.coefficients
             inside = np.sum((c @ products) * c, axis=2).reshape(-1)
+        # |L|^2 - sum_qs c_q <m_q D, m_s D> c_s
         return np.clip(norms - kept * inside, 0.0, None)
 
     def _missing_far_away(self, functional: Functional, parts: Sequence[Part]) -> Vector:

@@ -103,6 +103,7 @@ class LocalFunction:
         first, which = np.unique(equal, return_inverse=True)
         if len(first) == L.size:
             return L, self.targets, self.noise, rows
+        # 1 / d = sum_i 1 / d_i,  b = d sum_i b_i / d_i  over equal functionals
         sums = scipy.sparse.csr_array((1 / self.noise, (which, rows)))
         noise = 1 / sums.sum(axis=1)
         return L.take(first), (noise * (sums @ self.targets).T).T, noise, which
@@ -172,6 +173,7 @@ class LocalFunction:
         right, errors_M, used_M = (left, errors, used) if M is None else self._errors(M)
         K = to_numpy(gram(self.kernel, left, right).dense())
         noisy, i, j = np.intersect1d(used, used_M, return_indices=True)
+        # cov(L - a'q, M - b'q) has a' diag(d) b for the noise of common functionals
         K[L.size + i, (L if M is None else M).size + j] += self._distinct[2][noisy]
         return np.asarray(errors_M @ (errors @ K).T).T
 
@@ -218,6 +220,7 @@ class LocalFunction:
         values, variance = self.left_out(rows)
         known = np.isfinite(variance)
         squares = (self.targets[rows] - values)[known] ** 2
+        # tau^2 is the mean of (b_i - L_i(f))^2 / (variance_i + d_i)
         spread = (variance + self.noise[rows])[known]
         tau = np.sqrt(np.mean(squares.reshape(len(spread), -1) / spread[:, None], axis=0)) if known.any() else None
         if tau is None:
@@ -259,6 +262,7 @@ class LocalFunction:
         if self.neighbors.continuous:  # in units of the mean square of differences to neighbors
             spread = np.abs(norms[:, None] + K[:, diagonal, diagonal] - 2 * k)
             mean = np.sum(share * spread, axis=1) / np.maximum(np.sum(share, axis=1), 1e-300)
+            # d_i + mean (1 / share_i - 1): infinite noise where a functional leaves the neighborhood
             noise = noise + mean[:, None] * (1 / np.maximum(share, 1e-12) - 1)
         U, u, undetermined = _orthonormal(self._trend[index] * (share > 0)[:, :, None], on_basis(L, self.basis))
         missing = share == 0
@@ -268,12 +272,15 @@ class LocalFunction:
         size = np.abs(K).max(axis=(1, 2))[:, None]
         K[:, diagonal, diagonal] += np.where(missing, np.where(size > 0, size, 1.0), noise)
         S, right = np.zeros((t, m + U.shape[2], m + U.shape[2])), np.concatenate([k, size * u], axis=1)
+        # [K + diag(d), s U; s U', 0] [a; c] = [k; s u], with s = max |K|, so that both blocks are of one size
+        # (Vecchia 1988 for the mean given near data; Chiles and Delfiner 2012, 3.4, for the basis)
         S[:, :m, :m] = K
         S[:, :m, m:] = size[:, :, None] * U
         S[:, m:, :m] = S[:, :m, m:].transpose(0, 2, 1)
         empty = np.all(U == 0, axis=1)  # of basis functions that are omitted
         S[:, m + np.arange(U.shape[2]), m + np.arange(U.shape[2])] = np.where(empty, size, 0.0)
         weights = _solutions(S, right)
+        # <L, L> - a'k - c's u
         variance = np.clip(norms - np.sum(weights * right, axis=1), 0.0, None)
         return index, weights[:, :m], np.where(undetermined, np.inf, variance)
 
@@ -300,6 +307,7 @@ def _orthonormal(P: Matrix, p: Matrix) -> tuple[Matrix, Matrix, Vector]:
     sizes = np.sqrt(np.sum(P**2, axis=1))
     scale = np.where(sizes > 0, sizes, 1.0)
     P, p = P / scale[:, None, :], p / scale
+    # U = P V / sqrt(values), where P'P = V diag(values) V'
     values, V = np.linalg.eigh(P.transpose(0, 2, 1) @ P)
     kept = values > DEPENDENT**2 * values[:, -1:].clip(1e-300)
     T = V * np.where(kept, 1 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None, :]

@@ -192,6 +192,7 @@ class ToeplitzSums:
         phases = space.phases(channels.points)
         table, count = weight.reshape(channels.points.shape[0], -1), len(channels.multipliers)
         if channels.coefficients is not None:
+            # T_qs has the weights sum_k w_ik c_ikq c_iks of all atoms k at the point i
             pairs = {
                 (q, s): np.sum(table * channels.coefficients[:, :, q] * channels.coefficients[:, :, s], axis=1)
                 for q in range(count)
@@ -205,6 +206,7 @@ class ToeplitzSums:
             if generator is None:
                 generator = to_modes(np.ones(len(phases)), phases, shape, error)
                 known.append((channels.points, generator))
+            # equal weights: T = w sum_i e_(k-j)(x_i)
             scaled = table.flat[0] * generator
             return cls(channels.multipliers, {(q, q): scaled for q in range(count)})
         generators: dict[tuple[int, int], Grid] = {}
@@ -304,6 +306,7 @@ class Normal:
         """Return the values of real functions on the grid of points, from their coefficients with j_d >= 0."""
         *lengths, final = self.lengths
         padded = np.zeros((*half.shape[: -len(self.space.limits)], *lengths, final // 2 + 1), dtype=np.complex128)
+        # sum_j c_j exp(2 pi i <j, l> / n) at all l, with c_-j = conj(c_j): one inverse FFT of reals
         for middle, ends in self._corners(limits):
             padded[ends] = half[middle]
         workers = cores(np.zeros(0))
@@ -334,8 +337,11 @@ class Normal:
         right, left = tau[..., m:], tau[mirror][..., m:]
         amplitudes = space.amplitudes[..., m:]
         coefficients = np.empty(right.shape, dtype=np.complex128)
+        # c = D ((tau + tau_-) - i (tau - tau_-)) / 2
         coefficients.real = 0.5 * amplitudes * (right + left)
         coefficients.imag = -0.5 * amplitudes * (right - left)
+        # sum_qs conj(m_q) T_qs m_s c: FFTs of n >= 4 m + 1 points diagonalize the circulant matrix that contains T
+        # (Chan and Ng 1996, Conjugate gradient methods for Toeplitz systems)
         total = np.zeros_like(coefficients)
         for multipliers, fields in zip(self.multipliers, self.fields, strict=True):
             functions = [self._function(multiplier * coefficients, space.limits) for multiplier in multipliers]
@@ -345,6 +351,7 @@ class Normal:
                 image = sum((field * functions[s] for s, field in pairs[1:]), pairs[0][1] * functions[pairs[0][0]])
                 total += np.conj(multiplier) * self._coefficients(image)
         total *= amplitudes
+        # tau = D (Re c - Im c), at j and at -j
         result = np.empty_like(tau)
         result[..., m:] = total.real - total.imag
         result[mirror][..., m:] = total.real + total.imag  # also at j_d = 0, where both are the same
@@ -383,6 +390,7 @@ class Normal:
         for one in self.sums:
             multipliers = [np.broadcast_to(m, space.shape).ravel()[indices] for m in one.multipliers]
             for (q, s), generator in one.generators.items():
+                # T_jk is the generator at j - k
                 T = generator[lags]
                 total += np.conj(multipliers[q])[:, None] * T * multipliers[s]
                 if q != s:

@@ -181,11 +181,14 @@ class _Descent:
                 break
             allowed, right = tol * abs(objective), point.basis_gradient
             equations = self.geometry.curvature(self.shown, self.u)
+            # the part of the Newton decrement in c, g'(P'HP)^-1 g, is not in 1/2 |gradient|^2
             decrement = float((right.T @ equations.basis_inverse @ right)[0, 0])
             if self.shown is not self.system and gap + decrement / 2 <= 0.05 * allowed:
                 break  # the rest of the gap is that of the envelopes
+            # accuracy^2 gap is a hundredth of the allowed gap, so that one step may reach it
             accuracy = min(0.1, max(1e-3, 0.1 * (allowed / max(gap, allowed, TINY)) ** 0.5))
             with self.monitor.showing(SOLVING):
+                # (diag(0, I) + [P E]'H[P E]) (dc, dtau) = -(dJ/dc, dJ/dtau)
                 dc, dtau = equations.solve(-right, -point.gradient, accuracy, INNER)
             du = self.geometry.values(dtau, dc)
             if not np.all(np.isfinite(du)):  # the curvatures are too far apart for the equations
@@ -193,6 +196,7 @@ class _Descent:
             step = self._step_length(objective, dtau, du)
             previous = objective if step > 0 else -inf
             self.c, self.tau, self.u = self.c + step * dc, self.tau + step * dtau, self.u + step * du
+            # rounding errors of u grow with the length of all its changes
             self.path += step * float(np.linalg.norm(du))
         return certificate
 

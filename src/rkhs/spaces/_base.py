@@ -235,6 +235,7 @@ class FiniteSpace(Stored, ABC):
             E, (A, impossible) = to_numpy(self.rows(L)), self.annihilated(L)
             rest = E - A @ self.gram if len(self.constraints) else E
             norms = to_numpy(gram(self.kernel, L).diagonal()) - np.sum((E + rest) * A, axis=1)
+            # |L|^2 - |e|^2 with e = L(psi R)
             inside = np.sum((rest @ R) ** 2, axis=1)
             result.append(np.where(impossible, np.inf, np.clip(norms - inside, 0, None)))
         return np.concatenate([np.zeros(0), *result])
@@ -424,6 +425,7 @@ class Orthonormal:
         Z = scipy.linalg.null_space(C * D) if len(C) else None
         inner = D[:, None] * K * D
         inner = inner if Z is None else Z.T @ inner @ Z
+        # D K D = V diag(values) V'
         values, vectors = np.linalg.eigh((inner + inner.T) / 2)
         kept = values > eigenvalue_error(len(values)) * max(values[-1:].sum(), 0.0)
         vectors = np.ascontiguousarray(vectors[:, kept][:, ::-1])

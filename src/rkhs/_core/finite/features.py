@@ -90,6 +90,7 @@ class Accuracy:
         basis, long, summed = (np.linalg.norm(part, axis=0) for part in (c, lengths * tau, summed_lengths * tau))
         of_sums = UNIT * (self.norms @ np.stack([basis, summed, np.ones_like(basis)]))  # (2, c)
         turned = 2 * np.sqrt(self.strongest * squared)  # a bound of the norm of s alpha of the transformed rows
+        # |dh| per function: errors of moments, and of rows, times the lengths of the functions
         force = of_sums[1] * summed_lengths + UNIT * (felt + turned + largest * long) * lengths
         excess = self.count * self.strongest * (UNIT * long) ** 2
         value = of_sums[0] * basis + of_sums[1] * summed + UNIT * (turned + largest * long) * long
@@ -217,8 +218,10 @@ class FeaturePoint(Point):
         """Return 1/2 |h|^2 + 1/2 dc'S dc, and its rounding error, for each output."""
         geometry, r = self.geometry, self.geometry.rank
         pressed, basis = self.slopes - geometry.adjoint(self.system, alpha), geometry.basis
+        # dc = -S_cc^+ (S theta + linear - E'alpha)_c makes alpha vanish on the basis
         move = -basis.seen @ (basis.seen.T @ pressed[:r])
         h = (pressed + geometry.square[:, :r] @ move)[r:]
+        # 1/2 |h|^2 + 1/2 dc'S dc
         gaps = np.sum(h**2, axis=0) / 2 + np.sum(move * (geometry.square[:r, :r] @ move), axis=0) / 2
         scale = np.linalg.norm(self.slopes[:r], axis=0) + np.sum(np.abs(alpha), axis=0)  # basis functions of size 1
         unbalanced = np.any(np.abs(basis.unseen.T @ pressed[:r]) > FEASIBLE * EPS * scale, axis=0)
@@ -355,6 +358,7 @@ class FeatureTerms:
                 sizes = np.broadcast_to(found.magnitudes, (len(found.weight), 1 + self.rank))
                 rows.append(found._replace(magnitudes=sizes))
                 kept.append(LossBlock(slice(0, len(found.weight)), self.losses[k], found.target, found.weight))
+        # 1/2 theta'S theta + linear'theta + constant, with S = diag(0, I) + 2 E'WE, linear = -2 E'Wb, constant = b'Wb
         square, linear, constant = sums[:m, :m] + sums[:m, :m].T, -2 * sums[:m, m:], np.diag(sums[m:, m:])
         tau = np.arange(self.rank, m)
         square[tau, tau] += 1.0
@@ -402,8 +406,10 @@ class FeatureCovariance:
         variances = [np.zeros(0)]
         for piece in map(M.take, self.space.tiles(M.size)):
             psi, A, left, E, undetermined = self._rows(piece)
+            # E S^-1 E'
             variance = self.curvature.variance(E)
             if not self.space.defines_kernel:
+                # k_MM - |e|^2, of M - sum_b a_b L_b where the kernel has a null space
                 outside = double(gram(self.space.kernel, piece).diagonal()) - np.sum((psi + left) * A, axis=1)
                 variance += np.clip(outside - np.sum((left @ self.R) ** 2, axis=1), 0, None)
             variances.append(np.where(undetermined, inf, variance))

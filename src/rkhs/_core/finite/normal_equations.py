@@ -101,6 +101,7 @@ class NormalEquations:
 
     def product(self, tau: Matrix) -> Matrix:
         """Return the product with tau (p, k), after c is eliminated."""
+        # (I + factor (E'WE - E'WP (P'WP)^-1 P'WE)) tau
         image = self.normal @ tau
         if len(self.basis_inverse):
             image = image - self.sums.EP @ (self.basis_inverse @ (self.sums.EP.T @ tau))
@@ -108,6 +109,7 @@ class NormalEquations:
 
     def basis_given(self, Pb: Matrix, tau: Matrix) -> Matrix:
         """Return the c of the equations with the right-hand side Pb (r, k), given tau."""
+        # P'WP c = Pb / factor - P'WE tau
         right = Pb / self.factor - self.sums.EP.T @ tau
         c = self.basis_inverse @ right
         return c + self.basis_inverse @ (right - self.sums.PP @ c)  # one step of iterative refinement
@@ -126,6 +128,7 @@ class NormalEquations:
         """
         b = self._eliminated(Pb, Eb)
         x, r = self._conjugate_gradients(b, tol, ITERATIONS, of_forms=True)
+        # Pb'(factor P'WP)^-1 Pb, and x'(b + r) for the Schur complement of tau
         return np.einsum("rk,rk->k", Pb, self.basis_inverse @ Pb) / self.factor + dots(x, b + r)
 
     def _eliminated(self, Pb: Matrix, Eb: Matrix) -> Matrix:
@@ -165,9 +168,11 @@ class NormalEquations:
             curvature = dots(p, image)
             if not np.any(active & (curvature > 0)):  # rounding errors of the transforms make the matrix indefinite
                 break
+            # length = r'z / p'Ap  (Hestenes and Stiefel 1952)
             length = np.where(active & (curvature > 0), size / np.maximum(curvature, TINY), 0.0)
             x += length * p
             r -= length * image
+            # p = z + (r'z / r'z before) p
             z = self._preconditioned(r, k + 1)
             new = dots(r, z)
             # A new preconditioner starts the method again.
@@ -191,6 +196,7 @@ class LeadingBlock:
     def of(cls, equations: NormalEquations) -> LeadingBlock:
         """Return the block of at most `BLOCK` functions."""
         indices = equations.normal.leading(BLOCK)
+        # I + factor (E'WE - E'WP (P'WP)^-1 P'WE) on the functions of the block
         block = np.eye(len(indices)) + equations.factor * equations.normal.block(indices)
         if len(equations.basis_inverse) and not equations.sums.others:  # otherwise it might be indefinite
             EP = equations.sums.EP[indices]

@@ -156,6 +156,7 @@ class OperatorPoint(Point):
         self.error = np.zeros_like(self.u)
         self.shown = system if shown is None else shown
         self.slopes = self.shown.gradient(self.u)
+        # dJ/dtau = tau + E'w loss'(u),  dJ/dc = P'w loss'(u)
         self.gradient = tau + geometry.adjoint(self.slopes)
         self.basis_gradient = geometry.P.T @ self.slopes
         norm, error = dots(tau, tau) / 2, geometry.space.product_error
@@ -166,6 +167,7 @@ class OperatorPoint(Point):
         change = 0.0
         for t in system.terms:  # slopes increase, so that those at both ends bound all between them
             ends = (np.abs(t.loss.gradient(self.u[t.rows] + sign * missed, t.target)) for sign in (-1, 1))
+            # |J(u + e) - J(u)| <= |e| |w loss'|, by Cauchy and Schwarz
             change = change + missed * np.linalg.norm(t.weight * np.maximum(*ends), axis=0)
         self.shift = 1e3 * EPS * system.at_zero + change
         if geometry.sums is not None:
@@ -174,10 +176,12 @@ class OperatorPoint(Point):
     def _add_sums(self, sums: QuadraticSums) -> None:
         """Add the squared losses whose rows are not in memory to J and the gradient."""
         c, tau = self.iterate.basis, self.iterate.a
+        # 2 (E'WE tau + E'WP c - E'Wb)
         image = self.geometry.summed_equations.normal @ tau
         self.gradient = self.gradient + 2 * (image + sums.EP @ c - sums.Eb)
         mixed = sums.EP.T @ tau - sums.Pb
         self.basis_gradient = self.basis_gradient + 2 * (sums.PP @ c + mixed)
+        # b'Wb + tau'E'WE tau - 2 tau'E'Wb + c'(P'WP c + 2 (P'WE tau - P'Wb))
         linear = np.einsum("rk,rk->k", c, sums.PP @ c + 2 * mixed)
         losses = sums.bb + dots(tau, image) - 2 * dots(tau, sums.Eb) + linear
         self.primal = self.primal + np.clip(losses, 0.0, None)
@@ -207,6 +211,7 @@ class OperatorPoint(Point):
         """Return 1/2 |tau - E'alpha|^2, and its rounding error, for each output."""
         geometry, tau, P = self.geometry, self.iterate.a, self.geometry.P
         change = alpha + self.slopes
+        # tau - E'alpha = dJ/dtau - E'(alpha + w loss'(u))
         force = self.gradient - geometry.adjoint(change) if np.any(change) else self.gradient
         sizes = [np.sqrt(dots(columns, columns)) for columns in (force, tau, force - tau)]
         error = geometry.space.product_error * (sizes[1] + (sizes[2] if geometry.sums is None else self.summed))
@@ -287,6 +292,7 @@ class OperatorTerms:
 
 def with_missing_variance(space: FiniteSpace, rows: tuple[Functional, Matrix], weight: Matrix) -> Matrix:
     """Return weights (N, 1) of squared losses with the variance outside of the space added to the noise 1 / (2 w)."""
+    # 1 / (2 w') = 1 / (2 w) + variance outside of the space
     return weight / (1 + 2 * weight * space.missing(rows[0])[:, None])
 
 
@@ -335,6 +341,7 @@ class OperatorCovariance:
         else:
             space, c, tau = self.samples
             variances = np.mean((space.apply(M, tau) + P @ c) ** 2, axis=1) + space.missing(M)
+        # P - P (P'WP)^+ P'WP: the part of the basis that no row determines
         missed = P - P @ (self.curvature.basis_inverse @ self.curvature.sums.PP)
         undetermined = np.any(np.abs(missed) > 1e-6 * np.max(np.abs(P), initial=0.0, axis=1, keepdims=True), axis=1)
         return np.where(undetermined, inf, variances)
@@ -372,6 +379,7 @@ class OperatorCovariance:
             count = min(TOGETHER, SAMPLES - start)
             Pb, Eb = np.zeros((r, count)), random.standard_normal((count, space.size)).T
             for (functional, P), weight in zip(self.rows, weights, strict=True):
+                # 2 W e = sqrt(2 W) n with n ~ N(0, I)
                 noise = np.sqrt(2 * weight) * random.standard_normal((functional.size, count))
                 Pb += P.T @ noise
                 Eb = Eb + space.adjoint(functional, noise)

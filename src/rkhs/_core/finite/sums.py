@@ -320,6 +320,7 @@ class _Accumulator:
         F, sums, total = xp.concat([P, E, target], axis=1), self.moments[k].sums, 0.0
         for group, share in enumerate(shares.T):
             members = slice(None) if len(shares.T) == 1 else np.flatnonzero(share)  # a copy, which `square` overwrites
+            # F'WF = [M, m; m', b'Wb] of the rows of a group, F = [P, E, b]
             normal = square(F[members], xp.sqrt(weight[members] * like(share[members, None], E)))
             sums[group] += normal
             total = total + normal[self.psi, self.psi]
