@@ -297,17 +297,6 @@ def test_rounds_find_the_constrained_minimum(dense):
     assert not dense or model.solution_.iterations == 0  # the start is the minimum: a certificate is all that is left
 
 
-def test_ctrl_c_ends_a_fit():
-    class Interrupted(rkhs.solvers.BoxDual):
-        """A solver to which Ctrl-C comes."""
-
-        def run_output(self, system, start, monitor):
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fitted(line(), {0: "increasing"}, loss="absolute", solver=Interrupted())
-
-
 def test_tensors_have_shapes_too():
     """Points of constraints go where those of the data are; they were refused as arrays of another library."""
     torch = pytest.importorskip("torch")
