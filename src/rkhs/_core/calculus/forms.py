@@ -143,13 +143,19 @@ class Form:
         """
         factors = np.ones(x.shape[1]) if self.linear is None else self.linear
         check_map(factors, int(x.shape[1]))
+        # One scale for all features is applied once, unless squares of other units might overflow.
+        common = float(factors[0]) if np.all(factors == factors[0]) and 1e-50 < factors[0] < 1e50 else 1.0
         q: Array = None
-        for j, factor in enumerate(factors.tolist()):
+        for j, factor in enumerate((factors / common).tolist()):
             square = x[:, j, None] - y[None, :, j]
-            square *= factor
+            if factor != 1:
+                square *= factor
             square *= square
-            q = square if q is None else q + square
-        q *= -0.5
+            if q is None:
+                q = square
+            else:
+                q += square
+        q *= -0.5 * common**2
         return q
 
     def moved(self, atoms: Atoms, rounded: bool = False) -> Array:
