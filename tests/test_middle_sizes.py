@@ -32,8 +32,9 @@ def problem(weight=50.0, loss=None, basis=None, y=Y, gradients=False):
 
 
 @pytest.fixture
-def small_tiles(monkeypatch):
-    monkeypatch.setattr(matrix, "SIDE", 64)
+def small_tiles():
+    with with_limits(single_side=64):
+        yield
 
 
 @pytest.mark.parametrize("columns", [(), (1,), (3,)])
@@ -197,9 +198,8 @@ def test_large_models_have_error_bars(few_are_many):
     """Standard deviations and intervals beyond what is factorized cover as they should."""
     points, new = RNG.standard_normal((500, 4)), RNG.standard_normal((400, 4))
     y, truth = (np.sin(p[:, 0]) + p[:, 1] + 0.2 * RNG.standard_normal(len(p)) for p in (points, new))
-    with with_limits(dense_labels=100, sized_labels=100):
-        model = rkhs.InvariantRegressorCV().fit(points, y)
-    with with_limits(stored_rows=200, sampled_rows=200, nearest=60):
+    model = rkhs.InvariantRegressorCV().fit(points, y)
+    with with_limits(dense_labels=100, sized_labels=100, stored_rows=200, sampled_rows=200, nearest=60):
         values, deviations = model.predict(new, return_std=True)
         low, high = model.predict_interval(new, coverage=0.9).T
     assert 0.9 <= np.mean(np.abs(values - truth) <= 1.96 * deviations) <= 0.99

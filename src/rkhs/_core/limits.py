@@ -67,6 +67,7 @@ class Limits:
     stored_rows: float = inf  # functionals whose Gram matrix is stored in float64 at most; main memory decides before
     single_rows: float = inf  # the same in float32
     nonquadratic_rows: int = 1500  # rows up to which problems in a span are cheaper than products, unless squared
+    single_side: int = 1024  # rows of a tile in float32: 4 MiB, which stays in the cache between its two products
     nearest: int = 400  # functionals that a variance is conditioned on, where all of them cannot be factorized
     sampled_rows: int = 4000  # functionals from which the share of variances is estimated that these do not explain
 

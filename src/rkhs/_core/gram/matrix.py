@@ -10,6 +10,7 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Array, Matrix, Vector, namespace, to_numpy
 from rkhs._core.backend.memory import budget_bytes, cores, map_in_threads
+from rkhs._core.limits import limits
 from rkhs._core.progress import subtask
 
 
@@ -117,9 +118,6 @@ class GramMatrix:
     part = block
 
 
-SIDE = 1024  # rows of a tile: 4 MiB in float32, which stays in the cache between its two products
-
-
 class SingleGram:
     """A symmetric Gram matrix that is stored in float32, as tiles of its upper triangle: 2 bytes per entry.
 
@@ -134,7 +132,8 @@ class SingleGram:
     def __init__(self, exact: GramOperator, F: Matrix | None = None) -> None:
         self.exact, size = exact, exact.shape[0]
         self.F = F = np.zeros((size, 0)) if F is None else F
-        cuts = [slice(start, min(start + SIDE, size)) for start in range(0, size, SIDE)]
+        side = limits().single_side
+        cuts = [slice(start, min(start + side, size)) for start in range(0, size, side)]
         pairs = [(rows, columns) for k, rows in enumerate(cuts) for columns in cuts[k:]]
 
         def tile(number: int) -> Array:
@@ -148,7 +147,7 @@ class SingleGram:
     @staticmethod
     def bytes(size: int) -> int:
         """Return the memory of a matrix with this many rows."""
-        return 2 * size * (size + SIDE)
+        return 2 * size * (size + limits().single_side)
 
     @staticmethod
     def product_seconds(size: int) -> float:
