@@ -179,15 +179,7 @@ class ForceFieldRegressor(BaseEstimator):
         ForceFieldRegressor
             The fitted estimator.
         """
-        X = _geometries(R, "R")
-        F = _geometries(forces, "forces")
-        if F.shape != X.shape:
-            raise ValueError(f"forces must have the shape of R, {np.shape(R)}, got {np.shape(forces)}.")
-        E = None if energies is None else double(as_array(energies, "energies"))
-        if E is not None and E.shape != (len(X),):
-            raise ValueError(f"energies must be one number for each of the {len(X)} geometries, got shape {E.shape}.")
-        if len(X) < 2 or not np.any(F):
-            raise ValueError("fit needs at least two geometries, and forces that are not all zero.")
+        X, F, E = _checked_data(R, forces, energies)
         if not isinstance(self.kernel, Kernel) and self.kernel != "auto":
             raise ValueError(f'kernel must be "auto" or a kernel of the inverse distances, got {self.kernel!r}.')
         self.n_atoms_ = X.shape[1] // 3
@@ -542,6 +534,20 @@ def _calibration(errors: Matrix, deviations: Matrix, level: float = COVERAGE) ->
     """Return the factor on standard deviations with which their 95 % intervals cover a share `level` of the errors."""
     ratios = np.abs(errors) / np.maximum(deviations, np.finfo(np.float64).tiny)
     return float(np.quantile(ratios, level)) / NORMAL
+
+
+def _checked_data(R: Any, forces: Any, energies: Any) -> tuple[Matrix, Matrix, Vector | None]:
+    """Return geometries and forces as rows (t, 3 atoms), and energies (t,), after validation."""
+    X = _geometries(R, "R")
+    F = _geometries(forces, "forces")
+    if F.shape != X.shape:
+        raise ValueError(f"forces must have the shape of R, {np.shape(R)}, got {np.shape(forces)}.")
+    E = None if energies is None else double(as_array(energies, "energies"))
+    if E is not None and E.shape != (len(X),):
+        raise ValueError(f"energies must be one number for each of the {len(X)} geometries, got shape {E.shape}.")
+    if len(X) < 2 or not np.any(F):
+        raise ValueError("fit needs at least two geometries, and forces that are not all zero.")
+    return X, F, E
 
 
 def _geometries(values: Any, name: str) -> Matrix:
