@@ -10,7 +10,7 @@ from refusals import refused
 from rkhs._core.limits import with_limits
 from rkhs._core.problem import grid
 from rkhs._core.problem.grid import GridSolver
-from rkhs.solvers._newton import Newton
+from rkhs.solvers import Newton
 
 RNG = np.random.default_rng(7)
 X, Z = RNG.standard_normal((50, 4)), RNG.standard_normal((6, 4))

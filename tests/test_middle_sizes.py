@@ -12,8 +12,8 @@ from rkhs._core.gram import matrix
 from rkhs._core.limits import with_limits
 from rkhs.estimators._length_scales import NormalizedKernels
 from rkhs.estimators.search import _many_labels as many_labels, _selection as selection
-from rkhs.estimators.search._search import Candidate
 from rkhs.estimators.search._selection import ScoringTargets, SelectionMonitor
+from rkhs.extend import Candidate
 from rkhs.solvers import ConjugateGradients, Direct, InteriorPointCG, NonlinearCG
 from rkhs.solvers._choose import StoredInSingle, auto
 from rkhs.solvers._conditioned import ConditionedGram, variance_given_nearest

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils import all_estimators
 
 import rkhs
-from rkhs.estimators._base import BaseKernelEstimator
+from rkhs.extend import BaseKernelEstimator
 
 MOST_NAMES = 65  # what few need lives in its module
 MOST_PARAMETERS = 15  # InvariantClassifierCV has those of a search and all priors, the shape among them

@@ -19,15 +19,13 @@ from estimators.test_honored_parameters import LEARNERS
 from rkhs._core.finite import monitor as monitors, sums
 from rkhs._core.finite.certificate import certify
 from rkhs._core.finite.features import FeatureTerms
-from rkhs._core.finite.monitor import Monitor, Stopped
 from rkhs._core.finite.representers import certify_quickly
 from rkhs._core.gram.blocks import GramBlock
-from rkhs._core.gram.operator import Gram
 from rkhs._core.limits import with_limits
 from rkhs._core.linalg.saddle import PackedCholesky
-from rkhs._core.progress import with_progress_callback
-from rkhs.extend import FiniteSpace
+from rkhs.extend import FiniteSpace, Monitor, Stopped, with_progress_callback
 from rkhs.maps import _toeplitz as toeplitz
+from rkhs.results import Gram
 from rkhs.solvers import _reduced
 from rkhs.solvers._conditioned import ConditionedGram, ConditioningEquations
 

@@ -11,7 +11,8 @@ import pytest
 import rkhs
 from concurrency_files import together
 from killing import kill_while_saving
-from rkhs._core.files import remove_unfinished, replacing
+from rkhs._core.files import remove_unfinished
+from rkhs.extend import replacing
 
 
 def test_a_block_that_ends_well_replaces_the_file(tmp_path):

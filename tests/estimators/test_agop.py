@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from rkhs.estimators.search._search import paired_test
+from rkhs.extend import paired_test
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 8))

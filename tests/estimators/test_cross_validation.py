@@ -9,7 +9,8 @@ from sklearn.svm import SVC
 
 import rkhs
 from rkhs.estimators._folds import Folds
-from rkhs.estimators.search._search import Candidate, best_of, cv_results
+from rkhs.estimators.search._search import cv_results
+from rkhs.extend import Candidate, best_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")  # a third of the rows has no label
 

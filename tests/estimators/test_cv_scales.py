@@ -5,7 +5,6 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
-from rkhs.estimators.search._search import Candidate
 from rkhs.estimators.search._selection import (
     C_for_loss,
     LeaveOneOutScorer,
@@ -14,6 +13,7 @@ from rkhs.estimators.search._selection import (
     folds,
     leave_one_out,
 )
+from rkhs.extend import Candidate
 
 
 def some(count=60, features=3, seed=0):

@@ -7,7 +7,7 @@ from sklearn.base import clone
 import rkhs
 from rkhs.acquisition import log_expected_improvement
 from rkhs.estimators import _calibration as calibration
-from rkhs.estimators._folds import left_out_by_folds
+from rkhs.extend import left_out_by_folds
 
 RNG = np.random.default_rng(1)
 X, NEW = RNG.standard_normal((40, 4)), RNG.standard_normal((5, 4))

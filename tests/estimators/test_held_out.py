@@ -7,7 +7,7 @@ from sklearn.datasets import make_friedman1
 import rkhs
 from rkhs._core.limits import with_limits
 from rkhs.estimators import _folds as folds
-from rkhs.estimators._data import Sample
+from rkhs.extend import Sample
 
 X, Y = make_friedman1(60, n_features=5, noise=1.0, random_state=0)
 Y = Y - Y.mean()

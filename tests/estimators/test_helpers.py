@@ -4,7 +4,7 @@ import numpy as np
 
 from rkhs.estimators._calibration import fitted_slope
 from rkhs.estimators._data import checked_slopes
-from rkhs.estimators.search._search import paired_test
+from rkhs.extend import paired_test
 
 
 def test_the_slope_of_a_sigmoid():

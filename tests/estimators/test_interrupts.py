@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from estimators.models import MODELS
 from estimators.test_equal_problems import MODELS as EQUAL, X as ROWS
-from rkhs._core.finite.monitor import Monitor
+from rkhs import Problem
 from rkhs._core.limits import with_limits
-from rkhs._core.problem import Problem
 from rkhs.estimators.search import _selection as selection
+from rkhs.extend import Monitor
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
 SIGNS, SLOPES, THREE = np.where(Y == 1, 1.0, -1.0), np.sin(X[:, 0]) + X[:, 1], (Y + (X[:, 0] > 1)).astype(int)

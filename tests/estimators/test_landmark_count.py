@@ -5,8 +5,8 @@ import pytest
 
 import rkhs
 from rkhs._core.limits import with_limits
-from rkhs._core.progress import with_time_limit
 from rkhs.estimators.search import _selection as counting
+from rkhs.extend import with_time_limit
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(600, 2))

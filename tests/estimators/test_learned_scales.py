@@ -7,7 +7,7 @@ from sklearn.model_selection import KFold
 
 import rkhs
 from rkhs._core.limits import with_limits
-from rkhs.kernels._scaled import median_scale
+from rkhs.kernels import median_scale
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(size=(300, 3)) * [1.0, 1.0, 50.0]

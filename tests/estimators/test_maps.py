@@ -12,11 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 import rkhs
 from rkhs._core.limits import with_limits
 from rkhs.estimators import _maps as maps
-from rkhs.estimators._data import Sample
 from rkhs.estimators._formulation import ModelConfig
 from rkhs.estimators._length_scales import formulate, settings_of, tuned_problem
 from rkhs.estimators._maps import spikes, without_spikes
-from rkhs.estimators.search._search import Candidate
+from rkhs.extend import Candidate, Sample
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(1500, 2)) * [3.0, 1.0]

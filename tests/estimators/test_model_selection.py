@@ -19,8 +19,8 @@ from rkhs._core.limits import with_limits
 from rkhs.estimators import _combination as combination
 from rkhs.estimators._length_scales import deviations, units_of
 from rkhs.estimators.search import _graph_candidates as graph_candidates, _selection as selection
-from rkhs.estimators.search._search import Candidate
 from rkhs.estimators.search._selection import Choice, LeaveOneOutScorer, ScoringTargets
+from rkhs.extend import Candidate
 from rkhs.kernels import GraphKernel, NeighborGraph
 
 

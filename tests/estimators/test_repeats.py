@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 
 import rkhs
 from rkhs._core.limits import with_limits
-from rkhs.estimators._data import Sample
+from rkhs.extend import Sample
 
 ROWS = 48
 NEW = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 1.0], [0.5, 0.5], [2.5, 2.0]])

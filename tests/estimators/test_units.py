@@ -10,12 +10,13 @@ from sklearn.base import clone
 
 import rkhs
 from estimators.test_equal_problems import KNOWN
-from rkhs._core.gram import gram
-from rkhs.estimators._formulation import Formulation, WeightNormalization
+from rkhs import gram
+from rkhs.estimators._formulation import Formulation
 from rkhs.estimators._invariant_estimator import BlockTerms
+from rkhs.extend import WeightNormalization
 from rkhs.invariances import Graph, InputNoise, Invariance, Monotone, RandomSubset
 from rkhs.losses import Loss, Smoothed
-from rkhs.streams._blocks import Block
+from rkhs.streams import Block
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((40, 3)) @ np.array([[1.0, 0.3, 0.0], [0.0, 0.7, 0.2], [0.0, 0.0, 1.5]])

@@ -12,7 +12,7 @@ import rkhs
 from papers import digits, few_labels, thin_plate, usps
 from papers.experiment import Record, compare
 from papers.thin_plate import gaussian_problem, thin_plate_problem, values_at
-from rkhs._core.progress import interrupts_raised
+from rkhs.extend import interrupts_raised
 from rkhs.invariances._graph import nearest, neighbor_weights
 
 

@@ -15,8 +15,8 @@ from rkhs._core.gram.blocks import NodeProduct, node_magnitudes, node_matrix
 from rkhs._core.gram.matrix import GramMatrix
 from rkhs._core.gram.rounding import magnitudes
 from rkhs._core.graphs.filters import ChebyshevFilters, SpectralFilters
-from rkhs._core.limits import limits, with_limits
-from rkhs.extend import with_progress_callback
+from rkhs._core.limits import with_limits
+from rkhs.extend import limits, with_progress_callback
 from rkhs.kernels import Features, GraphKernel, NeighborGraph
 
 

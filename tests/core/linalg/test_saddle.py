@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from rkhs._core.limits import with_limits
-from rkhs._core.linalg.saddle import PackedCholesky, Saddle, UpdatableSaddle
+from rkhs._core.linalg.saddle import PackedCholesky, UpdatableSaddle
+from rkhs.extend import Saddle
 
 RNG = np.random.default_rng(0)
 

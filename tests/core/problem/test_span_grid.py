@@ -8,8 +8,8 @@ import pytest
 import rkhs
 from problems import check_cells
 from rkhs._core.finite import monitor
-from rkhs._core.finite.monitor import Monitor
 from rkhs._core.limits import with_limits
+from rkhs.extend import Monitor
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.normal(size=(60, 3)), RNG.normal(size=(7, 3))

@@ -7,9 +7,8 @@ import pytest
 
 import rkhs
 from refusals import refused
-from rkhs._core.finite.monitor import Monitor
 from rkhs._core.limits import with_limits
-from rkhs.extend import Solver, Step
+from rkhs.extend import Monitor, Solver, Step
 from rkhs.solvers._base import Estimate
 from rkhs.solvers._choose import Race, auto
 

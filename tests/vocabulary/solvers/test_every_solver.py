@@ -10,9 +10,9 @@ import torch
 import problems
 import rkhs
 from refusals import refused
-from rkhs._core.gram.operator import Gram
-from rkhs._core.limits import limits
 from rkhs.exceptions import NotApplicableError
+from rkhs.extend import limits
+from rkhs.results import Gram
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((30, 2)), RNG.standard_normal((7, 2))

@@ -7,10 +7,10 @@ from sklearn.datasets import load_digits
 
 import rkhs
 from rkhs._core.finite.certificate import certify
-from rkhs._core.finite.monitor import Monitor
 from rkhs._core.finite.representers import VerifiedIterate
-from rkhs._core.gram import Gram
 from rkhs._core.problem.problem import solve_to_tolerance
+from rkhs.extend import Monitor
+from rkhs.results import Gram
 from rkhs.solvers._recycling import SearchSubspace
 
 RNG = np.random.default_rng(4)

@@ -6,8 +6,8 @@ import pytest
 import problems
 import rkhs
 from rkhs._core.finite.certificate import certify
-from rkhs._core.finite.monitor import Monitor
 from rkhs._core.problem.problem import solve_to_tolerance
+from rkhs.extend import Monitor
 from rkhs.solvers import NonlinearCG
 
 RNG = np.random.default_rng(2)

@@ -9,9 +9,9 @@ import pytest
 import problems
 import rkhs
 from rkhs._core.finite.certificate import relative_gap
-from rkhs._core.finite.monitor import Monitor
 from rkhs._core.finite.problem import LossBlock
 from rkhs._core.limits import with_limits
+from rkhs.extend import Monitor
 from rkhs.solvers._features import solve
 from rkhs.solvers._reduced import reduced, value
 

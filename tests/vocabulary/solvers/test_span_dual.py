@@ -9,9 +9,8 @@ import torch
 
 import rkhs
 from rkhs._core.finite.certificate import certify, dual_value, feasible
-from rkhs._core.finite.monitor import Monitor
-from rkhs._core.finite.problem import Iterate
 from rkhs._core.problem.problem import solve_to_tolerance
+from rkhs.extend import Iterate, Monitor
 from rkhs.solvers._recycling import GridCell, SearchSubspace, SpanDual, _combined
 
 RNG = np.random.default_rng(5)

@@ -12,9 +12,8 @@ from problems import LOSSES
 from rkhs._core.finite.certificate import certify
 from rkhs._core.finite.features import FeatureTerms
 from rkhs._core.finite.operators import OperatorTerms
-from rkhs._core.finite.problem import Iterate
 from rkhs._core.finite.sums import FeatureSums
-from rkhs.extend import Approximation, FiniteSpace, namespace
+from rkhs.extend import Approximation, FiniteSpace, Iterate, namespace
 from rkhs.testing import check_space
 
 KERNEL = rkhs.kernels.Polynomial(4)
