@@ -39,6 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf, log
 from time import thread_time
 from typing import Any
@@ -91,9 +92,11 @@ PREFERRED: tuple[Solver, ...] = (ConjugateGradients(), Galerkin())  # iterative 
 ITERATIVE: tuple[Solver, ...] = (*PREFERRED, InteriorPointCG(), NonlinearCG())
 IN_SPACES: tuple[Solver, ...] = (FeatureNewton(), OperatorNewton())  # for other spaces than that of the representers
 LENIENCE = 10.0  # by which the expected time of a preferred solver may exceed that of the others
-SHORT = 0.02  # seconds of an exact solver after its Gram matrix, below which no iterative one is tried
+SHORT = 0.1  # seconds of an exact solver after its Gram matrix, below which no iterative one is tried
 TRIAL, PLENTY = 6, 6  # iterations of a solver whose expected time is high, if so many times as many are affordable
-CREDIT = 1.25  # by which measured seconds may exceed expected ones, so that most choices do not depend on them
+# By which measured seconds may exceed expected ones, so that most choices do not depend on them; for exact solvers,
+# whose number of iterations is that of a typical problem, twice as many.
+CREDIT, EXACT_CREDIT = 1.25, 2.0
 
 
 def auto(system: FiniteProblem, tol: float) -> Solver:
@@ -119,7 +122,7 @@ def race(system: FiniteProblem, tol: float) -> Solver:
     exact = sorted((solver for solver in costs if costs[solver] < inf), key=costs.__getitem__)[:2]
     least = costs[exact[0]] if exact else inf
     if least <= SHORT + estimate.matrix:
-        return Race(tuple(exact))
+        return Race(tuple(exact), estimate)
     others = {solver: solver.cost(estimate) for solver in ITERATIVE if solver.lacks(system) is None}
     other, first = min(others, key=others.__getitem__), next(iter(others))
     # A span contains the kinks of few losses after few steps, whatever the conditioning from which its cost follows.
@@ -127,7 +130,7 @@ def race(system: FiniteProblem, tol: float) -> Solver:
         other = first
     if others[other] > least:  # then a trial takes the shortest steps
         other = min(others, key=lambda solver: solver.step(estimate))
-    return Race((*exact, StoredInSingle(other) if estimate.storing is SingleGram else other))
+    return Race((*exact, StoredInSingle(other) if estimate.storing is SingleGram else other), estimate)
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ class Race(Solver):
     """
 
     entrants: tuple[Solver, ...]
+    estimate: Estimate | None = field(default=None, compare=False, repr=False)  # computed anew without it
 
     @property
     def name(self) -> str:
@@ -158,14 +162,18 @@ class Race(Solver):
         return next((message for solver in self.entrants if (message := solver.lacks(system)) is not None), None)
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
-        estimate, several = Estimate(system, tol), len(self.entrants) > 1
-        if several and estimate.storing is GramMatrix:  # they share the matrix
-            return (yield from in_memory_steps(self._steps, system, start, tol, monitor))
-        return (yield from self._steps(system, start, tol, monitor))
-
-    def _steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
-        estimate = Estimate(system, tol)
+        if len(self.entrants) == 1:
+            return (yield from self.entrants[0].steps(system, start, tol, monitor))
+        estimate = self.estimate or Estimate(system, tol)
         entrants = [_Entrant(solver, solver.cost(estimate), solver.step(estimate)) for solver in self.entrants]
+        steps = partial(self._steps, entrants)
+        if estimate.storing is GramMatrix:  # they share the matrix
+            return (yield from in_memory_steps(steps, system, start, tol, monitor))
+        return (yield from steps(system, start, tol, monitor))
+
+    def _steps(
+        self, entrants: list[_Entrant], system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor
+    ) -> Steps:
         best: Any = start
         least = inf  # J of the best point so far, at which others start
         while True:
@@ -176,15 +184,16 @@ class Race(Solver):
             try:
                 step = entrant.next()
             except StopIteration as end:
-                certificate, found = certify(system, end.value, tol), end.value
-                value = float(certificate.primal.sum())
                 entrants.remove(entrant)
-                if value > least and not certificate.within(tol):
-                    found, value = best() if callable(best) else best, least
-                exact = [entrant for entrant in entrants if entrant.step == inf]
-                if certificate.within(tol) or not entrants or (entrant.step == inf and not exact):
-                    return found  # what rounding prevents an exact solver from, iterative ones do not achieve either
-                best, least = found, value
+                certificate = certify(system, end.value, tol)
+                value = float(certificate.primal.sum())
+                if certificate.within(tol):
+                    return end.value
+                if value <= least + tol * abs(least):  # it has the better dual point, if J is the same
+                    best, least = end.value, min(value, least)
+                if not entrants or (entrant.step == inf and all(other.step < inf for other in entrants)):
+                    # what rounding prevents an exact solver from, iterative ones do not achieve either
+                    return best() if callable(best) else best
             except OutOfIterations:
                 entrants.remove(entrant)
                 if not entrants:
@@ -214,9 +223,9 @@ class _Entrant:
         exact = self.step == inf
         if exact and self.steps is None and monitor.left < inf and monitor.left < slowness() * self.cost:
             return inf
-        used = 0.0 if exact else self.count * self.step
-        if self.measured > CREDIT * used:
-            used = max(used, self.measured / slowness() / CREDIT)
+        used, credit = (0.0, EXACT_CREDIT) if exact else (self.count * self.step, CREDIT)
+        if self.measured > credit * used:
+            used = max(used, self.measured / slowness() / credit)
         guess = PLENTY * TRIAL * self.step
         if self.count >= TRIAL:
             guess = used * log(tol) / log(self.gap) if tol > 0 and self.gap < 1 else inf
