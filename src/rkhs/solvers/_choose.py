@@ -93,7 +93,7 @@ ITERATIVE: tuple[Solver, ...] = (*PREFERRED, InteriorPointCG(), NonlinearCG())
 IN_SPACES: tuple[Solver, ...] = (FeatureNewton(), OperatorNewton())  # for other spaces than that of the representers
 LENIENCE = 10.0  # by which the expected time of a preferred solver may exceed that of the others
 SHORT = 0.1  # seconds of an exact solver after its Gram matrix, below which no iterative one is tried
-TRIAL, PLENTY = 6, 6  # iterations of a solver whose expected time is high, if so many times as many are affordable
+TRIAL, PLENTY = 6, 6  # iterations of a trial of a solver, and how many trials its bid for the first ones counts
 # By which measured seconds may exceed expected ones, so that most choices do not depend on them; for exact solvers,
 # whose number of iterations is that of a typical problem, twice as many.
 CREDIT, EXACT_CREDIT = 1.25, 2.0
