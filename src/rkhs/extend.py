@@ -4,6 +4,6 @@ The pages under "Extend" of the documentation list the names and have examples; 
 `extend.pyi` says where each name is defined.
 """
 
-from rkhs._lazy import facade
+from rkhs import _facade
 
-__all__, __getattr__, __dir__ = facade(globals())
+__all__, __getattr__, __dir__ = _facade(globals())

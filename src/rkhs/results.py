@@ -1,5 +1,5 @@
 """Results: the types of the objects that methods return."""
 
-from rkhs._lazy import facade
+from rkhs import _facade
 
-__all__, __getattr__, __dir__ = facade(globals())
+__all__, __getattr__, __dir__ = _facade(globals())
