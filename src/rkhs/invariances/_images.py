@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,9 @@ import scipy.linalg
 from scipy import ndimage
 from scipy.interpolate import CubicSpline
 
-from rkhs._core.backend.arrays import Array, Images, as_points, check_choice, check_number, double, like
+from rkhs._core.backend.arrays import Array, Images, Matrix, as_points, check_choice, check_number, double, like
 from rkhs._core.backend.memory import map_in_threads
-from rkhs.invariances._tangents import TangentFamily, checked_kinds, smoothed_slope
+from rkhs.invariances._tangents import TangentFamily, central_difference, checked_kinds, smoothed_slope
 
 THICKNESS = "thickness"
 # kind -> name of each flow -> (B, b) in row and column coordinates
@@ -45,15 +46,14 @@ def as_shape(shape: Any) -> tuple[int, int]:
     return sides[0], sides[1]
 
 
-def as_images(points: Array, shape: tuple[int, int]) -> Images:
-    """Return the rows of X as images (t, rows, columns) in float64."""
-    rows, columns = shape
-    if points.shape[1] != rows * columns:
+def as_images(rows: Matrix, shape: tuple[int, int]) -> Images:
+    """Return the rows of X as images (t, rows, columns)."""
+    if rows.shape[1] != prod(shape):
         raise ValueError(
-            f"X has {points.shape[1]} features, but images of shape {shape} have {rows * columns} pixels: "
+            f"X has {rows.shape[1]} features, but images of shape {shape} have {prod(shape)} pixels: "
             "give the shape of the images in the rows of X."
         )
-    return double(points).reshape(-1, rows, columns)
+    return rows.reshape(-1, *shape)
 
 
 def smooth(images: Images, width: float, axes: Any = (1, 2)) -> Images:
@@ -196,53 +196,24 @@ class ImageTangents(TangentFamily):
         """The names of the tangents; translation and shear have two each."""
         return [name for kind in self.kinds for name in FLOWS[kind]]
 
-    def vectors(self, X: Array) -> Array:
-        """Return the tangents of the rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The images.
-
-        Returns
-        -------
-        array of shape (t, k, n)
-            The tangents of each image.
-        """
-        images = as_images(as_points(X), self.shape)
+    def _tangents(self, rows: Matrix) -> Matrix:
+        images = as_images(rows, self.shape)
         if self.method == "analytic":
             gradients = slopes(images, self.smoothing)
-            return self._stack_flows(X, lambda kind, name: tangent(gradients, kind, name))
-        start, step = smooth(images, self.smoothing), self.step
+            return self._stacked(lambda kind, name: tangent(gradients, kind, name))
+        start = smooth(images, self.smoothing)
+        return self._stacked(
+            lambda kind, name: central_difference(lambda amount: moved(start, kind, name, amount), self.step)
+        )
 
-        def difference(kind: str, name: str) -> Images:
-            return (moved(start, kind, name, step) - moved(start, kind, name, -step)) / (2 * step)
+    def _moved(self, rows: Matrix, amount: float) -> Matrix:
+        images = as_images(rows, self.shape)
+        return self._stacked(lambda kind, name: moved(images, kind, name, amount))
 
-        return self._stack_flows(X, difference)
-
-    def moved(self, X: Array, amount: float) -> Array:
-        """Return the rows of X under each of the transformations, without smoothing.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The images.
-        amount : float
-            The amount of the transformations, in pixels at the border.
-
-        Returns
-        -------
-        array of shape (t, k, n)
-            The transformed images.
-        """
-        images = as_images(as_points(X), self.shape)
-        return self._stack_flows(X, lambda kind, name: moved(images, kind, name, amount))
-
-    def _stack_flows(self, X: Array, flow: Callable[[str, str], Images]) -> Array:
-        """Return the images (t, rows, columns) of each flow as an array (t, k, n) of the kind of X."""
-        points = as_points(X)
+    def _stacked(self, flow: Callable[[str, str], Images]) -> Matrix:
+        """Return the images (t, rows, columns) of each flow as an array (t, k, n)."""
         images = np.stack([flow(kind, name) for kind in self.kinds for name in FLOWS[kind]], axis=1)
-        return like(images.reshape(*images.shape[:2], points.shape[1]), points)
+        return images.reshape(*images.shape[:2], prod(self.shape))
 
 
 @dataclass(frozen=True)
@@ -312,7 +283,7 @@ class RandomImageTransform:
             The transformed images.
         """
         points = as_points(X)
-        images = as_images(points, self.shape)
+        images = as_images(double(points), self.shape)
         return like(resampled(images, self._coordinates(len(images))).reshape(len(images), -1), points)
 
     def _coordinates(self, count: int) -> Images:

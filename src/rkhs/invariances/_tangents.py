@@ -17,6 +17,7 @@ from scipy.sparse import csc_array, csr_array
 from rkhs._core.backend.arrays import (
     Array,
     Matrix,
+    Vector,
     as_array,
     as_points,
     check_count,
@@ -32,9 +33,24 @@ from rkhs.functionals import DirectionalDerivative
 
 
 class TangentFamily(ABC):
-    """Transformations T_k of the rows of X with tangents v_k = d/da T_k(x, a) at a = 0."""
+    """Transformations T_k of the rows of X with tangents v_k = d/da T_k(x, a) at a = 0.
+
+    A subclass implements `names`, and `_tangents` and `_moved` for rows in NumPy and float64.
+    """
+
+    @property
+    @abstractmethod
+    def names(self) -> list[str]:
+        """The names of the transformations, one for each tangent."""
 
     @abstractmethod
+    def _tangents(self, rows: Matrix) -> Matrix:
+        """Return the tangents (t, k, n) of rows (t, n), or (t, n) for a single transformation."""
+
+    @abstractmethod
+    def _moved(self, rows: Matrix, amount: float) -> Matrix:
+        """Return T_k(x, amount) for all rows and transformations, (t, k, n)."""
+
     def vectors(self, X: Array) -> Array:
         """Return the tangents of the rows of X.
 
@@ -48,6 +64,26 @@ class TangentFamily(ABC):
         array of shape (t, k, n)
             The tangents of each row; (t, n) for a single transformation.
         """
+        points = as_points(X)
+        return like(self._tangents(double(points)), points)
+
+    def moved(self, X: Array, amount: float) -> Array:
+        """Return the rows of X under each of the transformations, without smoothing.
+
+        Parameters
+        ----------
+        X : array-like of shape (t, n)
+            The points.
+        amount : float
+            The amount of the transformations.
+
+        Returns
+        -------
+        array of shape (t, k, n)
+            The transformed rows.
+        """
+        points = as_points(X)
+        return like(self._moved(double(points), amount), points)
 
     def __call__(self, X: Array) -> DirectionalDerivative:
         """Return the derivatives along the tangents at each row.
@@ -64,6 +100,11 @@ class TangentFamily(ABC):
         """
         points = as_points(X)
         return DirectionalDerivative(points, self.vectors(points))
+
+
+def central_difference(moved: Callable[[float], Matrix], step: float) -> Matrix:
+    """Return (T(step) - T(-step)) / (2 step) for T = `moved`."""
+    return (moved(step) - moved(-step)) / (2 * step)
 
 
 def checked_kinds(kinds: str | Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
@@ -126,40 +167,11 @@ class Tangents(TangentFamily):
         """The name of the transformation, in a list."""
         return [getattr(self.transform, "__name__", "transform")]
 
-    def vectors(self, X: Array) -> Array:
-        """Return the tangents of the rows of X.
+    def _tangents(self, rows: Matrix) -> Matrix:
+        return central_difference(lambda amount: self._transformed(rows, amount), self.step)
 
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The points.
-
-        Returns
-        -------
-        array of shape (t, n)
-            The tangents.
-        """
-        points = as_points(X)
-        ahead, behind = (self._transformed(to_numpy(points), amount) for amount in (self.step, -self.step))
-        return like((ahead - behind) / (2 * self.step), points)
-
-    def moved(self, X: Array, amount: float) -> Array:
-        """Return the transformed rows of X.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The points.
-        amount : float
-            The amount of the transformation.
-
-        Returns
-        -------
-        array of shape (t, 1, n)
-            The transformed rows.
-        """
-        points = as_points(X)
-        return like(self._transformed(to_numpy(points), amount)[:, None], points)
+    def _moved(self, rows: Matrix, amount: float) -> Matrix:
+        return self._transformed(rows, amount)[:, None]
 
     def _transformed(self, rows: Matrix, amount: float) -> Matrix:
         result = np.asarray(self.transform(rows, amount))
@@ -219,59 +231,28 @@ class SignalTangents(TangentFamily):
         """The names of the transformations."""
         return list(self.kinds)
 
-    def vectors(self, X: Array) -> Array:
-        """Return the tangents of the rows of X.
+    def _tangents(self, rows: Matrix) -> Matrix:
+        time, slope = _times(rows), smoothed_slope(rows, self.smoothing, 1)
+        g = ndimage.gaussian_filter1d(rows, self.smoothing, 1, mode="nearest") if self.smoothing else rows
+        return np.stack([TANGENTS[kind](g, slope, time) for kind in self.kinds], axis=1)
 
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The signals.
-
-        Returns
-        -------
-        array of shape (t, k, n)
-            The tangents of each signal.
-        """
-        points = as_points(X)
-        g, time = _signals(points)
-        slope = smoothed_slope(g, self.smoothing, 1)
-        g = ndimage.gaussian_filter1d(g, self.smoothing, 1, mode="nearest") if self.smoothing else g
-        return like(np.stack([TANGENTS[kind](g, slope, time) for kind in self.kinds], axis=1), points)
-
-    def moved(self, X: Array, amount: float) -> Array:
-        """Return the rows of X under each of the transformations, without smoothing.
-
-        Parameters
-        ----------
-        X : array-like of shape (t, n)
-            The signals.
-        amount : float
-            The amount of the transformations.
-
-        Returns
-        -------
-        array of shape (t, k, n)
-            The transformed signals.
-        """
-        points = as_points(X)
-        g, time = _signals(points)
-        changed = []
+    def _moved(self, rows: Matrix, amount: float) -> Matrix:
+        time, changed = _times(rows), []
         for kind in self.kinds:
             if kind in ("shift", "stretch"):
-                samples = np.arange(g.shape[1]) - amount * (time if kind == "stretch" else 1.0)
-                signals = [ndimage.map_coordinates(signal, [samples], order=3, mode="nearest") for signal in g]
-                changed.append(np.array(signals).reshape(g.shape))
-            else:
-                tangent: Any = {"amplitude": g, "offset": 1.0, "drift": time}[kind]
-                changed.append(g + amount * tangent)
-        return like(np.stack(changed, axis=1), points)
+                samples = np.arange(rows.shape[1]) - amount * (time if kind == "stretch" else 1.0)
+                signals = [ndimage.map_coordinates(signal, [samples], order=3, mode="nearest") for signal in rows]
+                changed.append(np.array(signals).reshape(rows.shape))
+            else:  # linear in the amount, and without a derivative
+                changed.append(rows + amount * TANGENTS[kind](rows, rows, time))
+        return np.stack(changed, axis=1)
 
 
-def _signals(points: Array) -> tuple[Matrix, Matrix]:
-    """Return the signals in float64 and the times of their samples."""
-    if points.shape[1] < 2:
+def _times(signals: Matrix) -> Vector:
+    """Return the times of the samples of signals (t, n)."""
+    if signals.shape[1] < 2:
         raise ValueError("X has one feature: a signal needs at least two samples.")
-    return double(points), np.linspace(-1, 1, points.shape[1])
+    return np.linspace(-1, 1, signals.shape[1])
 
 
 @dataclass(frozen=True)

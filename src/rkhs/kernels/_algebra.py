@@ -103,11 +103,7 @@ class Product(_Combination):
 
     def __post_init__(self) -> None:
         for k in self.kernels:
-            if k.order:
-                raise ValueError(
-                    f"{k!r} is only conditionally positive definite (of order {k.order}), but products need "
-                    "positive definite kernels: use a sum, or a kernel such as Gaussian or Matern."
-                )
+            check_definite(k, "Product")
 
     def __repr__(self) -> str:
         return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.kernels)
@@ -305,6 +301,15 @@ def additive(kernel: Any, n: int) -> Sum:
     return Sum(tuple(LinearTransform(k, np.eye(n)[[j]]) for j, k in enumerate(kernels)))
 
 
+def check_definite(kernel: Kernel, of: str) -> None:
+    """Raise ValueError if a kernel from which another one, `of`, is built is only conditionally positive definite."""
+    if kernel.order:
+        raise ValueError(
+            f"{of} needs a positive definite kernel, but {kernel!r} is only conditionally positive definite (of order "
+            f"{kernel.order}): use a sum, or a kernel such as Gaussian or Matern."
+        )
+
+
 def splits(count: int) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield all ways to distribute the directions 0..count-1 among two factors."""
     for size in range(count + 1):
@@ -358,11 +363,7 @@ class PushedKernel(_Transformed):
         return total
 
     def _check_definite(self) -> None:
-        if self.kernel.order:
-            raise ValueError(
-                f"{type(self).__name__} needs a positive definite kernel, but {self.kernel!r} is only conditionally "
-                f"positive definite (of order {self.kernel.order}): use a kernel such as Gaussian or Matern."
-            )
+        check_definite(self.kernel, type(self).__name__)
 
 
 @dataclass(frozen=True)

@@ -135,15 +135,7 @@ class Precomputed(IndexKernel):
                 f"K must be a square kernel matrix, with or without rows of new objects below it, got shape {K.shape}."
             )
         square = K[: K.shape[1]]
-        largest = float(np.abs(square).max())
-        asymmetry = np.abs(square - square.T)
-        if asymmetry.max() > rounding * largest:
-            i, j = np.unravel_index(int(asymmetry.argmax()), square.shape)
-            raise ValueError(
-                f"K is not symmetric: K[{i}, {j}] = {K[i, j]:g} and K[{j}, {i}] = {K[j, i]:g}. A kernel matrix is; "
-                "(K + K.T) / 2 is one if the difference is noise."
-            )
-        check_cauchy_schwarz(square, "K", rounding=rounding)
+        check_kernel_matrix(square, "K", range(len(square)), rounding)
         check_semidefinite(square, "K")
         if not np.array_equal(square, square.T):
             K = frozen(np.concatenate([(square + square.T) / 2, K[len(square) :]]))
@@ -256,38 +248,24 @@ class ObjectKernel(IndexKernel):
 
     @cached_property
     def _known(self) -> Matrix:
-        """The values computed so far, (t, t), NaN elsewhere; for an extended kernel, those of the first t objects."""
+        """The values (t, t) that have been computed so far, NaN elsewhere."""
         return np.full((self.size, self.size), np.nan)
 
     def entries(self, i: Vector, j: Vector) -> Matrix:
         low, high = np.broadcast_arrays(np.minimum(i, j), np.maximum(i, j))
-        kept = high < len(self._known)
-        missing = np.array(~kept)
-        missing[kept] = np.isnan(self._known[low[kept], high[kept]])
-        values = np.empty(low.shape)
+        missing = np.isnan(self._known[low, high])
         if np.any(missing):
-            pairs, where = np.unique(low[missing] * self.size + high[missing], return_inverse=True)
-            computed = self._computed(pairs // self.size, pairs % self.size)
-            values[missing] = computed[where.reshape(-1)]
-            a, b, old = pairs // self.size, pairs % self.size, pairs % self.size < len(self._known)
-            self._known[a[old], b[old]] = self._known[b[old], a[old]] = computed[old]
-        found = ~missing
-        values[found] = self._known[low[found], high[found]]
-        return values
+            a, b = np.divmod(np.unique(low[missing] * self.size + high[missing]), self.size)
+            self._known[a, b] = self._known[b, a] = self._computed(a, b)
+        return np.asarray(self._known[low, high])
 
     def _computed(self, i: Vector, j: Vector) -> Vector:
         """Return the values of pairs of objects, after checks."""
         values = np.array([self._value(a, b) for a, b in zip(i.tolist(), j.tolist(), strict=True)])
         for k in np.unique(np.linspace(0, len(i) - 1, COMPARED).round().astype(int)).tolist():
             a, b, value = int(i[k]), int(j[k]), float(values[k])
-            exchanged = self._value(b, a)
-            if abs(exchanged - value) > ROUNDING * max(abs(exchanged), abs(value)):
-                raise ValueError(
-                    f"{self!r} is not symmetric: the function returns {value:g} for objects {a} and {b}, and "
-                    f"{exchanged:g} for these in the other order."
-                )
-            square = np.array([[self._value(a, a), value], [value, self._value(b, b)]])
-            check_cauchy_schwarz(square, repr(self), (a, b))
+            square = np.array([[self._value(a, a), value], [self._value(b, a), self._value(b, b)]])
+            check_kernel_matrix(square, repr(self), (a, b), ROUNDING)
         return values
 
     def _value(self, i: int, j: int) -> float:
@@ -297,7 +275,7 @@ class ObjectKernel(IndexKernel):
         return float(value)
 
     def extended(self, more: Iterable[Any]) -> ObjectKernel:
-        """Return the kernel with new objects, which get the next indices; computed values are shared.
+        """Return the kernel with new objects, which get the next indices, and the values computed so far.
 
         Parameters
         ----------
@@ -310,26 +288,30 @@ class ObjectKernel(IndexKernel):
             The kernel, under which a function of the old objects has values at the new ones.
         """
         extended = ObjectKernel(self.function, (*self.objects, *more))
-        vars(extended)["_known"] = self._known  # the cached property: values of new objects are not kept
+        vars(extended)["_known"] = np.pad(self._known, (0, extended.size - self.size), constant_values=np.nan)
         return extended
 
 
-def check_cauchy_schwarz(
-    K: Matrix, name: str, objects: Sequence[int] | None = None, rounding: float = ROUNDING
-) -> None:
-    """Raise ValueError if a kernel matrix (t, t) of `objects` violates |K_ij|^2 <= K_ii K_jj, so that it is indefinite.
+def check_kernel_matrix(K: Matrix, name: str, objects: Sequence[int], rounding: float) -> None:
+    """Raise ValueError if a matrix (t, t) of kernel values of `objects` violates K = K' or |K_ij|^2 <= K_ii K_jj.
 
-    It is a necessary condition that takes no factorization.
+    These conditions are necessary for a kernel matrix, and take no factorization.
     """
-    diagonal = np.sqrt(np.maximum(np.diag(K), 0.0))
-    bound = diagonal[:, None] * diagonal
-    excess = np.abs(K) - (1 + rounding) * bound
-    if np.any(excess > 0):
-        i, j = (int(index) for index in np.unravel_index(int(excess.argmax()), K.shape))
-        a, b = (i, j) if objects is None else (objects[i], objects[j])
+    asymmetry = np.abs(K - K.T)
+    if asymmetry.max() > rounding * np.abs(K).max():
+        i, j = np.unravel_index(int(asymmetry.argmax()), K.shape)
         raise ValueError(
-            f"{name} is not positive semidefinite: the value {K[i, j]:g} of objects {a} and {b} exceeds the root of "
-            f"{K[i, i]:g} times {K[j, j]:g}, their values with themselves. Use an inner product of features."
+            f"{name} is not symmetric: objects {objects[i]} and {objects[j]} have the value {K[i, j]:g}, "
+            f"and {K[j, i]:g} in the other order. A kernel is; (K + K.T) / 2 is one if the difference is noise."
+        )
+    diagonal = np.sqrt(np.maximum(np.diag(K), 0.0))
+    excess = np.abs(K) - (1 + rounding) * diagonal[:, None] * diagonal
+    if excess.max() > 0:
+        i, j = np.unravel_index(int(excess.argmax()), K.shape)
+        raise ValueError(
+            f"{name} is not positive semidefinite: the value {K[i, j]:g} of objects {objects[i]} and {objects[j]} "
+            f"exceeds the root of {K[i, i]:g} times {K[j, j]:g}, their values with themselves. Use an inner product of "
+            "features."
         )
 
 

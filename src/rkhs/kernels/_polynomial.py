@@ -6,9 +6,10 @@ are conditionally positive definite.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
-from math import ceil, factorial, inf, perm, prod
+from itertools import combinations, product
+from math import ceil, factorial, inf, perm
 from numbers import Real
 from typing import Any
 
@@ -139,8 +140,8 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
 
     def series(odd: Any, even: Any) -> Series:
         """Return the series with coefficients odd(k) at s^(2k+1) and even(k) at s^(2k+2); None stands for zeros."""
-        indices = [(odd, (j - 1) // 2) if j % 2 else (even, j // 2 - 1) for j in range(1, degree + 1)]
-        return Series((None, *(None if coefficient is None else coefficient(k) for coefficient, k in indices)))
+        indices = ((j, odd, (j - 1) // 2) if j % 2 else (j, even, j // 2 - 1) for j in range(1, degree + 1))
+        return Series(degree, {j: coefficient(k) for j, coefficient, k in indices if coefficient is not None})
 
     def cross(p: Array, q: Array) -> Any:
         """Return k -> q'(CD)^k p for p on the left and q on the right."""
@@ -165,47 +166,42 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
             curvatures[first + i, first + j] = series(None, within(vectors[i], vectors[j]))
     # E (<x + z, y + w> + c)^p = p! [s^p] exp Q(s), differentiated in the ring of truncated series
     total: Series = derivative(dict.fromkeys(range(len(slopes) + 1), exponent.exp()), slopes, curvatures)
-    top = total.coefficients[degree]
-    return factorial(degree) * (top if top is not None else like(0.0, left.points))
+    return factorial(degree) * total.coefficients.get(degree, like(0.0, left.points))
 
 
 @dataclass(frozen=True, eq=False)
 class Series:
     """A power series c_0 + c_1 s + .. + c_p s^p mod s^(p+1).
 
-    A coefficient None is zero; the coefficients are arrays that broadcast against each other.
+    Coefficients that are missing are zero; the others are arrays that broadcast against each other.
     """
 
-    coefficients: tuple[Array | None, ...]
+    degree: int  # p
+    coefficients: dict[int, Array]
 
     def __add__(self, other: Series) -> Series:
-        pairs = zip(self.coefficients, other.coefficients, strict=True)
-        return Series(tuple(_add(a, b) for a, b in pairs))
+        return self._sum([*self.coefficients.items(), *other.coefficients.items()])
 
     def __mul__(self, other: Series) -> Series:
-        out: list[Array | None] = [None] * len(self.coefficients)
-        for i, a in enumerate(self.coefficients):
-            for j, b in enumerate(other.coefficients[: len(out) - i]):
-                if a is not None and b is not None:
-                    out[i + j] = _add(out[i + j], a * b)
-        return Series(tuple(out))
+        pairs = product(self.coefficients.items(), other.coefficients.items())
+        return self._sum((i + j, a * b) for (i, a), (j, b) in pairs if i + j <= self.degree)
+
+    def _sum(self, terms: Iterable[tuple[int, Array]]) -> Series:
+        """Return the sum of terms a s^k, given as pairs (k, a)."""
+        out: dict[int, Array] = {}
+        for k, a in terms:
+            out[k] = out[k] + a if k in out else a
+        return Series(self.degree, out)
 
     def exp(self) -> Series:
         """Return the exponential of a series c without constant term, from (exp c)' = c' exp c."""
-        out: list[Array | None] = [1.0] + [None] * (len(self.coefficients) - 1)
-        for k in range(1, len(out)):
-            for j in range(1, k + 1):
-                c, e = self.coefficients[j], out[k - j]
-                if c is not None and e is not None:
-                    # k e_k = sum_j j c_j e_(k-j)
-                    out[k] = _add(out[k], (j / k) * c * e)
-        return Series(tuple(out))
-
-
-def _add(a: Array | None, b: Array | None) -> Array | None:
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b
+        out: dict[int, Array] = {0: 1.0}
+        for k in range(1, self.degree + 1):
+            # k e_k = sum_j j c_j e_(k-j)
+            parts = [(j / k) * c * out[k - j] for j, c in self.coefficients.items() if k - j in out]
+            if parts:
+                out[k] = sum(parts)
+        return Series(self.degree, out)
 
 
 @dataclass(frozen=True)
@@ -294,22 +290,14 @@ class Polyharmonic(FormKernel):
         log: Array = xp.log(s) if even or b % 0.5 else None
         power = xp.exp((b - last) * log) if b % 0.5 else _half_power(s, round(2 * (b - last)))
         sign = -1.0 if self.order % 2 else 1.0
-        if not even:
-            # phi^(k) = +-(-2)^k b (b-1) .. (b-k+1) s^(b-k)
-            phi = {last: power * (sign * (-2.0) ** last * prod(b - i for i in range(last)))}
-            for k in reversed(orders[:-1]):
-                phi[k] = phi[k + 1] * s
-                phi[k] *= -0.5 / (b - k)
-            return phi
         phi = {}
         for k in reversed(orders):
-            slope, constant = 1.0, 0.0  # d^k/ds^k (s^b log s) = s^(b-k) (slope log s + constant)
+            slope, constant = (0.5, 0.0) if even else (0.0, 1.0)  # of d^k/ds^k phi = s^(b-k) (slope log s + constant)
             for i in range(k):
                 # d/ds of s^(b-i) (slope log s + constant)
                 slope, constant = (b - i) * slope, (b - i) * constant + slope
-            phi[k] = log * (sign * (-2.0) ** k * slope / 2)
-            phi[k] += sign * (-2.0) ** k * constant / 2
-            phi[k] *= power
+            factor = sign * (-2.0) ** k
+            phi[k] = power * (factor * constant) if slope == 0 else power * (factor * slope * log + factor * constant)
             if k > orders[0]:
                 power = power * s
         return phi
