@@ -57,7 +57,7 @@ from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel
 from rkhs.kernels._base import FormKernel
 from rkhs.spaces._base import check_approximation, check_sums
-from rkhs.streams._blocks import Block, Blocks, blocks, in_blocks, replayed
+from rkhs.streams._blocks import Block, Blocks, blocks, in_blocks, replayed, row_weights, total_weights
 from rkhs.streams._problem import SAMPLING, Plan, Reservoir, SampleSpec, planned, sample, solve_stream, with_progress
 
 
@@ -502,20 +502,14 @@ class BlockTerms:
         with _naming_block(block):
             return ~data.checked_unlabeled(block.y, self.config.unlabeled)
 
-    def weights(self, block: Block) -> Vector:
-        """Return the total weights (2,) of the labeled and of the unlabeled rows of a block."""
-        weight = np.ones(len(block.X)) if block.weight is None else block.weight
-        return np.bincount(np.where(self.labeled(block), 0, 1), weights=weight, minlength=2)
-
     def describe(self, block: Block) -> Facts:
         """Return the properties of the rows of a block that have to be known before any are summed."""
         labeled = self.labeled(block)
         classes: Counter[Any] = Counter()
         if self.classifies and block.y is not None:
-            weight = np.ones(len(labeled)) if block.weight is None else block.weight
             with _naming_block(block):
                 values, index = np.unique(data.of_one_kind(block.y[labeled]), return_inverse=True)
-            sums = np.bincount(index.reshape(-1), weights=weight[labeled], minlength=len(values))
+            sums = np.bincount(index.reshape(-1), weights=row_weights(block)[labeled], minlength=len(values))
             classes = Counter(dict(zip(values.tolist(), sums.tolist(), strict=True)))
         return Facts(classes, int(labeled.sum()), int(block.X.shape[1]), block.names)
 
@@ -537,9 +531,8 @@ class BlockTerms:
             y[labeled] = codes
         else:
             y = np.where(labeled, targets, 0).astype(float)
-        weight = np.ones(count) if block.weight is None else block.weight
         X = immutable_copy(block.X)  # one copy, shared by the functionals of all terms
-        return data.Sample(X, weight, y, labeled, np.zeros((count, 0)))
+        return data.Sample(X, row_weights(block), y, labeled, np.zeros((count, 0)))
 
     def __call__(self, block: Block) -> list[Term]:
         assert self.formulation is not None, "draw a sample first"
@@ -559,7 +552,7 @@ class Sums:
 
 def _sums(plan: Plan, block: Block, _: Any = None) -> Sums:
     terms: Any = plan.terms
-    return Sums(plan.features(block), terms.weights(block))
+    return Sums(plan.features(block), total_weights(block, terms.labeled(block)))
 
 
 def _solved(sums: Sums, plan: Plan, tol: float) -> SpaceSolution:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from rkhs._core.backend.arrays import (
     Array,
@@ -24,13 +23,13 @@ from rkhs._core.backend.arrays import (
     check_choice,
     check_count,
     check_number,
+    like,
     take_rows,
     to_numpy,
 )
 from rkhs._core.backend.frames import column_index
-from rkhs.functionals import Gradient, stack
-from rkhs.functionals._base import Combination, Functional
-from rkhs.functionals._derivatives import Derivative
+from rkhs.functionals import Derivative, DirectionalDerivative, Gradient, stack
+from rkhs.functionals._base import Functional
 from rkhs.invariances._graph import NAMED
 from rkhs.losses import OneSided
 from rkhs.losses._base import Loss
@@ -260,14 +259,12 @@ class InputNoise:
         points = as_points(X)
         if isinstance(self.width, float):
             return self.width * Gradient(points)
-        t, n = points.shape
-        if len(self.width) != n:
-            raise ValueError(f"InputNoise has {len(self.width)} widths but X has {n} features: give one for each.")
-        widths = np.tile(self.width, t)
-        kept = np.flatnonzero(widths)
-        scaled = scipy.sparse.csr_array((widths[kept], (np.arange(kept.size), kept)), shape=(kept.size, t * n))
-        each = kept.size // t
-        return Combination((t, each), (scaled @ Gradient(points)).parts, f"InputNoise({t} points, {each} features)")
+        if len(self.width) != points.shape[1]:
+            raise ValueError(
+                f"InputNoise has {len(self.width)} widths but X has {points.shape[1]} features: give one for each."
+            )
+        directions = np.diag(self.width)[np.flatnonzero(self.width)]
+        return DirectionalDerivative(points, like(np.tile(directions, (len(points), 1, 1)), points))
 
 
 def Monotone(

@@ -36,6 +36,7 @@ from rkhs._core.graphs.neighbor_graph import (
     Projection,
     as_rows,
     checked_graph,
+    directed,
     laplacian_of,
     nearest,
     normalized,
@@ -135,11 +136,9 @@ class Graph:
 
 def neighbor_weights(distances: Matrix, neighbors: Matrix, weights: str = "heat") -> csr_array:
     """Return the symmetric matrix (t, t) of weights, given the neighbors (t, k) of each point and their distances."""
-    count, most = neighbors.shape
     width = float(distances.mean())
     near = np.exp(-(distances**2) / (2 * width**2)) if weights == "heat" and width > 0 else np.ones(distances.shape)
-    rows = np.repeat(np.arange(count), most)
-    W = csr_array((near.ravel(), (rows, neighbors.ravel())), shape=(count, count))
+    W = directed(near, neighbors)
     return without_loops(W.maximum(W.T))
 
 

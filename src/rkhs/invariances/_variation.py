@@ -191,11 +191,9 @@ def _adjugates(edges: Matrix) -> Matrix:
     Triangulations of points on a common sphere, such as those of a regular grid in space, contain flat simplices.  The
     limit is the jump of the piecewise linear function across them.
     """
-    if edges.shape[1] == 1:
-        adjugates = np.ones_like(edges)
-    elif edges.shape[1] == 2:
-        adjugates = edges[:, ::-1, ::-1].transpose(0, 2, 1) * np.array([[1, -1], [-1, 1]])
-    else:
-        a, b, c = (edges[:, k] for k in range(3))
-        adjugates = np.stack([np.cross(b, c), np.cross(c, a), np.cross(a, b)], axis=2)
+    n, adjugates = edges.shape[1], np.empty_like(edges)
+    for i, j in np.ndindex(n, n):
+        # adj(E)_ji = (-1)^(i+j) det E without row i and column j
+        minors = np.delete(np.delete(edges, i, axis=1), j, axis=2)
+        adjugates[:, j, i] = (-1.0) ** (i + j) * np.linalg.det(minors)
     return np.where(np.linalg.det(edges) < 0, -1.0, 1.0)[:, None, None] * adjugates

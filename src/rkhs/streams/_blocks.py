@@ -141,6 +141,16 @@ class Block:
         return cls(index, points, y, weight, getattr(columns, "feature_names_in_", None))
 
 
+def row_weights(block: Block) -> Vector:
+    """Return the weights of the rows of a block, which are one by default."""
+    return np.ones(len(block.X)) if block.weight is None else block.weight
+
+
+def total_weights(block: Block, mask: Vector) -> Vector:
+    """Return the total weights (2,) of the rows of a mask and of the others."""
+    return np.bincount(np.where(mask, 0, 1), weights=row_weights(block), minlength=2)
+
+
 class Blocks(ABC):
     """A stream of blocks of rows; use `rkhs.streams.blocks` to construct one.
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Vector
+from rkhs._core.backend.arrays import Matrix, Vector
 from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.features import FeatureTerms
 from rkhs._core.finite.monitor import CHOICE, SUMMING, Monitor
@@ -27,7 +27,7 @@ from rkhs._core.finite.normal_equations import QuadraticSums
 from rkhs._core.finite.operators import OperatorTerms, with_missing_variance
 from rkhs._core.finite.representers import outputs_of
 from rkhs._core.finite.solution import Solution
-from rkhs._core.finite.sums import FeatureSums, KeptRows
+from rkhs._core.finite.sums import FeatureSums, KeptRows, Rows
 from rkhs._core.finite.term import Term
 from rkhs._core.learning.tuning import Tuning
 from rkhs._core.problem.problem import Problem
@@ -35,11 +35,11 @@ from rkhs._core.problem.spaces import SpaceSolution, chosen_space, full_basis, s
 from rkhs.exceptions import BlockError
 from rkhs.kernels._base import Kernel, Tunable
 from rkhs.spaces._base import Approximation, FiniteSpace, Orthonormal
-from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed
+from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed, row_weights, total_weights
 
 TermsOf = Callable[[Block], Sequence[Term]]
+RowTask = Callable[[Rows, Any], Any]
 SAMPLING = "looking at rows"  # the progress message of the first pass
-COLUMNS = ("keys", "X", "weight", "kind")  # the arrays of a reservoir that are never None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,48 +110,45 @@ class Reservoir:
     """A sample of rows of two kinds, those of a mask and the others, and the total weight of all rows of each kind."""
 
     size: int  # maximal number of rows of each kind
-    keys: Vector
-    X: Vector
-    y: Vector | None
-    weight: Vector
-    kind: Vector  # 0 for rows of the mask, 1 for others
+    rows: dict[str, Vector]  # their keys, X, weight and kind, 0 for rows of the mask and 1 for others, and y if given
     totals: Vector  # (2,), the weights of all rows of each kind
     facts: Any
 
     def smallest(self, size: int) -> Reservoir:
         """Return the rows of each kind with the smallest keys."""
-        order = np.argsort(self.keys, kind="stable")
-        rows = np.concatenate([order[self.kind[order] == kind][:size] for kind in (0, 1)])
-        taken = {name: getattr(self, name)[rows] for name in COLUMNS}
-        return replace(self, y=None if self.y is None else self.y[rows], **taken)
+        order = np.argsort(self.rows["keys"], kind="stable")
+        return self._take(np.concatenate([order[self.rows["kind"][order] == kind][:size] for kind in (0, 1)]))
+
+    def _take(self, chosen: Vector) -> Reservoir:
+        return replace(self, rows={name: column[chosen] for name, column in self.rows.items()})
 
     def __add__(self, other: Reservoir) -> Reservoir:
-        joined: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in COLUMNS}
-        y = None if self.y is None or other.y is None else np.concatenate([self.y, other.y])
+        joined = {name: np.concatenate([self.rows[name], other.rows[name]]) for name in self.rows if name in other.rows}
         facts = None if self.facts is None else self.facts + other.facts
-        return replace(self, y=y, totals=self.totals + other.totals, facts=facts, **joined).smallest(self.size)
+        return replace(self, rows=joined, totals=self.totals + other.totals, facts=facts).smallest(self.size)
 
     def block(self) -> Block:
         """Return the sample as a block whose weights are scaled to those of all rows."""
-        sums = np.bincount(self.kind, weights=self.weight, minlength=2)
+        kind, weight = self.rows["kind"], self.rows["weight"]
+        sums = np.bincount(kind, weights=weight, minlength=2)
         factors = self.totals / np.where(sums > 0, sums, 1.0)
-        return Block(-1, self.X, self.y, self.weight * factors[self.kind])
+        return Block(-1, self.rows["X"], self.rows.get("y"), weight * factors[kind])
 
     def of_kind(self, kind: int) -> Block:
         """Return the rows of one kind as a block with their original weights."""
-        rows = self.kind == kind
-        return Block(-1, self.X[rows], None if self.y is None else self.y[rows], self.weight[rows])
+        rows = self._take(self.rows["kind"] == kind).rows
+        return Block(-1, rows["X"], rows.get("y"), rows["weight"])
 
 
 def sample(wanted: SampleSpec, block: Block, _: Any = None) -> Reservoir:
     """Return the sample of one block."""
-    keys = np.random.default_rng([wanted.seed, block.index]).random(len(block.X))
-    mask = np.zeros(len(keys), dtype=bool) if wanted.kind is None else wanted.kind(block)
-    weight = np.ones(len(keys)) if block.weight is None else block.weight
-    kind = np.where(mask, 0, 1)
-    totals = np.bincount(kind, weights=weight, minlength=2)
+    mask = np.zeros(len(block.X), dtype=bool) if wanted.kind is None else wanted.kind(block)
+    rows = {"X": block.X, "weight": row_weights(block), "kind": np.where(mask, 0, 1)}
+    rows["keys"] = np.random.default_rng([wanted.seed, block.index]).random(len(block.X))
+    if block.y is not None:
+        rows["y"] = block.y
     facts = None if wanted.describe is None else wanted.describe(block)
-    return Reservoir(wanted.size, keys, block.X, block.y, weight, kind, totals, facts).smallest(wanted.size)
+    return Reservoir(wanted.size, rows, total_weights(block, mask), facts).smallest(wanted.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +182,18 @@ class LazyRows:
 
     def __matmul__(self, other: Vector | LazyRows) -> Vector:
         if not self.transposed:
-            parts = self.blocks.map(_product, (self.plan, self.term, "E @ v", self.matrix @ other))
+            v = self.matrix @ other
+            parts = self.blocks.map(_with_rows, (self.plan, self.term, lambda rows, _: rows.E @ v))
             return np.concatenate([part for part in parts if part is not None])
-        what, vector = ("E.T @ (h * E)", other.h) if isinstance(other, LazyRows) else ("E.T @ v", other)
-        assert vector is not None
-        pieces = np.split(vector, np.cumsum(self.counts)[:-1])
-        total = self.blocks.reduce(_product, (self.plan, self.term, what, None), pieces)
-        return np.asarray(self.matrix.T @ (total @ self.matrix if isinstance(other, LazyRows) else total))
+        if isinstance(other, LazyRows):
+            square = self._sum(lambda rows, h: rows.E.T @ (h[:, None] * rows.E), other.h)
+            return np.asarray(self.matrix.T @ square @ self.matrix)
+        return np.asarray(self.matrix.T @ self._sum(lambda rows, v: rows.E.T @ v, other))
+
+    def _sum(self, task: RowTask, column: Any) -> Matrix:
+        """Return the sum of task(rows, part) over all blocks, with the parts of a column (t,) for each of them."""
+        parts = np.split(column, np.cumsum(self.counts)[:-1])
+        return self.blocks.reduce(_with_rows, (self.plan, self.term, task), parts)
 
 
 def lazy_images(blocks: Blocks, plan: Plan) -> Any:
@@ -200,7 +202,7 @@ def lazy_images(blocks: Blocks, plan: Plan) -> Any:
         return None
 
     def images(term: int, matrix: Vector) -> tuple[LazyRows, Vector, Vector]:
-        parts = blocks.map(_product, (plan, term, "targets and weights", None))
+        parts = blocks.map(_with_rows, (plan, term, lambda rows, _: (rows.target, rows.weight)))
         rows = LazyRows(blocks, plan, term, matrix, [0 if part is None else len(part[0]) for part in parts])
         target, weight = zip(*(part for part in parts if part is not None), strict=True)
         return rows, np.concatenate(target), np.concatenate(weight)
@@ -208,21 +210,12 @@ def lazy_images(blocks: Blocks, plan: Plan) -> Any:
     return images
 
 
-def _product(shared: tuple[Plan, int, str, Any], block: Block, v: Any) -> Any:
-    """Return a product with the rows E of one term in one block, or their targets and weights."""
-    plan, term, what, coefficients = shared
-    features = plan.features(block, only=term)
-    kept = features.blocks[0]
+def _with_rows(shared: tuple[Plan, int, RowTask], block: Block, argument: Any) -> Any:
+    """Return function(rows, argument) for the rows of one term in one block; None if there are none."""
+    plan, term, function = shared
+    kept = plan.features(block, only=term).blocks[0]
     assert isinstance(kept, KeptRows)
-    E, target, weight = np.zeros((0, features.size)), np.zeros((0, features.outputs or 1)), np.zeros((0, 1))
-    if kept.tiles:
-        rows = kept.joined()
-        E, target, weight = rows.E, rows.target, rows.weight
-    if what == "targets and weights":
-        return target, weight
-    if what == "E @ v":
-        return np.asarray(E @ coefficients)
-    return np.asarray(E.T @ (v if what == "E.T @ v" else v[:, None] * E))
+    return function(kept.joined(), argument) if kept.tiles else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -380,11 +380,15 @@ def heat_weights(distances: Matrix) -> Matrix:
 
 def adjacency(weights: Matrix, neighbors: Matrix) -> csr_array:
     """Return the symmetric matrix (W + W') / 2 of the weights (t, k) of the edges from each point to its neighbors."""
-    count, most = neighbors.shape
-    rows = np.repeat(np.arange(count), most)
+    W = directed(weights, neighbors)
     # i -> j need not imply j -> i: (W + W') / 2
-    W = csr_array((weights.ravel(), (rows, neighbors.ravel())), shape=(count, count))
     return without_loops(csr_array((W + W.T) / 2))
+
+
+def directed(weights: Matrix, neighbors: Matrix) -> csr_array:
+    """Return the matrix (t, t) of the weights (t, k) of the edges from each point to its neighbors."""
+    count, most = neighbors.shape
+    return csr_array((weights.ravel(), (np.repeat(np.arange(count), most), neighbors.ravel())), shape=(count, count))
 
 
 def normalized(W: csr_array) -> csr_array:
