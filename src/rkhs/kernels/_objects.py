@@ -6,7 +6,7 @@ The points of a kernel of objects are the indices of the objects in a list.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, isfinite
@@ -292,7 +292,7 @@ class ObjectKernel(IndexKernel):
         return extended
 
 
-def check_kernel_matrix(K: Matrix, name: str, objects: Sequence[int], rounding: float) -> None:
+def check_kernel_matrix(K: Matrix, name: str, objects: Any, rounding: float) -> None:
     """Raise ValueError if a matrix (t, t) of kernel values of `objects` violates K = K' or |K_ij|^2 <= K_ii K_jj.
 
     These conditions are necessary for a kernel matrix, and take no factorization.

@@ -166,7 +166,8 @@ def _averaged(pairing: Pairing, degree: int, offset: float) -> Array:
             curvatures[first + i, first + j] = series(None, within(vectors[i], vectors[j]))
     # E (<x + z, y + w> + c)^p = p! [s^p] exp Q(s), differentiated in the ring of truncated series
     total: Series = derivative(dict.fromkeys(range(len(slopes) + 1), exponent.exp()), slopes, curvatures)
-    return factorial(degree) * total.coefficients.get(degree, like(0.0, left.points))
+    top: Any = total.coefficients.get(degree, like(0.0, left.points))
+    return factorial(degree) * top
 
 
 @dataclass(frozen=True, eq=False)
