@@ -147,7 +147,7 @@ def test_a_family_that_means_something_else_is_caught(wrong):
         check_functional(broken(**wrong), reference=meaning("Gradient", X))
 
 
-DENSE, MOMENT = Gram.dense, function_spaces._moment
+DENSE, MOMENT = Gram.dense, function_spaces.moment
 NEGATIVE = {
     "dense": lambda G: -DENSE(G),
     "__matmul__": lambda G, v: G.dense() @ v,
@@ -175,6 +175,6 @@ def test_a_wrong_operator_is_caught(law, monkeypatch):
 
 def test_wrong_derivatives_of_polynomials_are_caught(monkeypatch):
     wrong = lambda a, order, *rest: (1 + 1e-9 * (order > 0)) * MOMENT(a, order, *rest)  # noqa: E731
-    monkeypatch.setattr(function_spaces, "_moment", wrong)
+    monkeypatch.setattr(function_spaces, "moment", wrong)
     with pytest.raises(AssertionError, match=r"L\(p\) = its difference quotients"):
         check_functional(rkhs.Gradient(X))

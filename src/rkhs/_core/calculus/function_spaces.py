@@ -316,7 +316,7 @@ class Polynomials(FunctionSpace):
         xp = namespace(atoms.points)
         known: dict[tuple[Exponents, int], Array] = {}
         monomials = multi_indices(self.degree, range(atoms.dimension), atoms.dimension)
-        columns = [_moment(a, atoms.order, atoms, known) for a in monomials]
+        columns = [moment(a, atoms.order, atoms, known) for a in monomials]
         shape = (atoms.points.shape[0], atoms.per_point)
         columns = [xp.reshape(xp.broadcast_to(c, shape), (atoms.size,)) for c in columns]
         return xp.stack(columns, axis=1) if columns else zeros((atoms.size, 0), atoms.points)
@@ -399,10 +399,11 @@ def multi_indices(degree: int, features: Sequence[int], n: int) -> list[Exponent
     return [tuple(pick.count(d) for d in range(n)) for pick in chosen]
 
 
-def _moment(a: Exponents, order: int, atoms: Atoms, known: dict[tuple[Exponents, int], Array]) -> Array:
+def moment(a: Exponents, order: int, atoms: Atoms, known: dict[tuple[Exponents, int], Array]) -> Array:
     """Return D_{u_1} .. D_{u_order} E[x^a] at the atoms, in a shape that broadcasts to (t, k).
 
-    Two recursions, the second one by Stein's lemma for the blur N(x, C), with results cached in `known`:
+    The numbers may also be integers modulo a prime.  Two recursions, the second one by Stein's lemma for the blur
+    N(x, C), with results cached in `known`:
 
     D_u E[x^a]  =  sum_d u_d a_d E[x^(a - e_d)]
     E[x_d x^b]  =  x_d E[x^b] + sum_e C_de b_e E[x^(b - e_e)]
@@ -413,23 +414,23 @@ def _moment(a: Exponents, order: int, atoms: Atoms, known: dict[tuple[Exponents,
     def less(exponents: Exponents, d: int) -> Exponents:
         return (*exponents[:d], exponents[d] - 1, *exponents[d + 1 :])
 
-    total = atoms.points[:, :1] * 0.0  # (t, 1)
+    total = atoms.points[:, :1] * 0  # (t, 1)
     first = next((d for d, power in enumerate(a) if power), None)
     if order:
         # D_u E[x^a] = sum_d u_d a_d E[x^(a - e_d)]
         u = atoms.u(order - 1)  # (t or 1, k, n)
-        terms = [u[..., d] * power * _moment(less(a, d), order - 1, atoms, known) for d, power in enumerate(a) if power]
+        terms = [u[..., d] * power * moment(less(a, d), order - 1, atoms, known) for d, power in enumerate(a) if power]
         total = sum(terms, start=total)
     elif first is None:
-        total = total + 1.0
+        total = total + 1
     else:
         # E[x_d x^b] = x_d E[x^b] + sum_e C_de b_e E[x^(b - e_e)], by Stein's lemma E[z_d g] = sum_e C_de E[dg/dz_e]
         b = less(a, first)
-        total = atoms.points[:, first : first + 1] * _moment(b, 0, atoms, known)
+        total = atoms.points[:, first : first + 1] * moment(b, 0, atoms, known)
         if atoms.blur is not None:
             row = np.diag(atoms.blur)[first] if atoms.blur.ndim == 1 else atoms.blur[first]
             for e, power in enumerate(b):
                 if power and row[e]:
-                    total = total + float(row[e]) * power * _moment(less(b, e), 0, atoms, known)
+                    total = total + row[e].item() * power * moment(less(b, e), 0, atoms, known)
     known[a, order] = total
     return total

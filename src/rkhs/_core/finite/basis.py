@@ -15,7 +15,8 @@ import scipy.linalg
 import scipy.sparse
 
 from rkhs._core.backend.arrays import Array, Matrix, double, like, namespace, to_numpy, zeros
-from rkhs._core.calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, multi_indices
+from rkhs._core.calculus.atoms import Atoms
+from rkhs._core.calculus.function_spaces import FunctionSpace, Polynomials, SumOfSpaces, moment, multi_indices
 from rkhs.functionals._base import Functional, Part, centered
 
 UNITS = 32  # rounding error of entries of P in units of eps * magnitude, for sums of up to a thousand terms
@@ -188,52 +189,36 @@ def exact_rank(functionals: Functional, space: FunctionSpace | None) -> int | No
     return _rank(P)
 
 
+class Residues(np.ndarray[Any, Any]):
+    """Integers (int64) modulo the prime, whose sums and products are residues again."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        plain = (np.asarray(one) if isinstance(one, Residues) else one for one in inputs)
+        return (getattr(ufunc, method)(*plain, **options) % PRIME).view(Residues)
+
+
 def _part(part: Part, powers: list[tuple[int, ...]]) -> Matrix:
     """Return the residues (rows, r) of the values of a part on monomials."""
-    atoms = part.atoms
-    t, k, m, n = int(atoms.points.shape[0]), atoms.per_point, atoms.order, atoms.dimension
-    x = np.repeat(_residues(atoms.points), k, axis=0)  # (t k, n)
-    directions = np.broadcast_to(_residues(atoms.directions), (t, k, m, n)).reshape(t * k, m, n)
-    blur = np.zeros(n, dtype=np.int64) if atoms.blur is None else _residues(atoms.blur)
-    known: dict[tuple[tuple[int, ...], int], Matrix] = {}
-
-    def value(e: tuple[int, ...], order: int) -> Matrix:
-        """Return D_{u_1} .. D_{u_order} E[x^e] (t k,) by the recursions of `function_spaces._moment`."""
-        if (e, order) not in known:
-            total = np.zeros(len(x), dtype=np.int64)
-            if order:
-                for d in (d for d in range(n) if e[d]):
-                    slope = directions[:, order - 1, d] * value(_less(e, d), order - 1) % PRIME
-                    total = (total + e[d] * slope) % PRIME
-            elif not any(e):
-                total += 1
-            else:
-                d = next(d for d in range(n) if e[d])
-                b = _less(e, d)
-                total = x[:, d] * value(b, 0) % PRIME
-                if b[d]:
-                    total = (total + b[d] * (blur[d] * value(_less(b, d), 0) % PRIME)) % PRIME
-            known[e, order] = total
-        return known[e, order]
-
-    values = np.stack([value(e, m) for e in powers], axis=1)
+    blur = None if part.atoms.blur is None else _residues(part.atoms.blur)
+    atoms = Atoms(_residues(part.atoms.points), _residues(part.atoms.directions), blur)
+    shape = (len(atoms.points), atoms.per_point)
+    known: dict[tuple[tuple[int, ...], int], Array] = {}
+    # E[D x^e] at all atoms, by the recursions for floating-point numbers
+    values = np.stack([np.broadcast_to(moment(e, atoms.order, atoms, known), shape).ravel() for e in powers], axis=1)
     sparse = part.matrix is None or scipy.sparse.issparse(part.matrix)
     matrix = scipy.sparse.coo_array(part.as_matrix() if sparse else to_numpy(part.as_matrix()))
     result = np.zeros((part.size, len(powers)), dtype=np.int64)
-    np.add.at(result, matrix.row, _residues(matrix.data)[:, None] * values[matrix.col] % PRIME)
+    np.add.at(result, matrix.row, np.asarray(_residues(matrix.data)[:, None] * values[matrix.col]))
     return result % PRIME
 
 
-def _less(e: tuple[int, ...], d: int) -> tuple[int, ...]:
-    return (*e[:d], e[d] - 1, *e[d + 1 :])
-
-
 def _residues(numbers: Any) -> Matrix:
-    """Return floating-point numbers modulo the prime, in int64."""
+    """Return floating-point numbers as `Residues`."""
     mantissas, powers = np.frexp(double(numbers))
     different, which = np.unique(powers.astype(int) - 53, return_inverse=True)
     factors = np.array([pow(2, int(power), PRIME) for power in different], dtype=np.int64)
-    return np.ldexp(mantissas, 53).astype(np.int64) % PRIME * factors[which].reshape(powers.shape) % PRIME
+    integers = np.ldexp(mantissas, 53).astype(np.int64) % PRIME
+    return integers.view(Residues) * factors[which].reshape(powers.shape)
 
 
 def _rank(A: Matrix) -> int:

@@ -101,32 +101,6 @@ def add_gradients(out: Array, block: GramBlock, lower: bool) -> None:
     in_threads(add, [runs[thread::threads] for thread in range(threads)])
 
 
-def add_diagonal_of_gradients(out: Array, block: GramBlock) -> None:
-    """Add the diagonal of a block from `sums_of_gradients`, whose sides have equal rows, to `out`.
-
-    Its entries are  sum_ij  phi' <J_ai, K_aj> - phi'' <J_ai, d> <K_aj, d>.
-    """
-    (left, right), xp = (block.lefts[0], block.rights[0]), namespace(out)
-    form = block.kernel.form(left.atoms.dimension)
-    assert form is not None
-    X, U = _stacked(block.lefts, form.linear)
-    Y, V = (X, U) if block.rights is block.lefts else _stacked(block.rights, form.linear)
-    (t, points, p), others, k = X.shape, int(Y.shape[1]), int(U.shape[2])
-    target, weight = out[left.rows], block.weight * left.weight * right.weight
-    step = max(1, (CACHED if on_cpu(out) else DEVICE) // (points * others * (p + k)))
-    for start in range(0, t, step):
-        a = slice(start, start + step)
-        d = X[a, :, None] - Y[a, None]  # (a, i, j, p)
-        phi = form.radial_derivatives(-xp.sum(d * d, axis=-1) / 2, range(1, 3))
-        J, K = (xp.permute_dims(directions[a], (0, 2, 1, 3)) for directions in (U, V))  # (a, k, i, p)
-        inner = xp.matmul(J, xp.matrix_transpose(K))  # (a, k, i, j)
-        # <J_ai, d> and <K_aj, d>
-        along = xp.permute_dims(xp.matmul(d, xp.matrix_transpose(U[a])), (0, 3, 1, 2))
-        crosswise = xp.matmul(xp.permute_dims(d, (0, 2, 1, 3)), xp.matrix_transpose(V[a]))  # K_aj d, (a, j, i, k)
-        inner = phi[1][:, None] * inner - phi[2][:, None] * along * xp.permute_dims(crosswise, (0, 3, 2, 1))
-        target[start * k : (start + int(d.shape[0])) * k] += weight * xp.reshape(xp.sum(inner, axis=(2, 3)), (-1,))
-
-
 def _runs(Y: Array) -> list[slice]:
     """Return the ranges of equal consecutive points (t, j, p): several functionals at one geometry."""
     xp, count = namespace(Y), int(Y.shape[0])

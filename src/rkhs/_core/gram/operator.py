@@ -13,7 +13,7 @@ from rkhs._core.backend.arrays import Array, Matrix, Vector, as_real, like, name
 from rkhs._core.backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
 from rkhs._core.backend.precision import check_precision
 from rkhs._core.gram.blocks import GramBlock, NodeProduct, TableProduct, blocks, check_bounded, mirror
-from rkhs._core.gram.gradients import add_diagonal_of_gradients, add_gradients, sums_of_gradients
+from rkhs._core.gram.gradients import add_gradients, sums_of_gradients
 from rkhs._core.gram.jets import ORDER, JetProduct, by_points
 from rkhs._core.gram.matrix import CALL, GramMatrix
 from rkhs._core.progress import subtask
@@ -333,13 +333,8 @@ class Gram:
         plain = all(part.matrix is None for block in self.blocks for part in block.lefts + block.rights)
         same = all(a.rows == b.rows and a.atoms.per_point == b.atoms.per_point for _, a, b in overlapping)
         if plain and same and self.shape[0] == self.shape[1]:
-            found = [(block, sums_of_gradients(block)) for block in self.blocks]
-            together = {block: sums for block, sums in found if sums and sums.lefts[0].rows == sums.rights[0].rows}
-            for sums in together.values():
-                add_diagonal_of_gradients(out, sums)
             for block, left, right in overlapping:
-                if block not in together or not (left in together[block].lefts and right in together[block].rights):
-                    block.add_diagonal(out, left, right, self.budget)
+                block.add_diagonal(out, left, right, self.budget)
             return out
         step = 64
         for start in range(0, size, step):
