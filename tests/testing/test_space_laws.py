@@ -38,8 +38,12 @@ class Wrong(LandmarkSpace):
         E = super().rows(functional)
         return {"linear": E**2, "derivatives": E * (1 + functional.order), "shape": E[:, 1:]}.get(self.law, E)
 
-    def normal(self, functional, weight):
-        return (2 if self.law == "normal" else 1) * super().normal(functional, weight)
+    def summed(self, functional, weight, known):
+        E = self.rows(functional)
+        return 2 * E.T @ (weight[:, None] * E) if self.law == "normal" else None
+
+    def normal_of(self, summed):
+        return sum(summed)
 
     def apply(self, functional, tau):
         return (2 if self.law == "apply" else 1) * super().apply(functional, tau)

@@ -496,16 +496,11 @@ class FourierGridSpace(Waves):
                 result[k] += self._hartley(channels.sums(column))
         return self.columns(result)
 
-    def normal(self, functional: Functional, weight: Vector) -> Any:
-        check_bounded(self.kernel, functional)
-        sums = self.summed(functional, weight, [])
-        return self.normal_of([] if sums is None else [sums], [(functional, weight)] if sums is None else [])
-
     def summed(self, functional: Functional, weight: Vector, known: list[Any]) -> ToeplitzSums | None:
         return ToeplitzSums.of(self, functional, weight, known)
 
-    def normal_of(self, summed: Sequence[Any], others: Sequence[tuple[Functional, Vector]]) -> Normal:
-        return Normal(self, summed, others)
+    def normal_of(self, summed: Sequence[ToeplitzSums]) -> Normal:
+        return Normal(self, summed)
 
     @property
     def product_error(self) -> float:

@@ -267,17 +267,15 @@ def _repeated_row(part: Part) -> Vector | None:
 
 
 class Normal:
-    """The normal matrix E'WE of families: products by FFTs, and by transforms of the points for other families.
+    """The normal matrix E'WE of families with sums, whose products are computed by FFTs.
 
     A product with a Toeplitz matrix is a convolution of coefficients: the FFT of a product of real functions, on a grid
     of at least 4 m + 1 points along each axis, so that it does not wrap around.  Only the coefficients with j_d >= 0
     are stored.
     """
 
-    def __init__(
-        self, space: Waves, sums: Sequence[ToeplitzSums], others: Sequence[tuple[Functional, Vector]] = ()
-    ) -> None:
-        self.space, self.sums, self.others = space, sums, others
+    def __init__(self, space: Waves, sums: Sequence[ToeplitzSums]) -> None:
+        self.space, self.sums = space, sums
         self.lengths = tuple(scipy.fft.next_fast_len(4 * m + 1, real=True) for m in space.limits)
         fields = {id(g): self._field(g) for one in sums for g in one.generators.values()}  # families may share one
         self.fields = [{pair: fields[id(g)] for pair, g in one.generators.items()} for one in sums]
@@ -328,7 +326,7 @@ class Normal:
 
     def __matmul__(self, tau: Matrix) -> Matrix:
         space = self.space
-        return space.columns(self.on_grids(space.grids(np.asarray(tau).reshape(space.size, -1)))).reshape(np.shape(tau))
+        return space.columns(self.on_grids(space.grids(tau)))
 
     def on_grids(self, tau: Grid) -> Grid:
         """Return the product with grids (c, 2 m_1 + 1, ..)."""
@@ -355,9 +353,6 @@ class Normal:
         result = np.empty_like(tau)
         result[..., m:] = total.real - total.imag
         result[mirror][..., m:] = total.real + total.imag  # also at j_d = 0, where both are the same
-        for functional, weight in self.others:
-            values = space.apply(functional, space.columns(tau))
-            result += space.grids(space.adjoint(functional, weight[:, None] * values))
         return result
 
     @cached_property

@@ -3,9 +3,9 @@
     f = sum_a tau_a psi_a,        |f|^2 = tau'K tau
 
 A space defines p functions psi_a, the action of functionals on them (`rows`) and their Gram matrix K (`gram`).  From
-these follow the normal matrix of functionals (`normal`) and the part of a functional that the space does not represent
-(`outside`), by p x p matrices that are stored.  A space of many orthonormal functions is not `stored`: it defines
-products instead (`apply`, `adjoint`, `normal_of`), such as those of a Fourier grid, whose normal matrix is Toeplitz.
+these follows the part of a functional that the space does not represent (`outside`), by p x p matrices that are stored.
+A space of many orthonormal functions is not `stored`: it defines products instead (`apply`, `adjoint`).  It may have
+sums from which products with normal matrices follow (`summed`, `normal_of`): on a Fourier grid these are Toeplitz.
 
 All computations are in float64, whatever the dtype of the points, on the device of `prototype`: rows are transferred
 one tile at a time, and sums stay there until they are complete.  Solving with these sums multiplies their rounding
@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.linalg
 
-from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, like, namespace, same_device, to_numpy, zeros
+from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, like, namespace, same_device, to_numpy
 from rkhs._core.backend.memory import budget_bytes, on_cpu, tile_entries
 from rkhs._core.backend.precision import check_precision
 from rkhs._core.calculus.atoms import Atoms
@@ -191,27 +191,6 @@ class FiniteSpace(Stored, ABC):
         """
         return to_numpy(self.rows(functional)).T @ alpha
 
-    def normal(self, functional: Functional, weight: Vector) -> Any:
-        """Return the normal matrix of weighted functionals.
-
-        Parameters
-        ----------
-        functional : Functional
-            The functionals L_i.
-        weight : ndarray of shape (size,)
-            The weights w_i.
-
-        Returns
-        -------
-        matrix of shape (p, p)
-            The sums over i of w_i L_i(psi_a) L_i(psi_b).
-        """
-        total = zeros((self.size, self.size), self.prototype)
-        for rows in self.tiles(functional.size):
-            E = self.rows(functional.take(rows))
-            total += square(E, like(np.sqrt(weight[rows, None]), E))
-        return to_numpy(total)
-
     def outside(self, functional: Functional) -> Vector:
         """Return the squared norms of the components of functionals that are orthogonal to the space.
 
@@ -371,9 +350,9 @@ class FiniteSpace(Stored, ABC):
         """
         return None
 
-    def normal_of(self, summed: Sequence[Any], others: Sequence[tuple[Functional, Vector]]) -> Any:
-        """Return the sum of the normal matrices of families with sums and of others with their weights."""
-        return NormalByProducts(self, others)
+    def normal_of(self, summed: Sequence[Any]) -> Any:
+        """Return the sum of the normal matrices of families with sums: products, `diagonal`, `leading` and `block`."""
+        raise NotImplementedError(f"{type(self).__name__} defines `summed` and must define `normal_of` too.")
 
     def outside_of_box(self, families: Sequence[Functional]) -> str | None:
         """Return what is wrong with functionals at points for which the space was not made; None if nothing is."""
@@ -382,26 +361,6 @@ class FiniteSpace(Stored, ABC):
     def missing(self, functional: Functional) -> Vector:
         """Return `outside` as far as it is known at no great cost."""
         return self.outside(functional)
-
-
-@dataclass(frozen=True, eq=False)
-class NormalByProducts:
-    """The sum of the matrices E'WE of families, by products with E and E'."""
-
-    space: FiniteSpace
-    others: Sequence[tuple[Functional, Vector]]
-
-    def __matmul__(self, tau: Matrix) -> Matrix:
-        images = (
-            self.space.adjoint(functional, weight[:, None] * self.space.apply(functional, tau))
-            for functional, weight in self.others
-        )
-        return sum(images, np.zeros_like(tau))
-
-    @property
-    def diagonal(self) -> Vector:
-        """An approximation of the diagonal, for preconditioning: none."""
-        return np.zeros(self.space.size)
 
 
 @dataclass(frozen=True, eq=False)

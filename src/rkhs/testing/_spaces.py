@@ -9,6 +9,7 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Array, Matrix, like, to_numpy
 from rkhs._core.finite.function import function_in
+from rkhs._core.finite.normal_equations import NormalEquations, QuadraticSums
 from rkhs._core.gram import gram
 from rkhs.functionals import DirectionalDerivative, Evaluation, Functional, Gradient
 from rkhs.spaces._base import FiniteSpace
@@ -127,10 +128,10 @@ def _products(space: FiniteSpace, L: Functional, rng: np.random.Generator) -> No
     demand_equal(space, "adjoint(L, alpha) = E'alpha", to_numpy(space.adjoint(L, alpha)), E.T @ alpha, summed)
     weights = (np.full(L.size, 2.0), rng.random(L.size), np.arange(L.size) % 2.0)  # equal ones may share sums
     for w in weights:
-        normal, expected = space.normal(L, w), E.T @ (w[:, None] * (E @ tau))
+        sums = QuadraticSums.of(space, [(L, np.zeros((L.size, 0)))], [w[:, None]])
+        normal, expected = NormalEquations(space, sums, 1.0), E.T @ (w[:, None] * (E @ tau))
         scale = max(float(np.max(abs(E).T @ (w[:, None] * (abs(E) @ abs(tau))))), 1e-300)
-        demand_equal(space, "normal(L, w) tau = E'WE tau", to_numpy(normal @ tau), expected, scale)
-        demand_equal(space, "normal(L, w) v = E'WE v", to_numpy(normal @ tau[:, 1]), expected[:, 1], scale)
+        demand_equal(space, "E'(W(E tau)) = E'WE tau", normal.image(tau), expected, scale)
 
 
 def _outside(space: FiniteSpace, L: Functional) -> None:
@@ -170,7 +171,8 @@ def _closed_forms(space: FiniteSpace, X: Array, smooth: bool, rng: np.random.Gen
     demand_equal(space, "values of a tile = rows", tile.values, E, _sizes(space, Evaluation(X)))
     if not smooth:
         return
-    normal = space.normal(Gradient(X), np.repeat(w, X.shape[1]))
+    slopes = _rows(space, Gradient(X))
+    normal = slopes.T @ (np.repeat(w, X.shape[1])[:, None] * slopes)
     for known in [None, E.T @ (w[:, None] * E)] if tile.alike else [None]:
         products = tile.gradient_products(np.sqrt(w)[:, None], known)
         demand_equal(space, "closed form of the normal matrix of gradients", space.gradient_normal(products), normal)

@@ -123,7 +123,7 @@ def test_families_at_single_points_are_toeplitz(name):
     assert (sums is not None) == (name in TOEPLITZ)
     if sums is not None:
         diagonal = np.einsum("ij,ij->j", space.rows(L), space.rows(L))
-        approximate = space.normal(L, np.ones(L.size)).diagonal.reshape(-1)
+        approximate = space.normal_of([sums]).diagonal.reshape(-1)
         assert approximate.sum() == pytest.approx(diagonal.sum(), rel=1e-6)  # waves and their mirror images
 
 
@@ -194,10 +194,7 @@ def test_fields_with_one_potential(name, family):
     rows, exact = space.rows(functional), rkhs.gram(kernel, functional).dense()
     assert (space.dimension, len(space.limits)) == (2 * d, d)
     assert np.allclose(rows @ rows.T, exact, atol=100 * accuracy * np.max(exact))
-    tau, w = np.random.default_rng(3).normal(size=space.size), np.linspace(1, 2, functional.size)
-    assert np.allclose(space.apply(functional, tau), rows @ tau)
-    normal = rows.T @ (w * (rows @ tau))
-    assert np.allclose(space.normal(functional, w) @ tau, normal, atol=1e-6 * np.max(np.abs(normal)))
+    check_space(replace(space, transform_error=1e-14), [functional])
 
 
 @pytest.mark.parametrize("name", ["Evaluation", "Gradient", "DirectionalDerivative, several"])
@@ -206,7 +203,7 @@ def test_blocks_of_normal_matrices(name, d):
     """Blocks for preconditioners are those of products, for all frequencies and for a part of them."""
     functional = FAMILIES[name](POINTS[d])
     space = rkhs.FourierGrid(1e-2).choose(rkhs.Gaussian(1.5), [functional])
-    normal = space.normal(functional, np.linspace(1, 2, functional.size))
+    normal = space.normal_of([space.summed(functional, np.linspace(1, 2, functional.size), [])])
     matrix = normal @ np.eye(space.size)
     scale = np.max(np.abs(matrix))
     assert np.allclose(normal.block(np.arange(space.size)), matrix, atol=1e-7 * scale)

@@ -90,7 +90,7 @@ class NormalEquations:
 
     def __init__(self, space: FiniteSpace, sums: QuadraticSums, factor: float) -> None:
         self.space, self.sums, self.factor = space, sums, factor
-        self.normal = space.normal_of(sums.summed, sums.others)
+        self.summed: Any = space.normal_of(sums.summed) if sums.summed else None
 
     @cached_property
     def basis_inverse(self) -> Matrix:
@@ -99,10 +99,17 @@ class NormalEquations:
         scale = np.outer(size, size)
         return np.linalg.pinv(self.sums.PP / scale, rcond=SINGULAR, hermitian=True) / scale
 
+    def image(self, tau: Matrix) -> Matrix:
+        """Return E'WE tau (p, k): of families with sums without their rows, and of others by products with E and E'."""
+        result = np.zeros_like(tau) if self.summed is None else self.summed @ tau
+        for functional, weight in self.sums.others:
+            result = result + self.space.adjoint(functional, weight[:, None] * self.space.apply(functional, tau))
+        return result
+
     def product(self, tau: Matrix) -> Matrix:
         """Return the product with tau (p, k), after c is eliminated."""
         # (I + factor (E'WE - E'WP (P'WP)^-1 P'WE)) tau
-        image = self.normal @ tau
+        image = self.image(tau)
         if len(self.basis_inverse):
             image = image - self.sums.EP @ (self.basis_inverse @ (self.sums.EP.T @ tau))
         return tau + self.factor * image
@@ -138,7 +145,8 @@ class NormalEquations:
     @cached_property
     def inverse_diagonal(self) -> Matrix:
         """The inverse (p, 1) of an approximate diagonal."""
-        return 1 / (1 + self.factor * self.normal.diagonal[:, None])
+        diagonal = np.zeros(self.space.size) if self.summed is None else self.summed.diagonal
+        return 1 / (1 + self.factor * diagonal[:, None])
 
     @cached_property
     def leading_block(self) -> LeadingBlock:
@@ -195,9 +203,9 @@ class LeadingBlock:
     @classmethod
     def of(cls, equations: NormalEquations) -> LeadingBlock:
         """Return the block of at most `BLOCK` functions."""
-        indices = equations.normal.leading(BLOCK)
+        indices = equations.summed.leading(BLOCK)
         # I + factor (E'WE - E'WP (P'WP)^-1 P'WE) on the functions of the block
-        block = np.eye(len(indices)) + equations.factor * equations.normal.block(indices)
+        block = np.eye(len(indices)) + equations.factor * equations.summed.block(indices)
         if len(equations.basis_inverse) and not equations.sums.others:  # otherwise it might be indefinite
             EP = equations.sums.EP[indices]
             block -= equations.factor * EP @ (equations.basis_inverse @ EP.T)

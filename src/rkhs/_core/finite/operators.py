@@ -177,7 +177,7 @@ class OperatorPoint(Point):
         """Add the squared losses whose rows are not in memory to J and the gradient."""
         c, tau = self.iterate.basis, self.iterate.a
         # 2 (E'WE tau + E'WP c - E'Wb)
-        image = self.geometry.summed_equations.normal @ tau
+        image = self.geometry.summed_equations.image(tau)
         self.gradient = self.gradient + 2 * (image + sums.EP @ c - sums.Eb)
         mixed = sums.EP.T @ tau - sums.Pb
         self.basis_gradient = self.basis_gradient + 2 * (sums.PP @ c + mixed)
