@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.sparse import csr_array
 
 from rkhs._core.graphs import filters
-from rkhs._core.graphs.filters import ACCURACY, ChebyshevFilters, Filter, SpectralFilters
+from rkhs._core.graphs.filters import ChebyshevFilters, Filter, SpectralFilters
 from rkhs._core.limits import with_limits
 from rkhs.extend import with_progress_callback
 from rkhs.kernels import NeighborGraph
@@ -22,6 +22,7 @@ LAPLACIAN = NeighborGraph.of(np.random.default_rng(0).standard_normal((T, 2)), n
 POLYNOMIALS, EXACT = ChebyshevFilters(LAPLACIAN), SpectralFilters(LAPLACIAN)
 V = np.random.default_rng(1).standard_normal((T, 5))
 B = csr_array(V.T)
+ACCURACY = Filter(1, 1.0).accuracy
 SEVERAL = [Filter(1, 0.5), Filter(2, 0.003), Filter(3, 0.1), Filter(1, 1e6), Filter(2, 2.0)]
 
 

@@ -6,7 +6,6 @@ import scipy.sparse
 from scipy.sparse import csr_array
 
 from refusals import refused
-from rkhs._core.graphs.neighbor_graph import heat_weights, laplacian_of, normalized
 from rkhs.kernels import NeighborGraph
 
 
@@ -29,8 +28,6 @@ def test_laplacians_are_as_defined(seed):
     degrees = W.sum(axis=1)
     roots = np.sqrt(np.where(degrees > 0, degrees, 1.0))
     similar = W / np.outer(roots, roots)
-    np.testing.assert_allclose(normalized(csr_array(W)).toarray(), similar, atol=1e-15)
-    np.testing.assert_allclose(laplacian_of(csr_array(W)).toarray(), np.diag(degrees) - W, atol=1e-15)
     found = given(W).laplacian.toarray()
     np.testing.assert_allclose(found, np.diag(1.0 * (degrees > 0)) - similar, atol=1e-15)
 
@@ -41,12 +38,6 @@ def test_the_number_of_zero_eigenvalues_is_that_of_components():
     assert np.sum(np.linalg.eigvalsh(L) < 1e-12) == len(np.unique(labels))
     reached = np.linalg.matrix_power(np.eye(20) + W, 20) > 0
     np.testing.assert_array_equal(labels[:, None] == labels, reached)
-
-
-def test_heat_falls_with_the_distance():
-    distances = np.array([[0.5, 1.0, 2.0], [1e-9, 5e-9, 1e-8], [0.0, 0.0, 0.0], [0.0, 0.0, 3.0]])
-    expected = np.exp([[-0.25, -1, -4], [-0.04, -1, -4], [0, 0, 0], [0, 0, -4]])
-    np.testing.assert_allclose(heat_weights(distances), expected, rtol=1e-12)
 
 
 def test_loops_are_removed():

@@ -1,15 +1,15 @@
 """Nearest neighbors against all distances, and the projection to principal components."""
 
 import sys
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 import numpy as np
 import pytest
 
-from rkhs._core.graphs.neighbor_graph import Projection, as_rows, can_search, nearest, nearest_of, principal_directions
+from rkhs._core.graphs.neighbor_graph import nearest, principal_directions
 from rkhs._core.limits import with_limits
 from rkhs.extend import with_progress_callback
+from rkhs.kernels import NeighborGraph
 
 torch = pytest.importorskip("torch")
 
@@ -79,18 +79,6 @@ def test_a_device_computes_in_tiles(tile):
     assert progress[-1] == 1
 
 
-def test_neighbors_of_other_points():
-    X, queries = points(30), points(9, seed=1)
-    expected = np.sort(all_distances(queries, X), axis=1)[:, :4]
-    distances, indices = nearest_of(queries, X, 4)
-    np.testing.assert_allclose(distances, expected, rtol=1e-12)
-    np.testing.assert_allclose(np.take_along_axis(all_distances(queries, X), indices, axis=1), expected)
-    assert nearest_of(queries, X[:2], 4)[1].shape == (9, 2)
-    distances, indices = nearest_of(X[3:5], X, 2)  # a node is its own nearest point
-    np.testing.assert_array_equal(indices[:, 0], [3, 4])
-    np.testing.assert_array_equal(distances[:, 0], 0.0)
-
-
 def test_an_index_for_many_points():
     pytest.importorskip("pynndescent")
     X = points(800, 5)
@@ -141,31 +129,15 @@ def test_a_missing_index_says_what_to_install(monkeypatch, up_to_59):
         nearest(points(), 5)
     assert nearest(points(59), 5)[1].shape == (59, 5)
     assert nearest(points(), 5, device="cpu")[1].shape == (60, 5)
-    assert [can_search(59), can_search(60), can_search(60, "cpu")] == [True, False, True]
-    monkeypatch.setitem(sys.modules, "pynndescent", ModuleType("pynndescent"))
-    sys.modules["pynndescent"].__spec__ = ModuleSpec("pynndescent", None)
-    assert can_search(60)
 
 
 def test_many_points_are_projected():
     X = points(31, 5) * [5.0, 1.0, 0.1, 0.1, 3.0]
     with with_limits(projected_rows=30, projected_features=2):
-        assert Projection.of(X[:30]).directions is None
-        assert Projection.of(X[:, :2]).directions is None
-        projection = Projection.of(X)
-    assert projection.directions.shape == (2, 5)
-    centered = X - X.mean(axis=0)
-    expected = np.linalg.svd(centered, full_matrices=False)
-    np.testing.assert_allclose(np.abs(projection(X)), np.abs(expected[0][:, :2] * expected[1][:2]), atol=1e-12)
-    assert Projection.of(X, components=4).directions.shape == (4, 5)
-
-
-def test_scales_divide_the_features():
-    X, scale = points(20), np.array([1.0, 10.0, 0.1])
-    np.testing.assert_allclose(Projection.of(X * scale, scale)(X * scale), X - X.mean(axis=0), atol=1e-14)
-    np.testing.assert_allclose(Projection.of(X, 4.0)(X + 4.0), (X - X.mean(axis=0)) / 4 + 1, atol=1e-14)
-    own = Projection.of(X * scale, scale, components=2)(X * scale)
-    np.testing.assert_allclose(np.abs(own), np.abs(Projection.of(X, components=2)(X)), atol=1e-13)
+        few, thin, found = (NeighborGraph.of(points, 3).nodes for points in (X[:30], X[:, :2], X))
+    assert (few.shape, thin.shape, found.shape) == ((30, 5), (31, 2), (31, 2))
+    expected = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)
+    np.testing.assert_allclose(np.abs(found), np.abs(expected[0][:, :2] * expected[1][:2]), atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(30, 4), (4, 30), (5, 5), (1, 3)])
@@ -179,11 +151,3 @@ def test_principal_directions(shape, count, unit):
     centered = X - X.mean(axis=0)
     most = np.sum(np.linalg.svd(centered)[1][: len(found)] ** 2)
     assert np.sum((centered @ found.T) ** 2) == pytest.approx(most, rel=1e-10, abs=1e-20)
-
-
-def test_rows_of_any_library():
-    X = points(5).astype(np.float32)
-    for values in (X, torch.tensor(X), X.astype(np.float64)):
-        found = as_rows(values)
-        assert found.dtype == np.float64
-        np.testing.assert_array_equal(found, X)
