@@ -101,19 +101,12 @@ class Liar(rkhs.solvers.Solver):
             changes["alpha"] = said
         if "right a" in self.lies:
             changes["a"] = 0 * start.a
-        if "bounds" in self.lies:
-            ones = np.ones(start.a.shape[1])
-            changes["bounds"] = (ones, ones)
-        try:
-            lie = replace(start, **changes)
-        except TypeError:  # what cannot be said need not be disbelieved
-            changes.pop("bounds", None)
-            lie = replace(start, **changes)
+        lie = replace(start, **changes)
         yield Step(lie, 1.0, 0.0)
         return lie
 
 
-@pytest.mark.parametrize("lies", [(), ("bounds",), ("alpha",), ("alpha", "bounds"), ("right a", "alpha", "bounds")])
+@pytest.mark.parametrize("lies", [(), ("alpha",), ("right a", "alpha")])
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Hinge(), rkhs.Logistic()], ids=repr)
 @pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.kernels.Polyharmonic(3)], ids=repr)
 def test_a_lying_solver_is_not_believed(kernel, loss, lies):
@@ -231,16 +224,13 @@ def test_a_difference_of_a_point_from_itself_costs_what_it_costs(solver, basis):
         honest(problem, solution)
 
 
-# Far from the origin.
-
-
 # A basis that does it alone.
 
 
 def bent(kernel, consistent, weight=1.0):
     """Second derivatives of at least 1000 and differences, both of which polynomials can satisfy."""
-    X, Y = rng().standard_normal((2, 12, 2))
-    differences = 500 * (X[:, 0] ** 2 - Y[:, 0] ** 2) if consistent else np.zeros(12)
+    X, Y = rng().standard_normal((2, 8, 2))
+    differences = 500 * (X[:, 0] ** 2 - Y[:, 0] ** 2) if consistent else np.zeros(8)
     terms = [
         rkhs.Term(rkhs.Derivative(X, axes=[0, 0]), rkhs.losses.OneSided(), 1000.0, weight),
         rkhs.Term(rkhs.Difference(X, Y), rkhs.losses.Absolute(), differences),
@@ -248,36 +238,21 @@ def bent(kernel, consistent, weight=1.0):
     return rkhs.Problem(kernel, terms, rkhs.Polynomials(2))
 
 
-SMOOTH = pytest.mark.parametrize(
+@pytest.mark.every("work")
+@pytest.mark.parametrize("work", ["auto", "GreedyCoordinate", "grid"])
+@pytest.mark.parametrize(
     "kernel", [rkhs.Gaussian(1.0), pytest.param(rkhs.kernels.ThinPlate(4), marks=pytest.mark.slow)], ids=repr
 )
-CONSISTENT = pytest.mark.parametrize("consistent", [pytest.param(True, marks=pytest.mark.slow), False])
-
-
-@SMOOTH
-@CONSISTENT
-def test_a_grid_is_no_worse_than_nothing(kernel, consistent):
-    problem = bent(kernel, consistent)
-    factors = 10.0 ** np.arange(-6, 7, 2)
-    cells = problem.grid({0: factors}, time_limit=8)
-    for factor, cell in zip(factors, cells, strict=True):
-        term = problem.terms[0].changed(weight=float(factor))
-        own = replace(problem, terms=[term, problem.terms[1]])
-        at_zero = 12 * 1000.0 * factor + float(np.sum(abs(problem.terms[1].target)))
-        assert cell.primal <= at_zero * (1 + 1e-9)
-        honest(own, cell)
-
-
-@SMOOTH
-@CONSISTENT
-@pytest.mark.parametrize("solver", ["auto", "GreedyCoordinate"])
-def test_no_solver_is_worse_than_nothing(kernel, consistent, solver):
-    for weight in (1e-4, 1.0, 1e6):
+@pytest.mark.parametrize("consistent", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_nothing_is_worse_than_zero(kernel, consistent, work):
+    weights = (1e-4, 1.0, 1e6)
+    cells = bent(kernel, consistent).grid({0: weights}, time_limit=8) if work == "grid" else weights
+    for weight, cell in zip(weights, cells, strict=True):
         problem = bent(kernel, consistent, weight)
-        at_zero = 12 * 1000.0 * weight + float(np.sum(abs(problem.terms[1].target)))
-        solution = problem.solve(solver if solver == "auto" else rkhs.solvers.GreedyCoordinate(), time_limit=1)
-        assert solution.primal <= at_zero * (1 + 1e-9)
-        honest(problem, solution)
+        solver = rkhs.solvers.GreedyCoordinate() if work == "GreedyCoordinate" else work
+        found = cell if work == "grid" else problem.solve(solver, time_limit=1)
+        assert found.primal <= np.sum(problem.system.at_zero) * (1 + 1e-9)
+        honest(problem, found)
 
 
 # What is refused.

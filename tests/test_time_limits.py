@@ -87,19 +87,6 @@ def is_nothing_but_honest(solution, given, status):
     assert solution.dual <= least * (1 + 1e-9) <= solution.primal
 
 
-@pytest.mark.parametrize("size", [1, 8, 9, 40])
-def test_a_factorization_tells_how_far_it_is(size, small_pieces):
-    A = RNG.normal(size=(size, size))
-    shares = []
-    halves = PackedCholesky(A @ A.T, len(A))
-    with with_progress_callback(shares.append):
-        assert halves.factorize(np.ones(size), np.zeros((size, 0)), np.zeros((size, 0)))
-    blocks = -(-size // 8)
-    assert len(shares) == blocks * (blocks + 1) // 2
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-
-
 def test_a_factorization_that_was_stopped_leaves_the_matrix():
     A = RNG.normal(size=(600, 600))
     G = A @ A.T
@@ -220,17 +207,8 @@ def test_a_grid_in_a_span_that_is_stopped_keeps_what_it_has(small_tiles, monkeyp
     folds = {0: [np.arange(k, 100, 3) for k in range(3)]}
     given = in_a_span(rkhs.Logistic(), LABELS)
     whole = given.grid({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
-    made, own = [], FeatureTerms.weighted
-
-    def counted(self, factors=None):
-        made.append(factors)
-        if len(made) == 5:
-            raise KeyboardInterrupt
-        return own(self, factors)
-
-    monkeypatch.setattr(FeatureTerms, "weighted", counted)
+    interrupting(monkeypatch, FeatureTerms, "weighted", 4)
     found = given.grid({0: [0.1, 1.0, 10.0], 1: [1.0, 10.0]}, folds)
-    assert len(made) == 5
     done = [k for k in range(18) if found.flat[k].status == "converged"]
     assert len(done) == 4
     for k in range(18):
@@ -301,13 +279,6 @@ def test_a_grid_that_is_stopped_takes_few_products_more(gradients, monkeypatch):
     assert {one.status for one in found.flat} - {"converged"} == {"stopped by the callback"}
 
 
-@pytest.mark.parametrize("limit", [0.0, 20.0, 60.0, 200.0])
-def test_variances_keep_a_time_limit(limit, small_pieces, ticking):
-    """While the matrix is computed, while it is factorized: half a variance is none."""
-    with pytest.raises(TimeoutError, match="could not be computed in time: time limit"):
-        ConditionedGram.of(problem(), time_limit=limit).variance(rkhs.Evaluation(X[:5]))
-
-
 APPROXIMATIONS = [None, SPAN, rkhs.FourierGrid()]
 
 
@@ -316,9 +287,13 @@ def searched(approximation):
     return rkhs.InvariantRegressorCV("gaussian", **settings).fit(X, Y)
 
 
-@pytest.mark.parametrize("approximation", APPROXIMATIONS, ids=repr)
-def test_predictions_keep_the_time_limit_of_an_estimator(approximation, request, small_pieces, small_tiles):
-    model = searched(approximation).set_params(time_limit=1.0)
+@pytest.mark.every("approximation")
+@pytest.mark.parametrize(
+    ("approximation", "limit"), [*((own, 1.0) for own in APPROXIMATIONS), (None, 20.0), (None, 60.0), (None, 200.0)]
+)
+def test_predictions_keep_the_time_limit_of_an_estimator(approximation, limit, request, small_pieces, small_tiles):
+    """While the matrix is computed, while it is factorized: half a variance is none."""
+    model = searched(approximation).set_params(time_limit=limit)
     request.getfixturevalue("ticking")
     with pytest.raises(TimeoutError, match="could not be computed"):
         model.predict(X, return_std=True)

@@ -69,9 +69,8 @@ def few_theorems(monkeypatch):
 )
 def test_quick_run(name, folder, monkeypatch):
     if name == "digits":  # what a model chooses among is tested by `test_experiment_parts`
-        monkeypatch.setattr(digits, "CS", digits.CS[1:2])
-        monkeypatch.setattr(digits, "NUS", digits.NUS[1:2])
-        monkeypatch.setattr(digits, "SCALES", digits.SCALES[:1])
+        for choice, kept in (("CS", slice(1, 2)), ("NUS", slice(1, 2)), ("SCALES", slice(1))):
+            monkeypatch.setattr(digits, choice, getattr(digits, choice)[kept])
     monkeypatch.setattr(thin_plate, "SCALES", (1.0, 2.0))  # what the thin plate and the Gaussian choose among, too
     facts = quick(name, folder)
     page = (folder / f"{name}.md").read_text()

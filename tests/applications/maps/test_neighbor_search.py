@@ -1,4 +1,4 @@
-"""Neighborhoods of points against exhaustive search."""
+"""Neighborhoods with far locations; the nearest ones are those of `test_neighborhoods`."""
 
 from itertools import pairwise
 
@@ -9,28 +9,7 @@ import rkhs
 from rkhs.maps._search import NeighborSearch
 
 RANDOM = np.random.default_rng(0)
-X, Z = RANDOM.uniform(size=(400, 2)), RANDOM.uniform(size=(20, 2))
-
-
-def test_the_nearest_locations_are_found():
-    index, share = NeighborSearch(X, 7)(Z)
-    nearest = np.argsort(np.linalg.norm(Z[:, None] - X, axis=2), axis=1)[:, :7]
-    assert np.array_equal(np.sort(index), np.sort(nearest))
-    assert np.all(share == 1)
-
-
-def test_an_omitted_location_is_replaced_by_the_next_one():
-    rows = np.arange(20)
-    index, share = NeighborSearch(X, 7)(X[rows], rows)
-    distances = np.linalg.norm(X[rows, None] - X, axis=2)
-    assert np.array_equal(np.sort(index), np.sort(np.argsort(distances, axis=1)[:, 1:8]))
-    assert np.all(share == 1)
-
-
-def test_few_locations_are_all_used():
-    index, share = NeighborSearch(X[:3], 7)(Z)
-    assert np.all(share == 1)
-    assert np.array_equal(np.sort(index), np.tile([0, 1, 2], (20, 1)))
+X = RANDOM.uniform(size=(20, 2))
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3])

@@ -64,32 +64,6 @@ def test_two_deviations_of_the_paper():
     assert found == pytest.approx(kappa(2 * th**2) - 2 * kappa(th**2) + kappa(0.0), rel=1e-13)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("widths", [(0.4, 0.4), (0.4, 0.9)])
-def test_gaussian_with_scales_and_widths(widths):
-    """In 30 digits: an integral for each feature, two-sided a double one."""
-    scales = (0.8, 1.5)
-    kernel = rkhs.Gaussian(scales)
-    one = rkhs.gram(kernel, rkhs.functionals.LocalAverage(X, widths), rkhs.Evaluation(Y)).dense()
-    two = rkhs.gram(
-        kernel, rkhs.functionals.LocalAverage(X[:1], widths), rkhs.functionals.LocalAverage(Y[:1], (0.3, 0.6))
-    ).dense()
-
-    def mean(x, y, feature, other=None):
-        k = oracle.gaussian(scales[feature])
-
-        def at(z):
-            return k([z], [mp.mpf(y)]) if other is None else oracle.gaussian_mean(lambda w: k([z], [w]), y, other)
-
-        return oracle.gaussian_mean(at, x, widths[feature])
-
-    with mp.workdps(17):
-        exact = [[mp.fprod(mean(x[a], y[a], a) for a in (0, 1)) for y in Y] for x in X]
-        both = mp.fprod(mean(X[0, a], Y[0, a], a, (0.3, 0.6)[a]) for a in (0, 1))
-    close(one, exact, 1e-13)
-    close(two, [[both]], 1e-13)
-
-
 @pytest.mark.every("matrix", "other")
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("matrix", [None, *MATRICES])
@@ -134,17 +108,6 @@ def test_polynomial(degree, offset, d, other):
         assert np.abs(found).max() <= 1e-14
     else:
         close(found, exact, 1e-12)
-
-
-def test_polynomial_in_thirty_digits():
-    """E ((x + z)(y + w) + 1)^5, as a double integral."""
-    x, y, a, b = 0.3, -0.8, 0.7, 1.2
-    with mp.workdps(17):
-        exact = oracle.gaussian_mean(lambda u: oracle.gaussian_mean(lambda v: (u * v + 1) ** 5, y, b), x, a)
-    found = rkhs.gram(
-        rkhs.kernels.Polynomial(5), rkhs.functionals.LocalAverage([[x]], a), rkhs.functionals.LocalAverage([[y]], b)
-    ).dense()
-    close(found, [[exact]], 1e-13)
 
 
 @pytest.mark.parametrize("matrix", MATRICES.values(), ids=list(MATRICES))
