@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose
 from scipy import ndimage
 from sklearn.datasets import load_digits
 
-import rkhs
 from refusals import refused
 from rkhs.invariances import ImageTangents, RandomImageTransform, SignalTangents, transformed_copies
 
@@ -129,28 +128,6 @@ def test_translation_by_whole_pixels_is_exact():
     assert_allclose(moved[:, 1, :, 2:], X.reshape(4, *SHAPE)[:, :, :-2], atol=1e-5)
 
 
-def test_no_motion_is_the_image_itself():
-    X = load_digits().data[:20]
-    moved = ImageTangents((8, 8)).moved(X, 0.0)
-    assert_allclose(moved, np.repeat(X[:, None], 7, axis=1), atol=1e-6)
-
-
-@pytest.mark.parametrize("method", ["analytic", "difference"])
-def test_functionals_are_derivatives_of_f_along_real_motions_of_digits(method):
-    """L(f) of a learned f is the difference quotient of f along really moved digits."""
-    images = load_digits().images[:30] / 16
-    X = np.stack([ndimage.gaussian_filter(image, 1.0) for image in images]).reshape(30, -1)
-    f = rkhs.results.Function(rkhs.Gaussian(scale=2.0), rkhs.Evaluation(X[:10]), np.linspace(-1, 1, 10))
-    tangents = ImageTangents((8, 8), kinds=["translation", "rotation", "scaling", "shear"], method=method, smoothing=0)
-    L = ImageTangents((8, 8), kinds=tangents.kinds, method="difference", smoothing=0, step=1e-3)(X)
-    h = 1e-3
-    ahead, behind = tangents.moved(X, h), tangents.moved(X, -h)
-    quotient = np.stack([(f(ahead[:, k]) - f(behind[:, k])) / (2 * h) for k in range(6)], axis=1)
-    assert_allclose(L(f), quotient, atol=1e-6)
-    close = tangents(X)(f)
-    assert np.corrcoef(close.ravel(), quotient.ravel())[0, 1] > 0.95
-
-
 @pytest.mark.parametrize("method", ["analytic", "difference"])
 def test_the_tangent_distance_beats_the_distance_on_digits(method):
     """Simard's experiment: the nearest of 150 digits, when each may move along its tangents."""
@@ -165,31 +142,11 @@ def test_the_tangent_distance_beats_the_distance_on_digits(method):
     assert errors[1] < 0.95 * errors[0]
 
 
-def test_copies_are_all_motions_by_all_amounts():
-    X = load_digits().data[:5]
-    tangents = ImageTangents((8, 8), kinds=["translation", "thickness"])
-    transforms = transformed_copies(tangents, amounts=(-1, 1))
-    assert len(transforms) == 6
-    for k, name in enumerate(tangents.names):
-        back, forth = transforms[2 * k : 2 * k + 2]
-        assert_allclose(back(X), tangents.moved(X, -1.0)[:, k], err_msg=name)
-        assert_allclose(forth(X), tangents.moved(X, 1.0)[:, k], err_msg=name)
-
-
 @pytest.mark.parametrize("method", ["analytic", "difference"])
 def test_blank_images_and_no_images(method):
     tangents = ImageTangents((4, 4), method=method)
     assert not tangents.vectors(np.ones((1, 16))).round(12).any()
     assert tangents(np.zeros((0, 16))).shape == (0, 7)
-
-
-def test_torch_tensors_and_float32_stay_what_they_are():
-    torch = pytest.importorskip("torch")
-    X = torch.rand(3, 16, dtype=torch.float32)
-    V = ImageTangents((4, 4)).vectors(X)
-    assert V.dtype == torch.float32
-    assert tuple(V.shape) == (3, 7, 16)
-    assert ImageTangents((4, 4))(X).shape == (3, 7)
 
 
 test_wrong_settings_are_refused = refused(

@@ -4,12 +4,24 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from scipy import ndimage
+from sklearn.datasets import load_digits
 
 import rkhs
 from refusals import refused
-from rkhs.invariances import InputNoise, Invariance, Monotone, RandomSubset, SignalTangents, Tangents
+from rkhs.invariances import (
+    ImageTangents,
+    InputNoise,
+    Invariance,
+    Monotone,
+    RandomSubset,
+    SignalTangents,
+    Tangents,
+    transformed_copies,
+)
+from rkhs.invariances._tangents import TANGENTS
 
 
 def signals():
@@ -17,14 +29,44 @@ def signals():
     return time, np.stack([np.exp(-((time - c) ** 2) / 0.02) for c in (-0.2, 0.0, 0.3)])
 
 
-@pytest.mark.parametrize("kind", ["shift", "stretch", "amplitude", "offset", "drift"])
-def test_signal_tangents_are_derivatives_of_their_motions(kind):
-    _, X = signals()
-    tangents = SignalTangents(kinds=[kind], smoothing=0)
-    h = 1e-2
-    truth = (tangents.moved(X, h) - tangents.moved(X, -h)) / (2 * h)
-    assert np.linalg.norm(tangents.vectors(X) - truth) < 0.1 * np.linalg.norm(truth)
-    assert_allclose(tangents.moved(X, 0.0)[:, 0], X, atol=1e-12)
+def double(X, a):
+    return X * (1 + a)
+
+
+def images():
+    """Smooth digits, with pixels near 1."""
+    return ndimage.gaussian_filter(load_digits().images[:12] / 16, 1.0, axes=(1, 2)).reshape(12, 64)
+
+
+FLOWS = {"kinds": ["translation", "rotation", "scaling", "shear"], "smoothing": 0}
+FAMILIES = {  # and the relative error of the tangents
+    **{SignalTangents([kind], smoothing=0): (signals()[1], 0.1) for kind in TANGENTS},
+    ImageTangents((8, 8), method="difference", step=1e-3, **FLOWS): (images(), 1e-6),
+    ImageTangents((8, 8), **FLOWS): (images(), 0.35),  # of digits, which have few pixels
+    Tangents(double): (np.random.default_rng(0).standard_normal((6, 3)), 1e-6),
+}
+
+
+@pytest.mark.parametrize("tangents", FAMILIES, ids=repr)
+def test_laws_of_tangents(tangents):
+    """The tangents and their functionals are derivatives of the motions, of which there is one for each name."""
+    (X, error), h = FAMILIES[tangents], 1e-3
+    t, k, n = len(X), len(tangents.names), X.shape[1]
+    assert_allclose(tangents.moved(X, 0.0), np.repeat(X[:, None], k, axis=1), atol=1e-6)
+    ahead, behind = tangents.moved(X, h), tangents.moved(X, -h)
+    V, truth = tangents.vectors(X).reshape(t, k, n), (ahead - behind) / (2 * h)
+    assert np.linalg.norm(V - truth) < error * np.linalg.norm(truth)
+    f = rkhs.results.Function(rkhs.Gaussian(scale=2.0), rkhs.Evaluation(X[:10]), np.linspace(-1, 1, min(t, 10)))
+    slopes = np.stack([(f(ahead[:, j]) - f(behind[:, j])) / (2 * h) for j in range(k)], axis=1)
+    values = tangents(X)(f).reshape(t, k)
+    assert np.linalg.norm(values - slopes) < (error + 1e-4) * np.linalg.norm(slopes)
+    copies = transformed_copies(tangents, amounts=(-h, h))
+    assert_allclose([copy(X) for copy in copies[::2]], np.moveaxis(behind, 1, 0))
+    assert_allclose([copy(X) for copy in copies[1::2]], np.moveaxis(ahead, 1, 0))
+    tensor = tangents.vectors(torch.tensor(X, dtype=torch.float32))
+    assert tensor.dtype == torch.float32
+    assert_allclose(tensor.reshape(t, k, n), V, atol=1e-2)
+    assert tangents(X[:0]).size == 0
 
 
 @pytest.mark.parametrize("kind", ["shift", "stretch"])
@@ -51,18 +93,6 @@ def test_other_signal_tangents():
     assert_allclose(amplitude, X)
     assert_allclose(offset, np.ones_like(X))
     assert_allclose(drift, np.tile(time, (3, 1)))
-
-
-def double(X, a):
-    return X * (1 + a)
-
-
-def test_tangents_of_an_own_function():
-    X = np.random.default_rng(0).standard_normal((6, 3))
-    L = Tangents(double, step=1e-3)(X)
-    f = rkhs.results.Function(rkhs.Gaussian(scale=1.0), rkhs.Evaluation(X[:2]), [1.0, -2.0])
-    h = 1e-5
-    assert_allclose(L(f), (f(double(X, h)) - f(double(X, -h))) / (2 * h), atol=1e-6)
 
 
 def test_monotone_is_a_one_sided_loss_on_signed_slopes():
