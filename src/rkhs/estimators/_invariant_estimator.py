@@ -13,9 +13,8 @@ Rows in memory are a stream, too, and `partial_fit` adds the sums of one block t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from copy import copy, deepcopy
+from contextlib import closing
+from copy import deepcopy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from math import inf
@@ -57,7 +56,7 @@ from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel
 from rkhs.kernels._base import FormKernel
 from rkhs.spaces._base import check_approximation, check_sums
-from rkhs.streams._blocks import Block, Blocks, blocks, in_blocks, replayed, row_weights, total_weights
+from rkhs.streams._blocks import Block, Blocks, blocks, in_blocks, naming_block, replayed, row_weights, total_weights
 from rkhs.streams._problem import SAMPLING, Plan, Reservoir, SampleSpec, planned, sample, solve_stream, with_progress
 
 
@@ -264,13 +263,9 @@ def check_same_classes(estimator: InvariantEstimator, classes: Any = None) -> No
 
 def parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """Return the parameters of an estimator, with copies of lists, dictionaries and arrays."""
-
-    def copied(value: Any) -> Any:
-        if is_array_api_obj(value):
-            return immutable_copy(value)
-        return copy(value) if isinstance(value, list | dict) else value
-
-    return {name: copied(value) for name, value in estimator.get_params(deep=False).items()}
+    given = estimator.get_params(deep=False)
+    kept = {name for name, value in given.items() if not (isinstance(value, list | dict) or is_array_api_obj(value))}
+    return {name: value if name in kept else deepcopy(value) for name, value in given.items()}
 
 
 def check_unchanged(estimator: BaseEstimator, before: dict[str, Any]) -> None:
@@ -333,10 +328,13 @@ def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: A
         _keep(model, plan, solved, seen, monitor)
     model._sums = None
     if model.solution_.source is None and not in_blocks(X):
-        terms: Any = plan.terms
         unfitted = clone(model).set_params(**({"cv": 5} if hasattr(model, "cv") else {}))
-        kernel = terms.formulation.norms.kernel
-        learned = replace(terms.config, kernel=kernel, scale="median", class_weight=config.class_weight)
+        learned = replace(
+            plan.terms.config,
+            kernel=plan.terms.formulation.norms.kernel,
+            scale="median",
+            class_weight=config.class_weight,
+        )
         rows = deepcopy((X, y, sample_weight))  # the caller may change them before they are needed
         model._held_out = replace(model._held_out, unfitted=unfitted, config=learned, rows=rows)
 
@@ -422,7 +420,7 @@ def _plan(model: Any, config: ModelConfig, look: Blocks, classes: Any) -> tuple[
 
 def _keep(model: Any, plan: Plan, solved: SpaceSolution, seen: Reservoir, monitor: Monitor) -> None:
     """Keep the solution, and a sample of the labels for intervals, prediction sets and probabilities."""
-    terms: Any = plan.terms
+    terms = plan.terms
     solution = solution_of(solved, terms.config.approximation, monitor)
     model._keep(None, solution, terms.formulation.norms.variance)
     model._held_out = HeldOutByFolds(type(model).__name__, terms.config.loss)
@@ -465,15 +463,6 @@ class HeldOutByFolds:
         return HeldOutLabels(self.estimator, problem, labeled.weight, labeled.groups).labels
 
 
-@contextmanager
-def _naming_block(block: Block) -> Iterator[None]:
-    """Convert a ValueError to a BlockError that names the block."""
-    try:
-        yield
-    except ValueError as error:
-        raise BlockError(block.index, f"cannot be used: {error}") from error
-
-
 @dataclass(frozen=True, eq=False)
 class Facts:
     """Properties of the rows that have to be known before any are summed."""
@@ -499,7 +488,7 @@ class BlockTerms:
         """Return the mask of rows that have a label."""
         if block.y is None:
             return np.zeros(len(block.X), dtype=bool)
-        with _naming_block(block):
+        with naming_block(block.index):
             return ~data.checked_unlabeled(block.y, self.config.unlabeled)
 
     def describe(self, block: Block) -> Facts:
@@ -507,7 +496,7 @@ class BlockTerms:
         labeled = self.labeled(block)
         classes: Counter[Any] = Counter()
         if self.classifies and block.y is not None:
-            with _naming_block(block):
+            with naming_block(block.index):
                 values, index = np.unique(data.of_one_kind(block.y[labeled]), return_inverse=True)
             sums = np.bincount(index.reshape(-1), weights=row_weights(block)[labeled], minlength=len(values))
             classes = Counter(dict(zip(values.tolist(), sums.tolist(), strict=True)))
@@ -551,14 +540,12 @@ class Sums:
 
 
 def _sums(plan: Plan, block: Block, _: Any = None) -> Sums:
-    terms: Any = plan.terms
-    return Sums(plan.features(block), total_weights(block, terms.labeled(block)))
+    return Sums(plan.features(block), total_weights(block, plan.terms.labeled(block)))
 
 
 def _solved(sums: Sums, plan: Plan, tol: float) -> SpaceSolution:
     """Solve the problem from sums alone; the means of invariances are corrected to the rows that were summed."""
-    terms: Any = plan.terms
-    planned, totals = terms.formulation, terms.formulation.totals
+    planned, totals = plan.terms.formulation, plan.terms.formulation.totals
     # Blocks have been divided by the weight of the sampled rows; a mean is over the rows that were summed.
     factors = [weight_of(one, totals) / weight_of(one, sums.weights) for one in planned.invariances]
     found = FeatureTerms(sums.features.times([1.0, *factors]))

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from rkhs._core.backend.arrays import Array, clip, like, namespace
-from rkhs.losses._base import Loss, positive
+from rkhs.losses._base import Loss, Smoothed, positive
 from rkhs.losses._interval import Absolute, IntervalLoss
 
 
@@ -393,17 +393,14 @@ class RobustHinge(BlockLoss):
 
 
 @dataclass(frozen=True)
-class SmoothedBlock(BlockLoss):
+class SmoothedBlock(BlockLoss, Smoothed):
     """The Moreau envelope of a block loss, from its prox."""
 
     loss: BlockLoss
-    width: float
-
-    smooth = True
 
     def __post_init__(self) -> None:
-        positive(self, "width")
-        for name in ("size", "largest_slope", "attained"):
+        super().__post_init__()
+        for name in ("size", "largest_slope"):
             object.__setattr__(self, name, getattr(self.loss, name))
         object.__setattr__(self, "lipschitz", 1 / self.width)
 
@@ -441,6 +438,3 @@ class SmoothedBlock(BlockLoss):
 
     def projections(self, s: Array, b: Array) -> Array:
         return self.loss.projections(s, b)
-
-    def domain(self, b: Array) -> tuple[Array, Array]:
-        return self.loss.domain(b)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import chain
@@ -46,6 +47,15 @@ def check_columns(owner: Any, X: Any, first: bool = False) -> None:
     from sklearn.utils.validation import validate_data  # imported here because it is slow
 
     validate_data(owner, X, reset=first, skip_check_array=True)
+
+
+@contextmanager
+def naming_block(index: int, what: str = "cannot be used") -> Iterator[None]:
+    """Convert errors of values and types to a BlockError that names the block."""
+    try:
+        yield
+    except (TypeError, ValueError, FloatingPointError) as error:
+        raise BlockError(index, f"{what}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,11 +118,9 @@ class Block:
         BlockError
             If the rows are invalid.
         """
-        try:
+        with naming_block(index):
             for name, column in (("X", X), ("y", y), ("weights", weight)):
                 check_unmasked(column, name)
-        except ValueError as error:
-            raise BlockError(index, f"cannot be used: {error}") from error
         points = X.toarray() if issparse(X) else np.asarray(X)
         if points.dtype not in (np.float32, np.float64):
             try:
@@ -134,10 +142,8 @@ class Block:
         if weight is not None and not (np.all(np.isfinite(weight)) and np.all(weight >= 0)):
             raise BlockError(index, "has weights that are negative or not finite.")
         if not empty:
-            try:
+            with naming_block(index):
                 check_columns(columns, X, first)
-            except (TypeError, ValueError) as error:
-                raise BlockError(index, f"cannot be used: {error}") from error
         return cls(index, points, y, weight, getattr(columns, "feature_names_in_", None))
 
 

@@ -35,7 +35,7 @@ from rkhs._core.problem.spaces import SpaceSolution, chosen_space, full_basis, s
 from rkhs.exceptions import BlockError
 from rkhs.kernels._base import Kernel, Tunable
 from rkhs.spaces._base import Approximation, FiniteSpace, Orthonormal
-from rkhs.streams._blocks import Block, Blocks, LocalBlocks, replayed, row_weights, total_weights
+from rkhs.streams._blocks import Block, Blocks, LocalBlocks, naming_block, replayed, row_weights, total_weights
 
 TermsOf = Callable[[Block], Sequence[Term]]
 RowTask = Callable[[Rows, Any], Any]
@@ -48,7 +48,7 @@ class Plan:
 
     space: FiniteSpace
     basis: FunctionSpace | None
-    terms: TermsOf
+    terms: Any  # a function of a block, `TermsOf`; that of an estimator has its settings, too
     outputs: int | None
     functions: Orthonormal | None = None  # the functions for the sums; None for those of the space
 
@@ -56,11 +56,9 @@ class Plan:
         """Return the sums of a block, of all terms or of the term `only`, whose rows are then all kept."""
         terms = list(self.terms(block))
         selected = terms if only is None else terms[only : only + 1]
-        try:
+        with naming_block(block.index, "cannot be summed up"):
             limit = None if only is None else inf
             return FeatureSums.of(self.space, self.basis, selected, self.outputs, self.functions, limit=limit)
-        except (FloatingPointError, ValueError) as error:
-            raise BlockError(block.index, f"cannot be summed up: {error}") from error
 
     def quadratic_sums(self, block: Block, _: Any = None) -> QuadraticSums:
         """Return the sums of a block on a Fourier grid."""
