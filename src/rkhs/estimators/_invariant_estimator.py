@@ -264,8 +264,8 @@ def check_same_classes(estimator: InvariantEstimator, classes: Any = None) -> No
 def parameters(estimator: BaseEstimator) -> dict[str, Any]:
     """Return the parameters of an estimator, with copies of lists, dictionaries and arrays."""
     given = estimator.get_params(deep=False)
-    kept = {name for name, value in given.items() if not (isinstance(value, list | dict) or is_array_api_obj(value))}
-    return {name: value if name in kept else deepcopy(value) for name, value in given.items()}
+    mutable = {name: v for name, v in given.items() if isinstance(v, list | dict) or is_array_api_obj(v)}
+    return given | deepcopy(mutable)
 
 
 def check_unchanged(estimator: BaseEstimator, before: dict[str, Any]) -> None:
@@ -329,12 +329,8 @@ def fit_stream(model: Any, config: ModelConfig, X: Any, y: Any, sample_weight: A
     model._sums = None
     if model.solution_.source is None and not in_blocks(X):
         unfitted = clone(model).set_params(**({"cv": 5} if hasattr(model, "cv") else {}))
-        learned = replace(
-            plan.terms.config,
-            kernel=plan.terms.formulation.norms.kernel,
-            scale="median",
-            class_weight=config.class_weight,
-        )
+        kernel = plan.terms.formulation.norms.kernel
+        learned = replace(plan.terms.config, kernel=kernel, scale="median", class_weight=config.class_weight)
         rows = deepcopy((X, y, sample_weight))  # the caller may change them before they are needed
         model._held_out = replace(model._held_out, unfitted=unfitted, config=learned, rows=rows)
 
