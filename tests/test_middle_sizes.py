@@ -173,12 +173,12 @@ def test_candidates_are_compared_at_held_out_rows(few_are_many, monkeypatch, cla
 
     def watched(scorer, proposal):
         [found] = call(scorer, proposal)
-        seen.append((scorer, *proposal, found))
+        seen.append((scorer, proposal, found))
         return [found]
 
     monkeypatch.setattr(many_labels.HeldOutScorer, "__call__", watched)
     model = (rkhs.InvariantClassifierCV() if classes else rkhs.InvariantRegressorCV()).fit(points, y)
-    scorer, proposal, _, found = seen[0]
+    scorer, proposal, found = seen[0]
     C = found.params["C"]
     learned, held_out = scorer.rows(many_labels.FIRST)
     assert not set(learned) & set(held_out)

@@ -981,11 +981,8 @@ class OrdinalClassifier(ClassifierMixin, ObservationEstimator):
         if not isinstance(as_loss(self.loss, LOSSES, "loss"), Logistic):
             return self.thresholds_
         count = len(self.thresholds_)
+        # beyond the first and the last threshold, the class at that end has a probability above one half
         below, above = np.full(count, self.thresholds_[0] - 1), np.full(count, self.thresholds_[-1] + 1)
-        while np.argmax(self._scores(below[:1]), axis=1)[0] > 0:
-            below = below - 2 * (above - below)
-        while np.argmax(self._scores(above[:1]), axis=1)[0] < count:
-            above = above + 2 * (above - below)
         for _ in range(HALVINGS):
             middle = (below + above) / 2
             higher = np.argmax(self._scores(middle), axis=1) > np.arange(count)

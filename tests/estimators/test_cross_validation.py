@@ -26,6 +26,12 @@ FIXED = rkhs.Landmarks(rkhs.stack([rkhs.Evaluation(X[::4]), rkhs.Gradient(X[:5])
 WAVES = rkhs.FourierFeatures(40)
 
 
+def assert_same_scores(ours, theirs, folds):
+    """Two searches have the same scores in each fold."""
+    for name in (f"split{k}_test_score" for k in range(folds)):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+
+
 def check_cells(search, model, X, y, labels, folds):
     """Each cell is the plain model with its values, which has not seen the labels of the fold."""
     for k, (_, test) in enumerate(folds):
@@ -60,9 +66,7 @@ def test_in_a_span_it_is_the_grid_search_of_scikit_learn(approximation):
     own = {"loss": "squared", "approximation": approximation, "invariance": flat, "unlabeled": None}
     ours = rkhs.InvariantClassifierCV(Cs=[1, 100], nus=[0.0], scales=0.5, cv=KFold(4), **own).fit(X, Y)
     theirs = GridSearchCV(rkhs.InvariantClassifier(scale=0.5, nu=0.0, **own), {"C": [1, 100]}, cv=KFold(4)).fit(X, Y)
-    for k in range(4):
-        name = f"split{k}_test_score"
-        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+    assert_same_scores(ours, theirs, 4)
     assert ours.best_params_["C"] == theirs.best_params_["C"]
 
 
@@ -83,9 +87,7 @@ def test_balanced_classes_are_those_of_each_fold(centers, loss, landmarks):
     ours = clone(search).fit(X, y)
     plain = rkhs.InvariantClassifier(nu=0.0, scale=2.0, tol=1e-8, **settings)
     theirs = GridSearchCV(plain, {"C": Cs}, cv=folds).fit(X, y)
-    for k in range(3):
-        name = f"split{k}_test_score"
-        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+    assert_same_scores(ours, theirs, 3)
     if landmarks == 0:  # the counts of all labels are not those of the fold
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Folds, "weighted", lambda self, *_: self)
@@ -93,12 +95,28 @@ def test_balanced_classes_are_those_of_each_fold(centers, loss, landmarks):
         assert not np.allclose(counted, ours.cv_results_["split0_test_score"])
 
 
-def test_three_classes():
-    X, y = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)
-    model = rkhs.InvariantClassifier(loss="squared_hinge", tol=1e-6)
-    grid = {"invariance": "gradient", "loss": "squared_hinge", "Cs": [1, 100], "nus": [0, 0.1], "tol": 1e-8}
-    search = rkhs.InvariantClassifierCV(cv=shuffled(3), **grid).fit(X, y)
-    check_cells(search, model, X, y, y, [next(shuffled(3).split(X, y))])
+BLOBS, OF_BLOBS = make_blobs(60, centers=3, cluster_std=3.0, random_state=0)
+EVEN, TEST = np.where(np.arange(60) % 2 == 0, Y, -1), np.arange(0, 14, 2)  # the labeled rows are the even ones
+STATED = [(np.setdiff1d(np.arange(60), TEST), TEST)]
+LOSSES = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5)]
+SMALL, SEVERAL = {"Cs": [1, 100], "nus": [0, 0.1]}, {"Cs": [1, 10], "nus": [0, 0.1], "scales": 0.5}
+CELLS = {  # the grid, settings of both models, rows, labels, and the folds
+    "three classes": (SMALL, {"invariance": "gradient"}, BLOBS, OF_BLOBS, None),
+    "stated folds name rows of X": ({"Cs": [10], "nus": [0.1]}, {"invariance": "gradient"}, X, EVEN, STATED),
+    "several losses have one nu": (SEVERAL, {"invariance": [*LOSSES, "graph"]}, X, Y, None),
+    "several losses, landmarks": (SEVERAL, {"invariance": LOSSES, "approximation": FIXED}, X, Y, None),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_cells_of_one_fold_are_plain_models(name):
+    grid, own, points, labels, folds = CELLS[name]
+    own = {"loss": "squared_hinge", **own}
+    search = rkhs.InvariantClassifierCV(cv=folds or shuffled(3), tol=1e-10, **grid, **own).fit(points, labels)
+    scale = {"scale": grid["scales"]} if "scales" in grid else {}
+    truth = Y if labels is EVEN else labels
+    folds = folds or [next(shuffled(3).split(points, labels))]
+    check_cells(search, rkhs.InvariantClassifier(tol=1e-8, **scale, **own), points, truth, labels, folds)
 
 
 POINTS = np.linspace(0, 6, 30)[:, None]
@@ -120,25 +138,6 @@ def test_regression(approximation, rel):
     assert search.predict(POINTS).shape == (30,)
 
 
-def test_own_folds_name_rows_of_X():
-    few = np.where(np.arange(60) % 2 == 0, Y, -1)  # the labeled rows are the even ones
-    test = np.array([0, 2, 4, 6, 8, 10, 12])
-    fold = np.setdiff1d(np.arange(60), test), test
-    own = {"loss": "squared_hinge", "tol": 1e-8}
-    search = rkhs.InvariantClassifierCV(invariance="gradient", Cs=[10], nus=[0.1], cv=[fold], **own).fit(X, few)
-    check_cells(search, rkhs.InvariantClassifier(**own), X, Y, few, [fold])
-
-
-@pytest.mark.parametrize("approximation", [None, FIXED], ids=["exact", "landmarks"])
-def test_knowledge_with_several_losses_has_one_nu(approximation):
-    knowledge = [rkhs.Invariance("gradient"), rkhs.Invariance("gradient", loss="huber", weight=0.5)]
-    knowledge += [] if approximation else ["graph"]
-    own, cv = {"loss": "squared_hinge", "invariance": knowledge, "approximation": approximation}, shuffled(3)
-    search = rkhs.InvariantClassifierCV(Cs=[1, 10], nus=[0, 0.1], scales=0.5, cv=cv, tol=1e-10, **own).fit(X, Y)
-    model = rkhs.InvariantClassifier(scale=0.5, tol=1e-8, **own)
-    check_cells(search, model, X, Y, Y, [next(shuffled(3).split(X, Y))])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("search", [rkhs.InvariantClassifierCV, rkhs.InvariantRegressorCV])
 def test_rows_in_blocks_are_collected(search):
@@ -155,9 +154,7 @@ def test_without_invariances_it_is_the_grid_search_of_svc():
     options = {"Cs": Cs, "nus": [0.0], "scales": 0.5, "loss": "hinge", "tol": 1e-8, "cv": shuffled(5)}
     ours = rkhs.InvariantClassifierCV(invariance="gradient", **options).fit(X, Y)
     theirs = GridSearchCV(SVC(gamma=1 / (2 * 0.5**2)), {"C": Cs}, cv=shuffled(5)).fit(X, Y)
-    for k in range(5):
-        name = f"split{k}_test_score"
-        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+    assert_same_scores(ours, theirs, 5)
     assert ours.best_params_["C"] == theirs.best_params_["C"]
     np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-2)
 

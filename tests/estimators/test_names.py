@@ -26,7 +26,6 @@ SPAN = rkhs.Landmarks(rkhs.Evaluation(X[:8]))
 ESTIMATORS = {
     name: clone(model).set_params(approximation=SPAN) if name in SPANNED else model
     for name, model in (MODELS | QUANTILES).items()
-    for name, model in (MODELS | QUANTILES).items()
 }
 IN_BLOCKS = ("InvariantClassifier, landmarks", "InvariantRegressor, landmarks")
 COLLECTED = tuple(name for name in ESTIMATORS if "CV" in name)  # blocks are put together in memory

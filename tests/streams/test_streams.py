@@ -116,7 +116,7 @@ def test_partial_fit_of_classes():
     np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), atol=1e-6)
     assert np.allclose(model.predict_proba(X).sum(axis=1), 1)
     assert np.array_equal(model.predict(X), model.classes_[model.predict_proba(X).argmax(axis=1)])
-    with pytest.raises(rkhs.exceptions.BlockError, match=r"Block 4 has the class 7"):
+    with pytest.raises(rkhs.exceptions.BlockError, match=r"Block 4 cannot be used: y has the class 7"):
         model.partial_fit(X[:3], [7, 0, 1])
 
 

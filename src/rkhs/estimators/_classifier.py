@@ -68,13 +68,7 @@ class Classifier(ClassifierMixin, BaseKernelEstimator):
             self.classes_ = np.unique(given)
             self.labeled_: Array = as_input_type(~missing, validated)
         codes = np.full(len(y), -1)
-        codes[~missing] = class_codes(y[~missing], self.classes_)
-        unknown = y[~missing & (codes < 0)]
-        if len(unknown):
-            raise ValueError(
-                f"y has the class {unknown.tolist()[0]!r}, which is not among {self.classes_.tolist()}: pass all "
-                "`classes` to the first partial_fit, or all rows to fit."
-            )
+        codes[~missing] = class_codes(y[~missing], self.classes_, "all rows to fit")
         marks = user_marks(getattr(self, "cv", None), codes, ~missing, classifier=True)
         rows = Sample.of_rows(points, sample_weight, codes, ~missing, marks)
         if earlier is None:

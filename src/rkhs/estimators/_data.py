@@ -93,10 +93,7 @@ class Sample:
         sample = self.take(self.weight > 0)
         if not merge:
             return sample
-        columns = [_row_numbers(sample.X), sample.y, sample.labeled, sample.marks]
-        if sample.slopes is not None:
-            columns.append(sample.slopes.reshape(sample.size, -1))
-        rows = np.column_stack(columns)
+        rows = np.column_stack(sample._columns)
         if len(np.unique(arrays.row_keys(rows))) < len(rows):
             _, first, inverse = arrays.unique_rows(rows)
             order, weight = np.argsort(first), np.bincount(inverse, weights=sample.weight)
@@ -153,9 +150,13 @@ class Sample:
     @property
     def keys(self) -> Vector:
         """A 64-bit hash of each point with its label, its slopes and its weight."""
-        columns = [_row_numbers(self.X), self.y, self.labeled, self.marks, self.weight]
+        return arrays.row_keys(np.column_stack([*self._columns, self.weight]))
+
+    @property
+    def _columns(self) -> list[Vector]:
+        """Columns of numbers that are equal for equal points with equal labels, marks and slopes."""
         slopes = [] if self.slopes is None else [self.slopes.reshape(self.size, -1)]
-        return arrays.row_keys(np.column_stack(columns + slopes))
+        return [_row_numbers(self.X), self.y, self.labeled, self.marks, *slopes]
 
     @property
     def size(self) -> int:
@@ -458,10 +459,16 @@ def check_columns_of(frame: Any, estimator: BaseEstimator, name: str) -> None:
         raise ValueError(f"The columns of {name} must be those of X. {error}") from error
 
 
-def class_codes(labels: Vector, classes: Vector) -> Vector:
-    """Return the index of each label among the classes, -1 for those that are none of them."""
+def class_codes(labels: Vector, classes: Vector, all_rows: str) -> Vector:
+    """Return the index of each label among the classes; for others the error names a remedy with `all_rows`."""
     known = {label: code for code, label in enumerate(classes.tolist())}
-    return np.array([known.get(label, -1) for label in labels.tolist()], dtype=int)
+    codes = np.array([known.get(label, -1) for label in labels.tolist()], dtype=int)
+    if np.any(codes < 0):
+        raise ValueError(
+            f"y has the class {labels[codes < 0].tolist()[0]!r}, which is not among {classes.tolist()}: pass all "
+            f"`classes` to the first partial_fit, or {all_rows}."
+        )
+    return codes
 
 
 def one_vs_rest(codes: Vector, count: int) -> Vector:

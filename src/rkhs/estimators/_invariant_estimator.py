@@ -504,16 +504,8 @@ class BlockTerms:
         targets = np.zeros(count) if block.y is None else block.y
         if self.classifies:
             classes, y = np.asarray(self.config.classes), np.zeros(count, dtype=int)
-            labels = targets[labeled]
-            codes = np.searchsorted(classes, labels) if len(labels) else y[labeled]
-            unknown = labels[classes[np.clip(codes, 0, len(classes) - 1)] != labels]
-            if len(unknown):
-                raise BlockError(
-                    block.index,
-                    f"has the class {unknown.tolist()[0]!r}, which is not among {classes.tolist()}: pass all `classes` "
-                    "to the first partial_fit, or a stream that can be read twice.",
-                )
-            y[labeled] = codes
+            with _naming_block(block):
+                y[labeled] = data.class_codes(targets[labeled], classes, "a stream that can be read twice")
         else:
             y = np.where(labeled, targets, 0).astype(float)
         X = immutable_copy(block.X)  # one copy, shared by the functionals of all terms

@@ -205,7 +205,9 @@ def _learned_or_median(config: ModelConfig, sample: Sample) -> ModelConfig:
     the labels of three folds, and the scales are learned again without those of each fold.  With measured slopes there
     is no comparison, since these determine the scales.
     """
-    learned, labeled = _with_learned_scales(config, sample), sample.take(sample.labeled).drawn(MOST_COMPARED)
+    open_C = config.learns_noise and config.label_loss.quadratic  # C is that of squared losses
+    learned = with_learned_noise(config, sample, open_C)
+    labeled = sample.take(sample.labeled).drawn(MOST_COMPARED)
     if sample.slopes is not None or labeled.size < FEWEST_COMPARED:
         return learned
     plain: dict[str, Any] = {"loss": "squared", "invariance": None, "nu": 0.0, "approximation": None}
@@ -213,7 +215,7 @@ def _learned_or_median(config: ModelConfig, sample: Sample) -> ModelConfig:
     for fold in left_out_by_folds(3, labeled.groups, None if config.classes is None else labeled.y, least=2).T:
         rest, left_out = labeled.take(~fold), labeled.take(fold)
         term = replace(config, C=1.0, **plain).label_term(left_out)
-        for k, one in enumerate((median, _with_learned_scales(config, rest))):
+        for k, one in enumerate((median, with_learned_noise(config, rest, open_C))):
             f = formulate(replace(one, **plain), rest).problem(rest)[0].solve(verbose=config.verbose).function
             losses = row_losses(term.loss, to_numpy(f(left_out.X)), to_numpy(term.target))
             errors[k] += float(np.nan_to_num(to_numpy(term.weights())[:, 0] @ losses, nan=inf))
@@ -225,18 +227,6 @@ def _learned_or_median(config: ModelConfig, sample: Sample) -> ModelConfig:
         'median scale, which is used. Pass scale="median" to do so without a comparison, or more labels.'
     )
     return median
-
-
-def _with_learned_scales(config: ModelConfig, sample: Sample) -> ModelConfig:
-    """Return the configuration with the length scales of the largest criterion, and with its C if that is open.
-
-    C is that of squared losses: it is learned for these only, and unless it is given.
-    """
-    if config.learns_noise and config.label_loss.quadratic:
-        return with_learned_noise(config, sample)
-    kernel = KERNELS[config.kernel](Tunable(each=True))
-    tuned = tuned_problem(replace(config, approximation=None), sample, kernel, criterion=config.scale)
-    return replace(config, scale=tuned.kernel.scale)
 
 
 def tuned_problem(config: ModelConfig, sample: Sample, kernel: Kernel, open_C: bool = False, **options: Any) -> Any:
@@ -291,17 +281,17 @@ class EvidenceScorer:
         return [Candidate(params, loss, np.array([score]), tuned.tuning.status, problem=tuned)]
 
 
-def with_learned_noise(config: ModelConfig, sample: Sample) -> ModelConfig:
+def with_learned_noise(config: ModelConfig, sample: Sample, open_C: bool = True) -> ModelConfig:
     """Return the configuration with C, the weights of slopes and the length scales of maximum evidence.
 
-    Length scales given as numbers, and a given weight of slopes, are kept.
+    Length scales given as numbers, and a given weight of slopes, are kept; without `open_C` so is C.
     """
     if is_learned(config) and config.scale not in CRITERIA:  # another rule, which needs C
         return config
     is_open = isinstance(config.scale, str) and config.scale in ("auto", "median", *CRITERIA)
     kernel = as_kernel(config.kernel, Tunable(each=True) if is_open else config.scale, sample.X)
     criterion = config.scale if is_learned(config) else "evidence"
-    tuned = tuned_problem(replace(config, approximation=None), sample, kernel, True, criterion=criterion)
+    tuned = tuned_problem(replace(config, approximation=None), sample, kernel, open_C, criterion=criterion)
     return replace(config, learns_noise=False, **settings_of(config, sample, tuned))
 
 

@@ -28,8 +28,8 @@ from rkhs.functionals import Evaluation
 from rkhs.kernels import Kernel, LinearTransform
 from rkhs.kernels._scaled import HasLengthScale
 
-FARTHEST = 1e100  # a distance that stands for infinity
-HALVINGS = 60  # bisections of the radius
+DECADES = 100.0  # radii are between 10^-DECADES, which stands for zero, and 10^DECADES, which stands for infinity
+HALVINGS = 64  # bisections of the logarithm of the radius
 ROUNDING = 16 * float(np.finfo(np.float64).eps)  # of phi(0) - phi(d), in units of phi(0)
 
 
@@ -178,21 +178,10 @@ def _profile(kernel: Kernel, n: int) -> tuple[Callable[[Vector], Vector], float]
 def _largest_radius(distance: Callable[[Vector], Vector], target: Vector) -> Vector:
     """Return the largest radii with distance(r) <= target, rounded down; infinity where there is no bound."""
     target = target * (1 - ROUNDING)
-    unbounded = distance(np.full(1, FARTHEST))[0] < target
-    low, high = np.zeros(len(target)), np.ones(len(target))
-    for _ in range(1000):  # doubling
-        short = ~unbounded & (distance(high) <= target)
-        if not np.any(short):
-            break
-        high = np.where(short, 2 * high, high)
-    for _ in range(1000):  # halving, so that small radii are relative to their size
-        long = (target > 0) & (high > 1 / FARTHEST) & (distance(high / 2) > target)
-        if not np.any(long):
-            break
-        high = np.where(long, high / 2, high)
-    low = np.where(distance(high / 2) <= target, high / 2, low)
-    for _ in range(HALVINGS):
+    low, high = np.full(len(target), -DECADES), np.full(len(target), DECADES)
+    for _ in range(HALVINGS):  # of decades, so that small radii are relative to their size
         middle = (low + high) / 2
-        inside = distance(middle) <= target
+        inside = distance(10.0**middle) <= target
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return np.where(unbounded, np.inf, low)
+    radius = np.where(low > -DECADES, 10.0**low, 0.0)
+    return np.where(distance(np.full(1, 10.0**DECADES))[0] < target, np.inf, radius)

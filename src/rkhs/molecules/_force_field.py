@@ -357,26 +357,24 @@ class _Tables:
     def __init__(self, molecule: _Molecule, rows: Any, held_out: Any) -> None:
         self.molecule, self.rows, self.held_out = molecule, rows, held_out
         self.learned, self.asked = (Gradient(molecule.on_device(molecule.X[some])) for some in (rows, held_out))
-        self.tables: dict[Any, tuple[Matrix, Matrix]] = {}
+        self.tables: dict[Any, list[Matrix]] = {}
+
+    def _matrices(self, given: Kernel, part: Kernel) -> list[Matrix]:
+        """Return the Gram matrix of a part with the setting `given`, and that of held-out and learned geometries."""
+        if given not in self.tables:
+            products = gram(part, self.learned), gram(part, self.asked, self.learned)
+            self.tables[given] = [to_numpy(product.dense()) for product in products]
+        return self.tables[given]
 
     def scored(self, settings: dict[str, Any]) -> list[Candidate]:
         """Return the candidate of each of the `noises`, with the mean absolute error of held-out forces."""
-        G: Matrix | None = None
-        cross: Matrix | None = None
-        for weight, given, part in self.molecule.parts(settings):
-            if given not in self.tables:
-                both = gram(part, self.learned).dense(), gram(part, self.asked, self.learned).dense()
-                self.tables[given] = to_numpy(both[0]), to_numpy(both[1])
-            table, other = self.tables[given]
-            G = weight * table if G is None else G + weight * table
-            cross = weight * other if cross is None else cross + weight * other
-        assert G is not None
-        assert cross is not None
+        weighted = [(weight, self._matrices(given, part)) for weight, given, part in self.molecule.parts(settings)]
+        G, cross = (sum(weight * both[k] for weight, both in weighted) for k in range(2))
         F, truth = self.molecule.F[self.rows].ravel(), self.molecule.F[self.held_out]
         params = {key: settings[key] for key in ("kernel", "neighborhoods", "share")} | {"learned": len(self.rows)}
         result = []
         for noise in settings["noises"]:
-            factor = cho_factor(G + noise * np.eye(len(G)), lower=True, overwrite_a=True, check_finite=False)
+            factor = cho_factor(G + noise * np.eye(len(F)), lower=True, overwrite_a=True, check_finite=False)
             left = (cross @ cho_solve(factor, F, check_finite=False)).reshape(truth.shape) - truth
             error = float(np.abs(left).mean())
             result.append(Candidate({**params, "noise": noise}, error, np.array([-error]), values=left))

@@ -404,9 +404,8 @@ def criterion_of(
     def evaluate(theta: Matrix, with_gradient: bool) -> tuple[float, Matrix]:
         nonlocal chosen
         kernel, terms, weights = space.at(theta)
-        weight, requested = observations.weight * weights[observations.term], None
-        if with_gradient:
-            requested = space.hyperparameters
+        weight = observations.weight * weights[observations.term]
+        requested = space.hyperparameters if with_gradient else None
         if criterion == "loo":
             return log_left_out(observations, kernel, weight, requested)
         if choose is None:

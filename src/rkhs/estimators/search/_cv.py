@@ -162,7 +162,7 @@ class CrossValidated(BaseKernelEstimator):
         super().__setstate__({**state, **expanded})
 
     def _idle(self, slopes: bool) -> list[Idle]:
-        automatic, by_rule = self._is_automatic, any(same(self.scales, name) for name in ("auto", "median"))
+        automatic = self._is_automatic
         evidence = "settings of values and slopes are those of largest evidence"
         return [
             *super()._idle(slopes),
@@ -170,13 +170,17 @@ class CrossValidated(BaseKernelEstimator):
             ("nus", automatic, 'invariance="auto" has no weight nu; nus=[0] leaves out graphs'),
             ("nus", self.invariance is None, "invariance=None has no weight"),
             ("Cs", slopes, evidence),
-            ("scales", slopes and by_rule, evidence),
+            ("scales", slopes and self._scales_by_rule, evidence),
             ("invariance", slopes, f"{evidence}; InvariantRegressor takes slopes and a prior"),
         ]
 
     @property
     def _is_automatic(self) -> bool:
-        return isinstance(self.invariance, str) and self.invariance == "auto"
+        return same(self.invariance, "auto")
+
+    @property
+    def _scales_by_rule(self) -> bool:
+        return same(self.scales, "auto") or same(self.scales, "median")
 
     @property
     def feature_importances_(self) -> Vector:
@@ -318,7 +322,7 @@ class CrossValidated(BaseKernelEstimator):
         return 0.0 if labels.size < limits().many_labels else many_labels.settled(labels, self._held_out_loss)
 
     def _config(self, **changes: Any) -> ModelConfig:
-        kernel = CLASS_KERNELS[0] if isinstance(self.kernel, str) and self.kernel == "auto" else self.kernel
+        kernel = CLASS_KERNELS[0] if same(self.kernel, "auto") else self.kernel
         return super()._config(**{"kernel": kernel, "loss": formulation.as_list(self.loss)[0], **changes})
 
     def _keep_choice(
@@ -391,13 +395,13 @@ class CrossValidated(BaseKernelEstimator):
         Cs = formulation.as_grid(10 if self.Cs is None else self.Cs, "Cs", formulation.WIDE_C_RANGE)
         if self.Cs is not None and not isinstance(self.Cs, Integral):
             Cs = [C * mean for C in Cs]  # values of C that are given refer to rows of weight one
-        shaped, automatic = shape_of(self) is not None, isinstance(self.kernel, str) and self.kernel == "auto"
+        shaped, automatic = shape_of(self) is not None, same(self.kernel, "auto")
         names: list[Any] = [self._config().kernel]
         if automatic and not shaped:
             names = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
             if getattr(self.approximation, "needs_spectrum", False):  # there is none of the second
                 names = names[:1]
-        named, by_rule = isinstance(names[0], str), any(same(self.scales, name) for name in ("auto", "median"))
+        named, by_rule = isinstance(names[0], str), self._scales_by_rule
         scaled = names[0] in SCALED if named else False
         scales = None if by_rule and scaled else [1.0] if by_rule else formulation.as_list(self.scales)
         nus = formulation.as_grid(2 if self.nus is None else self.nus, "nus", formulation.GRAPH_RANGE, with_zero=True)
@@ -465,13 +469,11 @@ class CrossValidated(BaseKernelEstimator):
             targets, mean = self._scored_by(sample)
             K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])
             params["C"] = selection.C_for_loss(config.label_loss, mean * params["C"], K, targets) / mean
-        if choice.errors is None:
-            report = selection.evidence_report(found, best, sample)
-            self._keep_choice(found, found[0], params, choice.status, start, report)
-        else:
-            self._keep_choice(found, best, params, choice.status, start, choice.report())
-            if params["approximation"] is not None:
-                self._calibrated_by = choice.errors, params, best.values
+        by_evidence = choice.errors is None
+        report = selection.evidence_report(found, best, sample) if by_evidence else choice.report()
+        self._keep_choice(found, found[0] if by_evidence else best, params, choice.status, start, report)
+        if not by_evidence and params["approximation"] is not None:
+            self._calibrated_by = choice.errors, params, best.values
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **params)
 
@@ -481,16 +483,14 @@ class CrossValidated(BaseKernelEstimator):
         If left-out values are predicted significantly better without the slopes, return None, and warn.
         """
         start, config = perf_counter(), self._config(C=1.0, nu=0.0, invariance=None)
-        is_open = isinstance(self.scales, str) and self.scales in ("auto", "median")
-        scales = [Tunable(each=True)] if is_open else formulation.as_list(self.scales)
-        automatic = isinstance(self.kernel, str) and self.kernel == "auto"
-        names = KERNELS_OF_SLOPES if automatic else (config.kernel,)
+        scales = [Tunable(each=True)] if self._scales_by_rule else formulation.as_list(self.scales)
+        names = KERNELS_OF_SLOPES if same(self.kernel, "auto") else (config.kernel,)
         kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
-        found, best, status = selection.by_evidence_of_slopes(config, sample, kernels)
-        report = selection.evidence_report(found, best, sample)
+        found, status = selection.by_evidence_of_slopes(config, sample, kernels)
+        report, best = selection.evidence_report(found, found[0], sample), found[0]
 
         def without(alone: Sample) -> ModelConfig | None:
-            other = selection.by_evidence_of_slopes(config, alone, kernels)[1]
+            other = selection.by_evidence_of_slopes(config, alone, kernels)[0][0]
             return replace(config, **other.params) if np.isfinite(best.loss) and np.isfinite(other.loss) else None
 
         compared = errors_by_slopes(replace(config, **best.params), sample, without)
@@ -500,7 +500,7 @@ class CrossValidated(BaseKernelEstimator):
                 warn(f"{type(self).__name__} leaves the gradients out: {sentence}. Check their signs and units.")
                 return None
             report["sentence"] += f" {sentence[0].upper()}{sentence[1:]}."
-        self._keep_choice(found, found[0], dict(best.params), status, start, report)
+        self._keep_choice(found, best, dict(best.params), status, start, report)
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **best.params)
 

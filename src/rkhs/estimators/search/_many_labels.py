@@ -23,21 +23,18 @@ from math import inf
 import numpy as np
 
 from rkhs._core.backend.arrays import Matrix, Vector, to_numpy
-from rkhs._core.backend.memory import map_in_threads, single_blas
-from rkhs._core.calculus.function_spaces import Constant
+from rkhs._core.backend.memory import map_in_threads
 from rkhs._core.finite.solution import CONVERGED
 from rkhs._core.finite.term import Term
 from rkhs._core.gram import gram
 from rkhs._core.limits import limits
 from rkhs._core.linalg.saddle import Saddle
-from rkhs._core.problem import Problem
 from rkhs.estimators._formulation import WIDE_C_RANGE
 from rkhs.estimators._length_scales import NormalizedKernels
 from rkhs.estimators.search._search import Candidate, search
 from rkhs.estimators.search._selection import SCALES, ScoringTargets, SelectionMonitor, Trial, linear_kernel
 from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Sum, Tunable
-from rkhs.losses import Squared
 
 # Numbers of rows, in units of `Limits.many_labels` (2,000).
 SAMPLE = (0.2, 0.5)  # labels whose evidence is maximized: a fifth of all, within these limits
@@ -59,9 +56,6 @@ def in_units(share: float) -> int:
     return round(share * limits().many_labels)
 
 
-Proposal = tuple[Trial, float]  # a kernel, and the C for which it was proposed
-
-
 @dataclass(frozen=True, eq=False)
 class HeldOutScorer:
     """Scores proposals by squared errors at held-out rows, after learning from some of the others."""
@@ -79,9 +73,9 @@ class HeldOutScorer:
         held_out = min(limit, max(len(self.order) // 5, len(self.order) - most))
         return self.order[: min(most, len(self.order) - held_out)], self.order[-held_out:]
 
-    def __call__(self, proposal: Proposal) -> list[Candidate]:
-        """Return the best candidate of several C, after learning from `FIRST` rows."""
-        (trial, C), (learned, held_out) = proposal, self.rows(FIRST)
+    def __call__(self, trial: Trial) -> list[Candidate]:
+        """Return the best candidate of several C about that of a proposal, after learning from `FIRST` rows."""
+        [C], (learned, held_out) = trial.Cs or [], self.rows(FIRST)
         kernel, subset, targets = self.kernels(trial.kernel, trial.scale), self.targets.take(learned), self.targets
         K, cross = kernel(self.X[learned]), gram(kernel, Evaluation(self.X[held_out]), Evaluation(self.X[learned]))
         found: list[Candidate] = []
@@ -101,17 +95,11 @@ class HeldOutScorer:
     def again(self, candidate: Candidate) -> list[Candidate]:
         """Return a candidate after learning from `SECOND` rows."""
         learned, held_out = self.rows(SECOND)
-        subset, trial, C = self.targets.take(learned), trial_of(candidate), candidate.params["C"]
-        term = Term(Evaluation(self.X[learned]), Squared(), subset.target, C * subset.weight)
-        problem = Problem(self.kernels(trial.kernel, trial.scale), [term], Constant(), device=self.device)
-        f = problem.solve(tol=1e-3, atol=settled(term, candidate.loss * subset.target.shape[1])).function
+        subset, trial, C = self.targets.take(learned), Trial.of(candidate), candidate.params["C"]
+        problem = subset.problem(self.kernels(trial.kernel, trial.scale), self.X[learned], C, self.device)
+        f = problem.solve(tol=1e-3, atol=settled(problem.terms[0], candidate.loss * subset.target.shape[1])).function
         values = to_numpy(f(self.X[held_out])).reshape(len(held_out), -1)
         return [self.targets.take(held_out).scored(trial, C, values)]
-
-
-def trial_of(candidate: Candidate) -> Trial:
-    """Return the kernel of a candidate as one to try."""
-    return Trial(candidate.params["kernel"], candidate.params["scale"], candidate.kind)
 
 
 SETTLED = 2e-3  # duality gap of a large problem, relative to the losses of as many new rows
@@ -134,35 +122,30 @@ class EvidenceLearner:
     targets: ScoringTargets
     kernels: NormalizedKernels
 
-    def __call__(self, kernel: Kernel, C: float | None, iterations: tuple[int, int]) -> tuple[Proposal, Kernel, float]:
+    def __call__(self, kernel: Kernel, C: float | None, iterations: tuple[int, int]) -> tuple[Trial, Kernel, float]:
         """Return the proposal for a kernel with open parameters; the kernel, whose search may go on; and its C.
 
         The search starts from C, if any, with iterations by `QUICK` and by all labels.
         """
         tuned = kernel
-        with single_blas():
-            for count, most in zip((in_units(QUICK), len(self.X)), iterations, strict=True):
-                if most:
-                    weight = Tunable(start=C) * self.targets.weight[:count]
-                    term = Term(Evaluation(self.X[:count]), Squared(), self.targets.target[:count], weight)
-                    problem = Problem(kernel, [term], Constant())
-                    problem = problem.tune(starts=1, functionals=count, iterations=most)
-                    assert problem.tuning is not None
-                    C, tuned = problem.tuning.parameters["terms[0].weight"], problem.kernel
-                    kernel = reopened(kernel, tuned)
+        for count, most in zip((in_units(QUICK), len(self.X)), iterations, strict=True):
+            if most:
+                problem = self.targets.take(np.arange(count)).tuned(kernel, self.X[:count], C, count, most)
+                C, tuned = problem.tuning.parameters["terms[0].weight"], problem.kernel
+                kernel = reopened(kernel, tuned)
         assert C is not None
         limit = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
         normalized = min(C * self.kernels.variance(tuned), limit)
-        return (Trial(self.kernels(tuned, 1.0), 1.0, SCALES), normalized), kernel, C
+        return Trial(self.kernels(tuned, 1.0), 1.0, SCALES, Cs=(normalized,)), kernel, C
 
-    def proposals(self) -> Iterator[list[Proposal]]:
+    def proposals(self) -> Iterator[list[Trial]]:
         """Yield smooth kernels, then sums of these with a rough and a linear kernel."""
         scale = Tunable(each=True)
         plain = [Gaussian(scale=scale), *(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5))]
         found = list(map_in_threads(lambda kernel: self(kernel, None, PLAIN), plain))
         yield [proposal for proposal, _, _ in found]
 
-        def total(smooth: Kernel, C: float) -> tuple[Proposal, Kernel, float]:
+        def total(smooth: Kernel, C: float) -> tuple[Trial, Kernel, float]:
             others = Matern(0.5, scale=smooth.parameters()["scale"]), linear_kernel(self.X)
             iterations = PLAIN if self.targets.classes is not None else SUMS
             return self(Sum((smooth, *(Multiple(Tunable(start=SHARE), other) for other in others))), C, iterations)
@@ -203,8 +186,8 @@ def chosen(
     learns = 1 < X.shape[1] <= len(sample) // LABELS_PER_SCALE
     monitor.kernels = len(monitor.history) + len(proposed) + (6 if learns else 0) + FINALISTS
 
-    def batches(_: list[Candidate]) -> Iterator[Sequence[Proposal]]:
-        yield [(trial_of(candidate), candidate.params["C"]) for candidate in proposed]
+    def batches(_: list[Candidate]) -> Iterator[Sequence[Trial]]:
+        yield [Trial.of(candidate) for candidate in proposed]
         if learns:
             yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
 

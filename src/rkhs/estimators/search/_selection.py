@@ -161,6 +161,17 @@ class ScoringTargets:
             return self.loss(values) ** 0.5
         return float(np.average(self.mistakes(predicted_codes(values)), weights=self.weight))
 
+    def problem(self, kernel: Kernel, X: Matrix, C: Any, device: str | None = None) -> Problem:
+        """Return the problem of squared losses of the labels, whose points X (p, n) have the weights C w."""
+        term = Term(Evaluation(X), Squared(), self.target, C * self.weight)
+        return Problem(kernel, [term], Constant(), device=device)
+
+    def tuned(self, kernel: Kernel, X: Matrix, C: float | None, most: int, iterations: int) -> Any:
+        """Return the problem with the open settings of the kernel and C that maximize the evidence of `most` labels."""
+        problem = self.problem(kernel, X, Tunable(start=C))
+        with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
+            return problem.tune(starts=1, functionals=most, iterations=iterations)
+
     def scored(self, trial: Trial, C: float, values: Matrix) -> Candidate:
         """Return the candidate with held-out predictions (p, q)."""
         params = {"C": C, "nu": 0.0, "scale": trial.scale, "kernel": trial.kernel, "invariance": None}
@@ -259,6 +270,12 @@ class Trial:
     Cs: Sequence[float] | None = None  # the values of C to try, if not all
     family: Any = None  # of which the best one is part of a combination
 
+    @classmethod
+    def of(cls, candidate: Candidate, *Cs: float) -> Trial:
+        """Return the kernel of a candidate with some values of C, by default its own."""
+        kernel, scale, C = (candidate.params[name] for name in ("kernel", "scale", "C"))
+        return cls(kernel, scale, candidate.kind, Cs=Cs or (C,), family=candidate.family)
+
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOutScorer:
@@ -283,9 +300,8 @@ class LeaveOneOutScorer:
 
     def between(self, best: Candidate) -> Trial:
         """Return the trial of a candidate's kernel with the values of C halfway to the neighbors in the grid."""
-        kernel, scale, C = (best.params[name] for name in ("kernel", "scale", "C"))
-        step = (self.Cs[-1] / self.Cs[0]) ** (0.5 / (len(self.Cs) - 1))
-        return Trial(kernel, scale, best.kind, Cs=(C / step, C * step), family=best.family)
+        C, step = best.params["C"], (self.Cs[-1] / self.Cs[0]) ** (0.5 / (len(self.Cs) - 1))
+        return Trial.of(best, C / step, C * step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,12 +382,9 @@ class ScaleLearner:
         spread = deviations(X)
         start = float(np.exp(np.mean(np.log(np.asarray(first.params["scale"]) / spread))))
         kernel = self.scorer.kernels(first.params["kernel"], Tunable(start=start, each=True))
-        weight = Tunable(start=first.params["C"]) * subset.weight
-        problem = Problem(kernel, [Term(Evaluation(X / spread), Squared(), subset.target, weight)], Constant())
         iterations = 100 if subset.classes is None else 30  # targets without noise need more than classes do
         most = min(most, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
-        with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
-            tuned: Any = problem.tune(starts=1, prior=1.0, functionals=most, iterations=iterations)
+        tuned = subset.tuned(kernel, X / spread, first.params["C"], most, iterations)
         evidence = float(tuned.tuning.value)
         return evidence if np.isfinite(evidence) else -inf, tuple((spread * tuned.kernel.scale).tolist())
 
@@ -455,11 +468,8 @@ MOST_ADDITIVE = 100  # features up to which additive kernels, which have a kerne
 
 # Landmarks.
 MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
-MOST_COUNT, ROWS, HELD_OUT = (
-    3,
-    20,
-    2,
-)  # landmarks, and rows that are learned and held out, in units of `Limits.landmarks`
+# Landmarks, and rows that are learned and held out, in units of `Limits.landmarks`.
+MOST_COUNT, ROWS, HELD_OUT = 3, 20, 2
 PRODUCTS = 200  # Gram products for an output whose loss is not squared; 100 to 400 were measured
 MOST_ON_DEVICE = 100_000  # labels up to which an accelerator learns without an approximation
 LEAST_FALL = 0.01  # a smaller fall of the error is not worth the time
@@ -525,10 +535,8 @@ class AutomaticCandidates:
         kernels, labeled = self.scorer.kernels, self.scorer.X[self.scorer.targets.rows]
         if len(labeled) < FEWEST_LABELS:
             return
-        best, trend = (
-            [kernels(one.params["kernel"], one.params["scale"]) for one in self.starts],
-            linear_kernel(labeled),
-        )
+        best = [kernels(one.params["kernel"], one.params["scale"]) for one in self.starts]
+        trend = linear_kernel(labeled)
         sums = [kernels(kernel + share * trend, 1.0) for kernel, share in product(best, TRENDS)]
         yield list(self._promising([Trial(total, 1.0, TREND, family=TREND) for total in sums], 2).values())
 
@@ -850,13 +858,12 @@ class Choice:
 
 def by_evidence_of_slopes(
     config: ModelConfig, sample: Sample, kernels: Sequence[Kernel]
-) -> tuple[list[Candidate], Candidate, str]:
-    """Compare kernels by the evidence of values and slopes; return the candidates, the best one, and the status."""
+) -> tuple[list[Candidate], str]:
+    """Compare kernels by the evidence of values and slopes; return the candidates, best first, and the status."""
     limit = None if seconds_left() == inf else max(seconds_left(), 0.0) / len(kernels)
     scorer = EvidenceScorer(config, sample, {"time_limit": limit, "verbose": config.verbose})
     found, status = search(lambda _: iter([kernels]), scorer)
-    found.sort(key=lambda candidate: candidate.loss)
-    return found, found[0], status
+    return sorted(found, key=lambda candidate: candidate.loss), status
 
 
 def evidence_report(found: Sequence[Candidate], best: Candidate, sample: Sample) -> dict[str, Any]:
