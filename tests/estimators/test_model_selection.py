@@ -19,7 +19,7 @@ from rkhs._core.limits import with_limits
 from rkhs.estimators import _combination as combination
 from rkhs.estimators._length_scales import deviations, units_of
 from rkhs.estimators.search import _graph_candidates as graph_candidates, _selection as selection
-from rkhs.estimators.search._selection import Choice, LeaveOneOutScorer, ScoringTargets
+from rkhs.estimators.search._selection import KINDS, Choice, LeaveOneOutScorer, ScoringTargets
 from rkhs.extend import Candidate
 from rkhs.kernels import GraphKernel, NeighborGraph
 
@@ -65,13 +65,15 @@ def refitted_loss(params, X, few, weight=None):
 
 @pytest.mark.parametrize("Cs", [(0.5, 30.0), (0.5, 7.0, 30.0, 1e4)])
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
-def test_left_out_values_are_those_of_the_problem(size, Cs):
-    """Against `Problem.leave_out`, which is of any functionals; targets in several units, few and many C."""
+@pytest.mark.parametrize("labels", [None, np.arange(15) % 4, np.maximum(np.arange(15), 3)], ids=["each", "four", "one"])
+def test_left_out_values_are_those_of_the_problem(size, Cs, labels):
+    """Against `Problem.leave_out`, of any functionals; targets in several units, few and many C, and groups."""
+    groups = None if labels is None else [np.flatnonzero(labels == label) for label in np.unique(labels)]
     rng = np.random.default_rng(1)
     X, weight, target = rng.standard_normal((15, 2)), rng.uniform(0.5, 2.0, 15), size * rng.standard_normal((15, 3))
-    for C, values in zip(Cs, selection.leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, Cs), strict=True):
+    for C, values in zip(Cs, selection.leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, Cs, groups), strict=True):
         term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, C * weight)
-        left = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).leave_out()
+        left = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).leave_out(labels)
         np.testing.assert_allclose(values, left.predictions[0], rtol=1e-9, atol=1e-9 * size)
 
 
@@ -218,37 +220,39 @@ def choice_of(*found, combination=None, classes=None):
     return Choice(found, labeled, True, combination, LeaveOneOutScorer(None, labeled, None, [1.0]))
 
 
-def test_the_least_error_is_chosen():
-    """However little it is less, and whatever the kind."""
-    plain, features = scored([1.0, 1.0, 1.0, 1.0]), scored([0.0, 1.6, 0.6, 1.4], "features")
-    graph, total = scored([0.8, 0.9, 0.9, 0.9], "graph"), scored([0.86] * 4, "sum")
-    assert choice_of(plain, features, graph, total).best is total
-    assert choice_of(plain, graph, features).best is graph
-    assert choice_of(features, plain).best is features
-    assert choice_of(plain, scored([1.01] * 4, "graph")).best is plain
-    report = choice_of(total, graph, plain).report()
-    assert [row["prior"] for row in report["candidates"]] == ["none", "graph", "sum"]
-    assert report["chosen"]["prior"] == "sum"
+KINDS_BY_LOSS = {  # kinds with their losses, and the one that is chosen: the simplest of equals
+    "least": ({"none": 1.0, "features": 0.9, "graph": 0.875, "sum": 0.86}, "sum"),
+    "of three": ({"none": 1.0, "graph": 0.875, "features": 0.9}, "graph"),
+    "little less": ({"none": 1.0, "graph": 1.01}, "none"),
+    **{f"equal, up to {k}": (dict.fromkeys(KINDS[k:][::-1], 1.0), KINDS[k]) for k in range(len(KINDS))},
+}
 
 
-def test_sentences_compare_what_uses_unlabeled_points_with_what_does_not():
-    def kind(name, loss, error):
-        return replace(scored([loss] * 4, name), error=error)
-
-    plain, scales, features = kind("none", 1.0, 0.5), kind("scales", 0.8, 0.3), kind("features", 0.9, 0.4)
-    total = kind("graph", 0.7, 0.25)
-    assert choice_of(plain, scales, total).sentence == "Unlabeled rows helped: 25.0 % errors instead of 30.0 %."
-    assert choice_of(plain, scales, features).sentence.startswith("Unlabeled rows did not help: 30.0 % errors without")
-    fewer = kind("graph", 0.9, 0.2)
-    assert choice_of(plain, scales, fewer).sentence == (
-        "Unlabeled rows did not lower the squared error: 30.0 % errors without them, 20.0 % with them."
-    )
+@pytest.mark.parametrize("name", KINDS_BY_LOSS)
+def test_the_least_error_is_chosen(name):
+    losses, chosen = KINDS_BY_LOSS[name]
+    choice = choice_of(*(scored([loss] * 4, kind) for kind, loss in losses.items()))
+    assert choice.best.kind == chosen == choice.report()["chosen"]["prior"]
+    assert [row["prior"] for row in choice.report()["candidates"]] == [kind for kind in KINDS if kind in losses]
 
 
-def test_of_equal_kinds_the_simplest():
-    candidates = [scored([1.0] * 3, kind) for kind in ("sum", "graph", "scales", "features", "none")]
-    for k in range(5):
-        assert choice_of(*candidates[: k + 1]).best is candidates[k]
+@pytest.mark.parametrize(
+    ("kind", "loss", "error", "sentence"),
+    [
+        ("graph", 0.7, 0.25, "helped: 25.0 % errors instead of 30.0 %."),
+        ("features", 0.9, 0.4, "did not help: 30.0 % errors without them, 40.0 % with them."),
+        ("graph", 0.9, 0.2, "did not lower the squared error: 30.0 % errors without them, 20.0 % with them."),
+    ],
+)
+def test_sentences_compare_what_uses_unlabeled_points_with_what_does_not(kind, loss, error, sentence):
+    found = [("none", 1.0, 0.5), ("scales", 0.8, 0.3), (kind, loss, error)]
+    choice = choice_of(*(replace(scored([loss] * 4, name), error=error) for name, loss, error in found))
+    assert choice.sentence == f"Unlabeled rows {sentence}"
+
+
+def test_the_least_C_of_equals_is_taken():
+    one, other, third = (scored([loss] * 3, C=C) for C, loss in ((1.0, 2.0), (10.0, 1.0005), (100.0, 1.0)))
+    assert choice_of(third, other, one).best is other
 
 
 def test_a_combination_is_chosen():
@@ -357,18 +361,6 @@ def test_a_draw_of_the_labels_is_the_same_every_time():
 MOONS = make_moons(60, noise=0.2, random_state=0)
 
 
-@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
-@pytest.mark.parametrize("labels", [40, 60])
-def test_graphs_are_tried_where_there_are_unlabeled_points(labels):
-    """Not where all points are labeled, but some of the labels used."""
-    X, y = MOONS
-    with with_limits(compared_labels=30):
-        model = rkhs.InvariantClassifierCV().fit(X, labels_of(y, np.arange(labels)))
-    assert bool(candidates_of(model)) == (labels < 60)
-    assert ("no unlabeled rows" in model.selection_report_["sentence"]) == (labels == 60)
-    assert "agreement" not in model.selection_report_ or graph_candidates.graphs_in(model.best_params_["kernel"])
-
-
 PLANE = np.random.default_rng(0).standard_normal((30, 2))
 test_what_is_refused = refused(
     (
@@ -382,41 +374,40 @@ test_what_is_refused = refused(
         for unit in (1e200, 1e-200, 1e160, 1e-160)
     ),
 )
-NO_GRAPHS = {
-    "nu": {"nus": [0]},
-    "kernel": {"kernel": rkhs.Gaussian(0.5)},
-    "landmarks": {"approximation": rkhs.Landmarks(20)},
-    "Fourier features": {"approximation": rkhs.FourierFeatures(50)},
-    "polynomials": {"kernel": "polynomial"},
+GRAPHS = {  # settings, limits, numbers of labels of 60 rows, and whether graphs are tried
+    **{
+        kernel: ({"kernel": kernel, "scales": "median"}, {}, (15,), True)
+        for kernel in ("gaussian", "laplace", "matern")
+    },
+    "default": ({}, {}, (15, 4), True),
+    "few labels compared": ({}, {"compared_labels": 30}, (40,), True),
+    "small enough": ({"kernel": "laplace", "scales": "median"}, {"graph_entries": 15 * 60}, (15,), True),
+    "too large": ({"kernel": "laplace", "scales": "median"}, {"graph_entries": 15 * 60 - 1}, (15,), False),
+    "all labeled": ({}, {"compared_labels": 30}, (60,), False),
+    "nu": ({"nus": [0]}, {}, (15, 4), False),
+    "kernel": ({"kernel": rkhs.Gaussian(0.5)}, {}, (15, 4), False),
+    "landmarks": ({"approximation": rkhs.Landmarks(20)}, {}, (15, 4), False),
+    "Fourier features": ({"approximation": rkhs.FourierFeatures(50)}, {}, (15, 4), False),
+    "polynomials": ({"kernel": "polynomial"}, {}, (15, 4), False),
 }
 
 
-@pytest.mark.parametrize("settings", NO_GRAPHS.values(), ids=NO_GRAPHS)
-@pytest.mark.parametrize("labels", [15, 4])
-def test_graphs_are_not_tried(settings, labels):
-    X, y = MOONS
-    few = labels_of(y, np.arange(labels))
-    assert candidates_of(rkhs.InvariantClassifierCV().fit(X, few))
-    model = rkhs.InvariantClassifierCV(**settings).fit(X, few)
-    assert not candidates_of(model)
-    assert model.selection_report_.keys().isdisjoint({"agreement", "unreached"})
-    assert "it is assumed" not in model.selection_report_["sentence"]
-
-
-@pytest.mark.parametrize("name", ["gaussian", "laplace", "matern"])
-def test_graphs_are_tried_with_kernels_by_name(name):
-    X, y = MOONS
-    model = rkhs.InvariantClassifierCV(name, scales="median").fit(X, labels_of(y, np.arange(15)))
-    assert {"graph", "clusters"} <= {one["prior"] for one in model.selection_report_["candidates"]}
-
-
-@pytest.mark.parametrize(("largest", "tried"), [(15 * 60, True), (15 * 60 - 1, False)])
-def test_graphs_of_too_many_rows_are_not_tried(largest, tried):
-    X, y = MOONS
-    with with_limits(graph_entries=largest):
-        model = rkhs.InvariantClassifierCV("laplace", scales="median").fit(X, labels_of(y, np.arange(15)))
-    assert bool(candidates_of(model)) == tried
-    assert ("Unlabeled rows were not tried" in model.selection_report_["sentence"]) == (not tried)
+@pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")
+@pytest.mark.parametrize("name", GRAPHS)
+def test_where_graphs_are_tried(name):
+    settings, changed, counts, tried = GRAPHS[name]
+    for count in counts:
+        with with_limits(**changed):
+            model = rkhs.InvariantClassifierCV(**settings).fit(MOONS[0], labels_of(MOONS[1], np.arange(count)))
+        report = model.selection_report_
+        assert bool(candidates_of(model)) == tried
+        assert ({"graph", "clusters"} & {one["prior"] for one in report["candidates"]} != set()) == tried
+        assert ("no unlabeled rows" in report["sentence"]) == (count == 60)
+        assert "agreement" not in report or graph_candidates.graphs_in(model.best_params_["kernel"])
+        if not tried:
+            assert report.keys().isdisjoint({"agreement", "unreached"})
+            assert "it is assumed" not in report["sentence"]
+            assert ("Unlabeled rows were not tried" in report["sentence"]) == (count < 60)
 
 
 def test_a_graph_that_cannot_be_searched_is_warned_of(monkeypatch):
@@ -477,9 +468,7 @@ def test_progress_is_told(capfd):
 def test_a_class_with_one_label_and_one_with_two():
     X = np.concatenate([np.random.default_rng(k).normal(4 * k, 0.3, (20, 2)) for k in range(3)])
     y = np.repeat([0, 1, 2], 20)
-    few = np.full(60, -1)
-    few[[0, 20, 21, 40, 41, 42]] = 0, 1, 1, 2, 2, 2
-    assert rkhs.InvariantClassifierCV().fit(X, few).score(X, y) > 0.9
+    assert rkhs.InvariantClassifierCV().fit(X, labels_of(y, [0, 20, 21, 40, 41, 42])).score(X, y) > 0.9
 
 
 @pytest.mark.parametrize("unlabeled", [True, False])
@@ -575,11 +564,6 @@ def test_graphs_in_regression():
         ).fit(X, np.where(np.arange(300) == i, np.nan, few))
         errors.append(again.predict(X[[i]])[0] - y[i])
     assert -model.best_score_ == pytest.approx(np.mean(np.square(errors)), rel=1e-5)
-
-
-def test_the_least_C_of_equals_is_taken():
-    one, other, third = (scored([loss] * 3, C=C) for C, loss in ((1.0, 2.0), (10.0, 1.0005), (100.0, 1.0)))
-    assert choice_of(third, other, one).best is other
 
 
 @pytest.mark.slow

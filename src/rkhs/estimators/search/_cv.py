@@ -268,7 +268,9 @@ class CrossValidated(BaseKernelEstimator):
                     with with_extended_deadline(LATE):
                         fit_stream(self, replace(config, approximation=Landmarks(count)), *rows)
                 return
-            settled = self._settled(problem) if by_errors else 0.0
+            labels = problem.terms[0]
+            large = by_errors and labels.size >= limits().many_labels
+            settled = many_labels.settled(labels, self._held_out_loss) if large else 0.0
             self._learn(problem, sample, formulated.norms.variance, atol=settled)
             for count in self._fewer(problem):
                 with with_extended_deadline(LATE):
@@ -315,11 +317,6 @@ class CrossValidated(BaseKernelEstimator):
             what = f"{count} landmarks" if count > 1 else "one landmark, nearly a constant"
             warn(f"{type(self).__name__} had too little time to learn f (time limit), and approximates it by {what}.")
             yield count
-
-    def _settled(self, problem: Problem) -> float:
-        """Return the duality gap at which predictions no longer change; 0 for few labels."""
-        labels = problem.terms[0]
-        return 0.0 if labels.size < limits().many_labels else many_labels.settled(labels, self._held_out_loss)
 
     def _config(self, **changes: Any) -> ModelConfig:
         kernel = CLASS_KERNELS[0] if same(self.kernel, "auto") else self.kernel
