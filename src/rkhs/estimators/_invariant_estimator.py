@@ -50,7 +50,7 @@ from rkhs.estimators._formulation import (
 )
 from rkhs.estimators._length_scales import OF_INNER_PRODUCTS, as_kernel, formulate, is_learned
 from rkhs.estimators.search._graph_candidates import graphs_in, warn_of_unreached
-from rkhs.exceptions import BlockError, warn
+from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
 from rkhs.invariances._base import as_invariances
 from rkhs.kernels import Kernel
@@ -504,7 +504,7 @@ class BlockTerms:
         targets = np.zeros(count) if block.y is None else block.y
         if self.classifies:
             classes, y = np.asarray(self.config.classes), np.zeros(count, dtype=int)
-            with _naming_block(block):
+            with naming_block(block.index):
                 y[labeled] = data.class_codes(targets[labeled], classes, "a stream that can be read twice")
         else:
             y = np.where(labeled, targets, 0).astype(float)
