@@ -118,7 +118,7 @@ def test_an_absolute_gap_is_that_of_other_targets():
     assert np.sqrt(np.mean(s**2)) <= 2 * 0.02
     moved = problem(y=Y - s[:, 0]).solve(Direct(), tol=1e-12)
     np.testing.assert_allclose(moved.function(X), f[:, 0], atol=1e-7)
-    with pytest.raises(ValueError, match="atol must be finite and not negative"):
+    with pytest.raises(ValueError, match="atol must be a finite number >= 0"):
         given.solve(atol=-1.0)
 
 

@@ -42,6 +42,7 @@ from typing import Any
 
 import numpy as np
 import scipy  # imports scipy.optimize lazily
+import scipy.sparse
 import scipy.special
 
 from rkhs import Term, gram
@@ -353,16 +354,6 @@ def _size(limits: Vector) -> float:
     return float(np.prod(2 * limits + 1))
 
 
-@dataclass(frozen=True)
-class Identity:
-    """The identity matrix of a given size, which is not stored."""
-
-    size: int
-
-    def __matmul__(self, other: Array) -> Array:
-        return other
-
-
 @dataclass(frozen=True, eq=False)
 class FourierGridSpace(Waves):
     """The functions whose frequencies lie on a grid.
@@ -424,8 +415,8 @@ class FourierGridSpace(Waves):
         return self  # transforms are computed by NumPy, on the CPU
 
     @property
-    def gram(self) -> Identity:
-        return Identity(self.size)
+    def gram(self) -> scipy.sparse.dia_array:
+        return scipy.sparse.eye_array(self.size)
 
     @property
     def box(self) -> tuple[Vector, Vector]:

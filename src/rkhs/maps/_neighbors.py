@@ -227,6 +227,15 @@ class LocalFunction:
             raise ValueError(f"{self.neighbors!r} determines the basis {self.basis!r} nowhere: use more neighbors.")
         return float(tau[0]) if self.outputs is None else tau
 
+    @property
+    def spread(self) -> LocalFunction:
+        """The posterior covariance of f, in units of tau^2."""
+        return self
+
+    def posterior(self, solution: Solution) -> Posterior:
+        """Return the posterior; its amplitude is the one for which left-out targets have the predicted spread."""
+        return Posterior(solution.function, self, self.amplitude)
+
     def _predicted(self, L: Functional, rows: Vector, omitted: Vector | None) -> tuple[Matrix, Vector]:
         values, variance = np.zeros((len(rows), *self.targets.shape[1:])), np.zeros(len(rows))
         for part, index, a, spread in self._weights(L, omitted):
@@ -324,22 +333,6 @@ def _solutions(S: Matrix, right: Matrix) -> Matrix:
         return np.stack([np.linalg.lstsq(A, b, rcond=None)[0] for A, b in zip(S, right, strict=True)])
 
 
-@dataclass(frozen=True, eq=False)
-class LocalPosterior:
-    """The data from which the posterior of a solution by neighborhoods is computed."""
-
-    function: LocalFunction
-
-    @property
-    def spread(self) -> LocalFunction:
-        """The posterior covariance of f, in units of tau^2."""
-        return self.function
-
-    def posterior(self, solution: Solution) -> Posterior:
-        """Return the posterior; its amplitude is the one for which left-out targets have the predicted spread."""
-        return Posterior(solution.function, self.function, self.function.amplitude)
-
-
 @dataclass(frozen=True)
 class Neighbors(Approximation):
     """Learn f at each point from the functionals near it, by a small problem of its own.
@@ -434,4 +427,4 @@ class Neighbors(Approximation):
             self,
         )
         span = f"Neighbors: each value from {function.size} functionals near it"
-        return Solution.local(function, "Neighbors", outputs or 1, span, LocalPosterior(function))
+        return Solution.local(function, "Neighbors", outputs or 1, span, function)

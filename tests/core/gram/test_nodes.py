@@ -11,7 +11,7 @@ import scipy.sparse
 import torch
 
 import rkhs
-from rkhs._core.gram.blocks import NodeProduct, node_magnitudes, node_matrix
+from rkhs._core.gram.blocks import NodeProduct
 from rkhs._core.gram.matrix import GramMatrix
 from rkhs._core.gram.rounding import magnitudes
 from rkhs._core.graphs.filters import ChebyshevFilters, SpectralFilters
@@ -203,14 +203,6 @@ def test_averages_over_densities(way):
     close(G.diagonal(), np.diag(G.dense()))
 
 
-def test_the_matrix_of_a_family_has_its_rows():
-    kernel, _ = kernel_and_matrix("GraphKernel")
-    for make, R in FAMILIES.values():
-        L = make(X, NEW)
-        expected = R @ kernel.graph.on_nodes(Z).toarray() / np.sqrt(kernel.variance)
-        np.testing.assert_allclose(node_matrix(kernel, L.parts, L.size).toarray(), expected, atol=1e-14)
-
-
 def test_products_share_the_matrix_of_a_family():
     kernel, _ = kernel_and_matrix("GraphKernel")
     steps = rkhs.gram(kernel, rkhs.Evaluation(X))._product
@@ -233,7 +225,7 @@ def test_magnitudes_of_values_at_nodes():
     """A unit vector, divided by the root of the variance; those of a sum add up."""
     kernel, _ = kernel_and_matrix("GraphKernel")
     L, expected = rkhs.Evaluation(X), kernel.variance**-0.5
-    np.testing.assert_allclose(node_magnitudes(kernel, L.parts, L.size), expected)
+    np.testing.assert_allclose(magnitudes(kernel, L)[:, 0], expected)
     np.testing.assert_allclose(magnitudes(4.0 * kernel, L)[:, 0], 2 * expected)
     np.testing.assert_allclose(magnitudes(kernel + 9.0 * rkhs.Gaussian(1e6), L)[:, 0], expected + 3.0)
 

@@ -67,13 +67,6 @@ def test_inner_products_are_those_of_dense_points(kernel):
     np.testing.assert_allclose(single.dense(), kernel(D), rtol=1e-4, atol=1e-4)
 
 
-def test_directional_derivatives_are_limits_of_differences():
-    f = rkhs.results.Function(rkhs.Gaussian(0.8), rkhs.Evaluation(X), RNG.standard_normal(25))
-    h = 1e-5
-    slopes = (f(scipy.sparse.csr_array(X + h * V)) - f(scipy.sparse.csr_array(X - h * V))) / (2 * h)
-    np.testing.assert_allclose(rkhs.functionals.DirectionalDerivative(X, V)(f), slopes, atol=1e-9)
-
-
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
 @pytest.mark.parametrize("kernel", [rkhs.Gaussian(1.0), rkhs.kernels.Linear()], ids=repr)
 def test_problems_have_the_same_solutions(kernel, loss):

@@ -149,7 +149,7 @@ def test_costs_grow_with_size_without_leaps(solver):
 
 
 test_mistakes_are_named = refused(
-    (lambda: Monitor(1e-6, time_limit=-1), "time_limit must be finite and not negative, got -1"),
+    (lambda: Monitor(1e-6, time_limit=-1), "time_limit must be a finite number >= 0, got -1"),
     (lambda: rkhs.LBFGS, r"use rkhs\.solvers\.LBFGS", AttributeError),
     (lambda: problem().grid([1, 2]), r"weights must map terms.*\[1, 2\]", TypeError),
 )

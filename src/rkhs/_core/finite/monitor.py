@@ -9,14 +9,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, partial
 from math import ceil, inf
-from numbers import Real
 from threading import Event, Lock, Thread
 from time import perf_counter, thread_time
 from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Array
+from rkhs._core.backend.arrays import Array, check_number
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.solution import ABSOLUTE, TIME_LIMIT, Record
 from rkhs._core.gram.matrix import GramOperator
@@ -176,14 +175,10 @@ class Monitor:
     _enclosing: ProgressCallback | None = None
 
     def __post_init__(self) -> None:
-        for name in ("tol", "time_limit", "atol"):
-            value = getattr(self, name)
-            if value is None and name == "time_limit":
-                continue
-            if not isinstance(value, Real) or isinstance(value, bool):
-                raise TypeError(f"{name} must be a number, got {value!r}.")
-            if not 0 <= float(value) < inf:
-                raise ValueError(f"{name} must be finite and not negative, got {value!r}.")
+        for name in ("tol", "atol"):
+            check_number(getattr(self, name), name, or_zero=True)
+        if self.time_limit is not None:
+            check_number(self.time_limit, "time_limit", or_zero=True)
 
     @property
     def best(self) -> Iterate | None:
