@@ -394,7 +394,7 @@ def _plan(model: Any, config: ModelConfig, look: Blocks, classes: Any) -> tuple[
             config = replace(config, class_weight=dict(zip(all_classes.tolist(), factors.tolist(), strict=True)))
     elif facts.labels == 0:
         raise ValueError(f"{name} needs points with a target; every y is unlabeled.")
-    model.n_features_in_, model._kind = facts.width, ("numpy", "cpu")
+    model.n_features_in_, model._kind = int(seen.rows["X"].shape[1]), ("numpy", "cpu")
     if facts.names is not None:
         model.feature_names_in_ = facts.names
     names = getattr(model, "feature_names_in_", None)
@@ -465,7 +465,6 @@ class Facts:
 
     classes: Counter[Any]  # the total weight of each class
     labels: int  # the number of labeled rows
-    width: int  # the number of features
     names: Vector | None  # of the features
 
     def __add__(self, other: Facts) -> Facts:
@@ -496,7 +495,7 @@ class BlockTerms:
                 values, index = np.unique(data.of_one_kind(block.y[labeled]), return_inverse=True)
             sums = np.bincount(index.reshape(-1), weights=row_weights(block)[labeled], minlength=len(values))
             classes = Counter(dict(zip(values.tolist(), sums.tolist(), strict=True)))
-        return Facts(classes, int(labeled.sum()), int(block.X.shape[1]), block.names)
+        return Facts(classes, int(labeled.sum()), block.names)
 
     def rows(self, block: Block) -> data.Sample:
         """Return the rows of a block as a sample, without merging; y is 0 for rows without a label."""

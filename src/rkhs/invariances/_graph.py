@@ -27,7 +27,6 @@ from rkhs._core.backend.arrays import (
     Matrix,
     as_points,
     check_choice,
-    check_count,
     take_rows,
     to_numpy,
     unique_rows,
@@ -35,6 +34,7 @@ from rkhs._core.backend.arrays import (
 from rkhs._core.graphs.neighbor_graph import (
     Projection,
     as_rows,
+    check_counts,
     checked_graph,
     directed,
     laplacian_of,
@@ -94,11 +94,7 @@ class Graph:
     once: ClassVar[bool] = True  # see Invariance.once
 
     def __post_init__(self) -> None:
-        for name in ("n_neighbors", "power", "components"):
-            value = getattr(self, name)
-            if name == "components" and value is None:
-                continue
-            check_count(value, f"{name} of a Graph")
+        check_counts("Graph", self.components, n_neighbors=self.n_neighbors, power=self.power)
         check_choice(self.weights, "weights of a Graph", "heat", "ones")
 
     def __repr__(self) -> str:

@@ -396,7 +396,7 @@ def collected(source: Any, y: Any = None, sample_weight: Any = None) -> tuple[An
     if isinstance(source, Blocks) and (y is not None or sample_weight is not None):
         raise ValueError("Blocks contain y and weights: pass them to rkhs.streams.blocks.")
     stream = source if isinstance(source, Blocks) else blocks(source, y, sample_weight)
-    parts = [block for block in stream.map(_block, None) if len(block.X)]
+    parts = [block for block in stream.map(lambda shared, block, argument: block, None) if len(block.X)]
     if not parts:
         raise ValueError(NO_ROWS)
     X: Any = np.concatenate([block.X for block in parts])
@@ -406,10 +406,6 @@ def collected(source: Any, y: Any = None, sample_weight: Any = None) -> tuple[An
         pandas = import_optional("pandas", "Rows with names need pandas: pip install 'rkhs[distributed]'.")
         X = pandas.DataFrame(X, columns=parts[0].names)
     return X, joined[0], joined[1]
-
-
-def _block(shared: Any, block: Block, argument: Any) -> Block:
-    return block
 
 
 def _triple(part: Any) -> tuple[Any, ...]:

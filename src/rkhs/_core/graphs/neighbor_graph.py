@@ -231,10 +231,7 @@ class NeighborGraph:
         >>> NeighborGraph.of(np.eye(3), graph=path)
         NeighborGraph(3 nodes, 2 edges)
         """
-        for name, value in (("n_neighbors", n_neighbors), ("components", components)):
-            if value is None and name == "components":
-                continue
-            check_count(value, f"{name} of a NeighborGraph")
+        check_counts("NeighborGraph", components, n_neighbors=n_neighbors)
         rows = as_rows(as_points(X))
         if not len(rows):
             raise ValueError("A NeighborGraph needs at least one point.")
@@ -367,6 +364,12 @@ class NeighborGraph:
     @cached_property
     def _order(self) -> Vector:
         return np.argsort(self.keys)
+
+
+def check_counts(of: str, components: int | None, **counts: int) -> None:
+    """Raise ValueError unless the counts of a graph are positive integers, as are the components if they are given."""
+    for name, value in (counts if components is None else counts | {"components": components}).items():
+        check_count(value, f"{name} of a {of}")
 
 
 def heat_weights(distances: Matrix) -> Matrix:
