@@ -40,10 +40,6 @@ class GramOperator(Protocol):
     def core_seconds(self) -> float:
         """The estimated time of a product on one core in seconds, wherever it is computed: a measure of its work."""
 
-    @property
-    def group_starts(self) -> Vector:
-        """The first rows of groups that are best selected together: all functionals at a point."""
-
     def __matmul__(self, v: Array) -> Array: ...
 
     def dense(self) -> Array: ...
@@ -91,10 +87,6 @@ class GramMatrix:
         return self.product_seconds(self.shape[0])
 
     seconds = core_seconds
-
-    @property
-    def group_starts(self) -> Vector:
-        return np.arange(self.shape[0])
 
     def __matmul__(self, v: Array) -> Array:
         return self.matrix @ v

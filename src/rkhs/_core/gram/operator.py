@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Array, Matrix, Vector, as_real, like, namespace, same_kind, to_numpy, zeros
+from rkhs._core.backend.arrays import Array, Matrix, as_real, like, namespace, same_kind, to_numpy, zeros
 from rkhs._core.backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
 from rkhs._core.backend.precision import check_precision
 from rkhs._core.gram.blocks import GramBlock, NodeProduct, TableProduct, blocks, check_bounded, mirror
@@ -206,11 +206,6 @@ class Gram:
     def seconds(self) -> float:
         """The estimated time of a product in seconds; 0 on an accelerator, for which there is no estimate."""
         return self.core_seconds if on_cpu(self._empty) else 0.0
-
-    @property
-    def group_starts(self) -> Vector:
-        """The index of the first functional at each point."""
-        return self.L.group_starts()
 
     @cached_property
     def core_seconds(self) -> float:
