@@ -58,20 +58,24 @@ def test_units_and_the_origin_do_not_matter(n, unit, device):
     np.testing.assert_allclose(moved, one.on_nodes(new).toarray(), atol=1e-7)
 
 
-def test_scales_are_units():
-    scale = np.array([1.0, 10.0, 1e-3])
-    one, other = NeighborGraph.of(X, 5), NeighborGraph.of(X * scale, 5, scale=scale)
-    np.testing.assert_allclose(other.weights.toarray(), one.weights.toarray(), atol=1e-12)
-    np.testing.assert_allclose(other.on_nodes(NEW * scale).toarray(), one.on_nodes(NEW).toarray(), atol=1e-12)
+SCALE = np.array([1.0, 10.0, 1e-3])
+NOISE = 1e-3 * np.random.default_rng(3).standard_normal((30, 2))
+AS_OF_X = {  # nodes, new points, options, and how near the weights are
+    "scales are units": (X * SCALE, NEW * SCALE, {"scale": SCALE}, 1e-12),
+    "principal components": (np.hstack([X, NOISE]), np.hstack([NEW, np.zeros((7, 2))]), {"components": 3}, 1e-4),
+    "a constant feature": (np.insert(X, 3, 3.0, axis=1), np.insert(NEW, 3, 3.0, axis=1), {}, 1e-12),
+    "components beside it": (np.insert(X, 3, 3.0, axis=1), np.insert(NEW, 3, 3.0, axis=1), {"components": 3}, 1e-12),
+    "more components": (np.insert(X, 3, 3.0, axis=1), np.insert(NEW, 3, 3.0, axis=1), {"components": 10}, 1e-12),
+}
 
 
-def test_distances_of_principal_components():
-    wide = np.hstack([X, 1e-3 * np.random.default_rng(3).standard_normal((30, 2))])
-    graph = NeighborGraph.of(wide, 5, components=3)
-    assert graph.nodes.shape == (30, 3)
-    np.testing.assert_allclose(graph.weights.toarray(), NeighborGraph.of(X, 5).weights.toarray(), atol=1e-4)
-    new = graph.on_nodes(np.hstack([NEW, np.zeros((7, 2))])).toarray()
-    np.testing.assert_allclose(new, NeighborGraph.of(X, 5).on_nodes(NEW).toarray(), atol=1e-4)
+@pytest.mark.every
+@pytest.mark.parametrize(("nodes", "new", "options", "atol"), AS_OF_X.values(), ids=AS_OF_X)
+def test_the_weights_are_those_of_the_points_themselves(nodes, new, options, atol):
+    one, other = NeighborGraph.of(X, 5), NeighborGraph.of(nodes, 5, **options)
+    assert other.nodes.shape[1] <= options.get("components", 4)
+    np.testing.assert_allclose(other.weights.toarray(), one.weights.toarray(), atol=atol)
+    np.testing.assert_allclose(other.on_nodes(new).toarray(), one.on_nodes(NEW).toarray(), atol=atol)
 
 
 def test_points_that_differ_outside_of_the_principal_components():
@@ -184,13 +188,6 @@ def test_a_graph_of_the_users_own():
     np.testing.assert_array_equal(graph.on_nodes(X).toarray(), np.eye(30))
     with pytest.raises(ValueError, match=r"shape \(29, 29\), but there are 30 points"):
         NeighborGraph.of(X, graph=W.tocsr()[:29, :29])
-
-
-@pytest.mark.parametrize("components", [None, 2, 10])
-def test_constant_features(components):
-    Z = np.hstack([X[:, :2], np.full((30, 1), 3.0)])
-    graph = NeighborGraph.of(Z, 5, components=components)
-    np.testing.assert_allclose(graph.weights.toarray(), NeighborGraph.of(X[:, :2], 5).weights.toarray(), atol=1e-12)
 
 
 def test_one_point_and_two_points():
