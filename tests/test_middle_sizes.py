@@ -267,27 +267,34 @@ def test_rows_of_weight_zero_and_probabilities_of_large_models(few_are_inverted)
     np.testing.assert_allclose(predicted, left[rows], rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize(("loss", "kept"), [(1.01, "single"), (1.05, "sum")])
-def test_a_sum_has_to_be_clearly_better_than_one_kernel(few_are_many, monkeypatch, loss, kept):
-    kernels = {"single": rkhs.Matern(2.5), "sum": rkhs.Matern(2.5) + rkhs.Matern(0.5)}
-    found = [
-        Candidate({"kernel": kernels[name], "scale": 1.0, "C": 1.0}, value, np.array([-value]), kind="scales")
-        for name, value in (("sum", 1.0), ("single", loss))
-    ]
-    monkeypatch.setattr(many_labels, "search", lambda *args: (found, "converged"))
-    targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240), np.arange(240))
-    with with_limits(many_labels=50):
-        compared, _, _ = many_labels.chosen(X, targets, None, found, None, SelectionMonitor(0.0))
-    assert min(compared, key=lambda one: one.loss).params["kernel"] == kernels[kept]
+@pytest.fixture
+def chosen_of(monkeypatch):
+    """The choice of a search whose rounds are known."""
+
+    def chosen(*rounds):
+        answers = iter(rounds)
+        monkeypatch.setattr(many_labels, "search", lambda *args: next(answers))
+        targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240), np.arange(240))
+        with with_limits(many_labels=50):
+            return many_labels.chosen(X, targets, None, rounds[0][0], None, SelectionMonitor(0.0))
+
+    return chosen
 
 
-def test_a_search_without_time_for_its_finals_keeps_the_first_errors(few_are_many, monkeypatch):
-    one, other = (Candidate({"kernel": "gaussian", "scale": s, "C": 1.0}, 1.0, np.array([-1.0])) for s in (1.0, 2.0))
-    answers = iter([([one, other], "converged"), ([], "time limit")])
-    monkeypatch.setattr(many_labels, "search", lambda *args: next(answers))
-    targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240), np.arange(240))
-    with with_limits(many_labels=50):
-        compared, held_out, status = many_labels.chosen(X, targets, None, [one], None, SelectionMonitor(0.0))
-    assert compared == [one, other]
+def candidate(kernel, loss, scale=1.0):
+    return Candidate({"kernel": kernel, "scale": scale, "C": 1.0}, loss, np.array([-loss]), kind="scales")
+
+
+@pytest.mark.parametrize(("loss", "kept"), [(1.01, rkhs.Matern(2.5)), (1.05, rkhs.Matern(2.5) + rkhs.Matern(0.5))])
+def test_a_sum_has_to_be_clearly_better_than_one_kernel(chosen_of, loss, kept):
+    found = [candidate(rkhs.Matern(2.5) + rkhs.Matern(0.5), 1.0), candidate(rkhs.Matern(2.5), loss)]
+    compared, _, _ = chosen_of((found, "converged"), (found, "converged"))
+    assert min(compared, key=lambda one: one.loss).params["kernel"] == kept
+
+
+def test_a_search_without_time_for_its_finals_keeps_the_first_errors(chosen_of):
+    found = [candidate("gaussian", 1.0, scale) for scale in (1.0, 2.0)]
+    compared, held_out, status = chosen_of((found, "converged"), ([], "time limit"))
+    assert compared == found
     assert status == "time limit"
     assert len(held_out.rows) >= 48

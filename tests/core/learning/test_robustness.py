@@ -26,7 +26,7 @@ KERNELS = [
 def found_at_random(model, X, radius, random):
     """Return whether random steps of any length within the radius change predictions."""
     before, changed = model.predict(X), np.zeros(len(X), dtype=bool)
-    for _ in range(60):
+    for _ in range(20):
         step = random.standard_normal(X.shape)
         step *= np.minimum(radius, 10.0)[:, None] / np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-12)
         for share in (1.0, -1.0, *random.uniform(-1, 1, 2)):
