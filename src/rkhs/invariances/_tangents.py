@@ -35,13 +35,9 @@ from rkhs.functionals import DirectionalDerivative
 class TangentFamily(ABC):
     """Transformations T_k of the rows of X with tangents v_k = d/da T_k(x, a) at a = 0.
 
-    A subclass implements `names`, and `_tangents` and `_moved` for rows in NumPy and float64.
+    A subclass has the `names` of the transformations, and implements `_tangents` and `_moved` for rows in NumPy and
+    float64.
     """
-
-    @property
-    @abstractmethod
-    def names(self) -> list[str]:
-        """The names of the transformations, one for each tangent."""
 
     @abstractmethod
     def _tangents(self, rows: Matrix) -> Matrix:
