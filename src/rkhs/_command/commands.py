@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from importlib import import_module
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
 import rkhs
-from rkhs._command.options import Format, MapRequest, Request, check_is_file, gather_files
-from rkhs._command.terminal import CommandError, Problems, finite, show
+from rkhs._command.options import MapRequest, Options, PredictRequest, Request, check_is_file
+from rkhs._command.terminal import CommandError, finite, show
 
 app = typer.Typer(
     help="Fit kernel models to tables: they learn from labels, from rows without one, and from what you know.",
@@ -26,13 +28,6 @@ app = typer.Typer(
 Facts = dict[str, Any]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
-Missing = Annotated[str, typer.Option(help="Texts that stand for missing cells, as in NA,?; empty cells always do.")]
-Separator = Annotated[
-    str | None,
-    typer.Option(help="The separator of cells, as in ; or \\t for a tab; found from the header if not given."),
-]
-Decimal = Annotated[str | None, typer.Option(help="The decimal sign, . or , (the other one separates thousands).")]
-Several = list[str] | None
 
 
 @app.callback(invoke_without_command=True)
@@ -43,116 +38,31 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
         raise typer.Exit
 
 
-@app.command()
-def fit(
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet; rows with an empty target are unlabeled.")],
-    target: Annotated[str, typer.Option(help="The column to predict.")],
-    out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops"),
-    invariance: Annotated[
-        str, typer.Option(help="auto chooses all settings; or gradient, local_average, graph, none.")
-    ] = "auto",
-    cv: Annotated[bool, typer.Option("--cv", help="Choose C, nu and scale of a named invariance too.")] = False,
-    C: Annotated[float | None, typer.Option("--C", help="Weight of the labels, instead of a chosen one.")] = None,
-    nu: Annotated[float | None, typer.Option(help="Weight of a named invariance, instead of a chosen one.")] = None,
-    increasing: Annotated[Several, typer.Option(help="A column with which the prediction can only rise.")] = None,
-    decreasing: Annotated[Several, typer.Option(help="A column with which the prediction can only fall.")] = None,
-    regression: Annotated[bool, typer.Option("--regression", help="Predict a number, not a class.")] = False,
-    ignore: Annotated[Several, typer.Option(help="A column to leave out (may be repeated).")] = None,
-    text: Annotated[Several, typer.Option(help="A column to read as text (may be repeated).")] = None,
-    ids: Annotated[
-        Several, typer.Option("--id", help="A column that names rows, kept in predictions; repeatable.")
-    ] = None,
-    missing: Missing = "",
-    separator: Separator = None,
-    decimal: Decimal = None,
-    picture: Annotated[Path | None, typer.Option(help="The picture to draw, by default next to the model.")] = None,
-    report: Annotated[Path | None, typer.Option(help="The HTML report, by default next to the model.")] = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Fit a model to a table; write it with a picture and a report that compares it with a plain SVM."""
-    options = {name: value for name, value in locals().items() if name in Request.__dataclass_fields__}
-    columns = {name: tuple(options[name] or ()) for name in ("increasing", "decreasing", "ignore", "text", "ids")}
+def _add_table_command(name: str, kind: type[Options]) -> None:
+    """Add the command that `run` in the module of its name performs; the annotated fields of `kind` are its options."""
 
-    def work() -> Facts:
-        request = Request(**options | columns, form=Format.from_options(missing, separator, decimal))
-        problems = request.problems()
-        if not data.is_file():
-            problems.check()
-        from rkhs._command.fit import run
+    def command(as_json: bool, **options: Any) -> None:
+        def work() -> Facts:
+            request = kind(**options)
+            problems = request.problems()
+            if not all(path.is_file() for path in request.inputs):
+                problems.check()
+            facts: Facts = import_module(f"rkhs._command.{name}").run(request, problems)
+            return facts
 
-        return run(request, problems)
+        _answer(work, as_json, is_report=name == "fit")
 
-    _answer(work, as_json, is_report=True)
+    names = dict.fromkeys((*kind.__annotations__, *Options.__annotations__))  # those of the command first
+    hints, stated = get_type_hints(kind, include_extras=True), signature(kind).parameters
+    options = [stated[one].replace(annotation=hints[one]) for one in names if get_origin(hints[one]) is Annotated]
+    as_json = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json)
+    command.__signature__ = Signature([*options, as_json])  # type: ignore[attr-defined]
+    app.command(name, help=kind.help)(command)
 
 
-@app.command()
-def predict(
-    model: Annotated[Path, typer.Argument(help="A model file that `rkhs fit` wrote.")],
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet with the columns of the model.")],
-    out: Annotated[Path, typer.Option(help="The table of predictions to write.")] = Path("predictions.csv"),
-    missing: Missing = "",
-    separator: Separator = None,
-    decimal: Decimal = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Predict the target of each row of a table: classes with probabilities, or numbers with intervals."""
-
-    def work() -> Facts:
-        problems = Problems()
-        with problems.gathered():
-            stated = Format.from_options(missing, separator, decimal)
-        gather_files(problems, {model: "a model file", data: "a table"}, {"--out": out}, force)
-        problems.check()
-        from rkhs._command.predict import run
-
-        return run(model, data, out, stated)
-
-    _answer(work, as_json)
-
-
-@app.command("map")
-def chart(
-    data: Annotated[Path, typer.Argument(help="CSV or Parquet with a row for each point.")],
-    x: Annotated[str | None, typer.Option(help="The column of the longitude, or of x; found by its name.")] = None,
-    y: Annotated[str | None, typer.Option(help="The column of the latitude, or of y; found by its name.")] = None,
-    value: Annotated[str | None, typer.Option(help="The column to map, if there are several.")] = None,
-    out: Annotated[Path, typer.Option(help="The map to write: .nc (netCDF), or .csv or .parquet.")] = Path("map.nc"),
-    picture: Annotated[Path | None, typer.Option(help="The picture to draw, by default next to the map.")] = None,
-    units: Annotated[str | None, typer.Option(help="The unit of the values, for labels.")] = None,
-    error: Annotated[
-        str | None, typer.Option(help="A column with the standard deviation of each measurement's error.")
-    ] = None,
-    coordinates: Annotated[
-        str | None, typer.Option(help="lonlat (degrees) or plane, instead of what names and numbers say.")
-    ] = None,
-    region: Annotated[str | None, typer.Option(help="WEST/EAST/SOUTH/NORTH, by default around the points.")] = None,
-    spacing: Annotated[float | None, typer.Option(help="The distance of cells, in units of the columns.")] = None,
-    reach: Annotated[
-        float | None, typer.Option(help="Leave cells empty that are farther from all points (km with degrees).")
-    ] = None,
-    loss: Annotated[str, typer.Option(help="squared, or absolute against spikes, without error bars.")] = "squared",
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for learning and predicting.")] = None,
-    missing: Missing = "",
-    separator: Separator = None,
-    decimal: Decimal = None,
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
-    """Make a map with standard deviations from points in a table: a netCDF file and a picture."""
-    options = {name: value for name, value in locals().items() if name in MapRequest.__dataclass_fields__}
-
-    def work() -> Facts:
-        request = MapRequest(**options, form=Format.from_options(missing, separator, decimal))
-        problems = request.problems()
-        if not data.is_file():
-            problems.check()
-        from rkhs._command.map import run
-
-        return run(request, problems)
-
-    _answer(work, as_json)
+_add_table_command("fit", Request)
+_add_table_command("predict", PredictRequest)
+_add_table_command("map", MapRequest)
 
 
 @app.command()

@@ -21,6 +21,7 @@ import rkhs
 from rkhs._command.comparison import BETTER, PairedDifference
 from rkhs._command.learning import Examples, Fit, deviations, lead
 from rkhs._command.tables import CLOCK, Kinds
+from rkhs._command.terminal import listed
 from rkhs.extend import Vector, to_numpy
 from rkhs.preprocessing import TableEncoder
 
@@ -113,12 +114,12 @@ def advise(
     learned = {effect.column for effect in effects}
     missing = {row["column"]: row["missing"] / found["rows"] for row in found["table"] if row["column"] in learned}
     if sparse := [name for name, share in missing.items() if share >= SPARSE]:
-        said.append(f"Cells are often missing in {_listed(sparse)}: fill them if you can.")
+        said.append(f"Cells are often missing in {listed(list(map(repr, sparse)), 5)}: fill them if you can.")
     idle = [effect.column for effect in effects if effect.size < HARDLY * largest]
     if idle:
         said.append(
-            f"The prediction hardly depends on {_listed(idle)}: check that these columns are read as intended, or "
-            "leave them out with --ignore."
+            f"The prediction hardly depends on {listed(list(map(repr, idle)), 5)}: check that these columns are read "
+            "as intended, or leave them out with --ignore."
         )
     return said
 
@@ -135,7 +136,3 @@ def uncertain_rows(fit: Fit, examples: Examples, X: Vector) -> list[int] | None:
     else:
         return None
     return sorted(int(examples.features.index[row]) for row in rows[np.argsort(certainty)[:5]])
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names[:5])) + (f" and {len(names) - 5} more columns" if len(names) > 5 else "")

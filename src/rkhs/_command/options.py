@@ -1,6 +1,7 @@
-"""Options of `rkhs fit` and `rkhs predict`, files that they name, and problems found without reading a table.
+"""Options of `rkhs fit`, `map` and `predict`, files that they name, and problems found without reading a table.
 
-Nothing here imports NumPy, pandas or scikit-learn, which take seconds: a wrong name of a file is reported at once.
+The annotated fields of a class are the options of its command.  Nothing here imports NumPy, pandas or scikit-learn,
+which take seconds: a wrong name of a file is reported at once.
 Files are never written over what the command reads, and over what is there only if asked.
 """
 
@@ -13,7 +14,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from rkhs._command.terminal import CommandError, Problems, suggest
 from rkhs.extend import replacing
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AUTO, NONE = "auto", "none"
+Texts = list[str]
+NOT_GIVEN: Any = ()  # the default of options that may be repeated
 NU = {"gradient": 1.0, "local_average": 1.0, "graph": 100.0}  # mild default weights of named priors
 PARQUET = (".parquet", ".pq")
 NETCDF = ".nc"
@@ -81,27 +86,81 @@ class Format:
         return Format(tuple(marks), self.separator or stated.separator, self.decimal or stated.decimal)
 
 
-@dataclass(frozen=True)
-class Request:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The options of all commands that read a table and write files."""
+
+    help = ""
+    data: Path
+    out: Path
+    missing: Annotated[
+        str, typer.Option(help="Texts that stand for missing cells, as in NA,?; empty cells always do.")
+    ] = ""
+    separator: Annotated[
+        str | None,
+        typer.Option(help="The separator of cells, as in ; or \\t for a tab; found from the header if not given."),
+    ] = None
+    decimal: Annotated[
+        str | None, typer.Option(help="The decimal sign, . or , (the other one separates thousands).")
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False
+
+    @property
+    def form(self) -> Format:
+        """The format of the table."""
+        return Format.from_options(self.missing, self.separator, self.decimal)
+
+    @property
+    def inputs(self) -> dict[Path, str]:
+        """The files to read, and what they should be."""
+        return {self.data: "a table"}
+
+    @property
+    def outputs(self) -> dict[str, Path]:
+        """The files to write, by option."""
+        return {"--out": self.out}
+
+    def problems(self) -> Problems:
+        """Return what is wrong with the options and the files, whatever the table contains."""
+        problems = Problems()
+        with problems.gathered():
+            _ = self.form
+        self.add_problems(problems)
+        with problems.gathered():
+            check_outputs(self.outputs, self.inputs, self.force)
+        for path, kind in self.inputs.items():
+            with problems.gathered():
+                check_is_file(path, kind)
+        return problems
+
+    def add_problems(self, problems: Problems) -> None:
+        """Add what is wrong with the other options of a command."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request(Options):
     """The options of `rkhs fit`; `signs` maps monotone features, by number, to +1 (increasing) or -1 (decreasing)."""
 
-    data: Path
-    target: str
-    out: Path = Path("model.skops")
-    invariance: str = AUTO
-    cv: bool = False
-    C: float | None = None
-    nu: float | None = None
-    increasing: tuple[str, ...] = ()
-    decreasing: tuple[str, ...] = ()
-    regression: bool = False
-    ignore: tuple[str, ...] = ()
-    text: tuple[str, ...] = ()
-    ids: tuple[str, ...] = ()
-    form: Format = field(default_factory=Format)
-    picture: Path | None = None
-    report: Path | None = None
-    force: bool = False
+    help = "Fit a model to a table; write it with a picture and a report that compares it with a plain SVM."
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet; rows with an empty target are unlabeled.")]
+    target: Annotated[str, typer.Option(help="The column to predict.")]
+    out: Annotated[Path, typer.Option(help="The model file to write.")] = Path("model.skops")
+    invariance: Annotated[
+        str, typer.Option(help="auto chooses all settings; or gradient, local_average, graph, none.")
+    ] = AUTO
+    cv: Annotated[bool, typer.Option("--cv", help="Choose C, nu and scale of a named invariance too.")] = False
+    C: Annotated[float | None, typer.Option("--C", help="Weight of the labels, instead of a chosen one.")] = None
+    nu: Annotated[float | None, typer.Option(help="Weight of a named invariance, instead of a chosen one.")] = None
+    increasing: Annotated[Texts, typer.Option(help="A column with which the prediction can only rise.")] = NOT_GIVEN
+    decreasing: Annotated[Texts, typer.Option(help="A column with which the prediction can only fall.")] = NOT_GIVEN
+    regression: Annotated[bool, typer.Option("--regression", help="Predict a number, not a class.")] = False
+    ignore: Annotated[Texts, typer.Option(help="A column to leave out (may be repeated).")] = NOT_GIVEN
+    text: Annotated[Texts, typer.Option(help="A column to read as text (may be repeated).")] = NOT_GIVEN
+    ids: Annotated[Texts, typer.Option("--id", help="A column that names rows, kept in predictions; repeatable.")] = (
+        NOT_GIVEN
+    )
+    picture: Annotated[Path | None, typer.Option(help="The picture to draw, by default next to the model.")] = None
+    report: Annotated[Path | None, typer.Option(help="The HTML report, by default next to the model.")] = None
     signs: Mapping[int, int] = field(default_factory=dict)
 
     @property
@@ -111,9 +170,9 @@ class Request:
         picture, report = self.picture or Path(stem + ".png"), self.report or Path(stem + ".html")
         return {"--out": self.out, "--picture": picture, "--report": report}
 
-    def problems(self) -> Problems:
-        """Return what is wrong with the options and the files, whatever the table contains."""
-        problems, names = Problems(), (AUTO, *NU, NONE)
+    def add_problems(self, problems: Problems) -> None:
+        """Add what is wrong with the prior, its weight, and monotone columns."""
+        names = (AUTO, *NU, NONE)
         if self.invariance not in names:
             problems.add(
                 f"--invariance must be one of {', '.join(names)}, got {self.invariance!r}."
@@ -130,30 +189,33 @@ class Request:
             )
         for name in set(self.increasing) & set(self.decreasing):
             problems.add(f"Column {name!r} is both --increasing and --decreasing: keep one of them.")
-        gather_files(problems, {self.data: "a table"}, self.outputs, self.force)
-        return problems
 
 
-@dataclass(frozen=True)
-class MapRequest:
+@dataclass(frozen=True, kw_only=True)
+class MapRequest(Options):
     """The options of `rkhs map`."""
 
-    data: Path
-    out: Path
-    x: str | None = None
-    y: str | None = None
-    value: str | None = None
-    error: str | None = None
-    units: str | None = None
-    coordinates: str | None = None
-    region: str | None = None
-    spacing: float | None = None
-    reach: float | None = None
-    loss: str = LOSSES[0]
-    time_limit: float | None = None
-    form: Format = field(default_factory=Format)
-    picture: Path | None = None
-    force: bool = False
+    help = "Make a map with standard deviations from points in a table: a netCDF file and a picture."
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet with a row for each point.")]
+    x: Annotated[str | None, typer.Option(help="The column of the longitude, or of x; found by its name.")] = None
+    y: Annotated[str | None, typer.Option(help="The column of the latitude, or of y; found by its name.")] = None
+    value: Annotated[str | None, typer.Option(help="The column to map, if there are several.")] = None
+    out: Annotated[Path, typer.Option(help="The map to write: .nc (netCDF), or .csv or .parquet.")] = Path("map.nc")
+    picture: Annotated[Path | None, typer.Option(help="The picture to draw, by default next to the map.")] = None
+    units: Annotated[str | None, typer.Option(help="The unit of the values, for labels.")] = None
+    error: Annotated[
+        str | None, typer.Option(help="A column with the standard deviation of each measurement's error.")
+    ] = None
+    coordinates: Annotated[
+        str | None, typer.Option(help="lonlat (degrees) or plane, instead of what names and numbers say.")
+    ] = None
+    region: Annotated[str | None, typer.Option(help="WEST/EAST/SOUTH/NORTH, by default around the points.")] = None
+    spacing: Annotated[float | None, typer.Option(help="The distance of cells, in units of the columns.")] = None
+    reach: Annotated[
+        float | None, typer.Option(help="Leave cells empty that are farther from all points (km with degrees).")
+    ] = None
+    loss: Annotated[str, typer.Option(help="squared, or absolute against spikes, without error bars.")] = LOSSES[0]
+    time_limit: Annotated[float | None, typer.Option(help="Seconds for learning and predicting.")] = None
 
     @property
     def outputs(self) -> dict[str, Path]:
@@ -171,9 +233,8 @@ class MapRequest:
             raise CommandError(f"--region must be four numbers, as in -117/-107/20/30, got {self.region!r}.") from None
         return west, east, south, north
 
-    def problems(self) -> Problems:
-        """Return what is wrong with the options and the files, whatever the table contains."""
-        problems = Problems()
+    def add_problems(self, problems: Problems) -> None:
+        """Add what is wrong with choices, positive numbers and the region."""
         for option, value, names in (
             ("--coordinates", self.coordinates, (None, "lonlat", "plane")),
             ("--loss", self.loss, LOSSES),
@@ -186,17 +247,20 @@ class MapRequest:
                 problems.add(f"{option} must be a positive number, got {number}.")
         with problems.gathered():
             _ = self.box
-        gather_files(problems, {self.data: "a table"}, self.outputs, self.force)
-        return problems
 
 
-def gather_files(problems: Problems, inputs: Mapping[Path, str], outputs: Mapping[str, Path], force: bool) -> None:
-    """Collect the problems of files: `inputs` maps those to read to what they should be, `outputs` options to files."""
-    with problems.gathered():
-        check_outputs(outputs, inputs, force)
-    for path, kind in inputs.items():
-        with problems.gathered():
-            check_is_file(path, kind)
+@dataclass(frozen=True, kw_only=True)
+class PredictRequest(Options):
+    """The options of `rkhs predict`."""
+
+    help = "Predict the target of each row of a table: classes with probabilities, or numbers with intervals."
+    model: Annotated[Path, typer.Argument(help="A model file that `rkhs fit` wrote.")]
+    data: Annotated[Path, typer.Argument(help="CSV or Parquet with the columns of the model.")]
+    out: Annotated[Path, typer.Option(help="The table of predictions to write.")] = Path("predictions.csv")
+
+    @property
+    def inputs(self) -> dict[Path, str]:
+        return {self.model: "a model file", self.data: "a table"}
 
 
 def check_outputs(outputs: Mapping[str, Path], inputs: Iterable[Path], force: bool) -> None:

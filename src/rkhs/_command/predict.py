@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from rkhs import load
 from rkhs._command.comparison import OutOfFold
 from rkhs._command.learning import Examples, deviations, lead
-from rkhs._command.options import Format, write_table
+from rkhs._command.options import Format, PredictRequest, write_table
 from rkhs._command.tables import NOTES, Kinds, features_of, read
 from rkhs._command.terminal import CommandError, Problems, listed, step
 from rkhs.export import notes_of
@@ -22,8 +22,10 @@ from rkhs.extend import Vector
 REQUIRED = {"target": str, "regression": bool, "numeric columns": list, "categorical columns": list}
 
 
-def run(model: Path, data: Path, out: Path, stated: Format) -> dict[str, Any]:
+def run(request: PredictRequest, problems: Problems) -> dict[str, Any]:
     """Predict, write the table, and compare with the target where the table has it."""
+    problems.check()
+    model, out = request.model, request.out
     with step("reading"):
         # files of early versions state no format, no dates, no names of rows and no intervals
         pipeline, notes = load(model), notes_of(model)["notes"]
@@ -31,9 +33,9 @@ def run(model: Path, data: Path, out: Path, stated: Format) -> dict[str, Any]:
             raise CommandError(f"{model} was not written by `rkhs fit`: open it in Python with rkhs.load.")
         kinds = Kinds(**{kind: notes[note] for note, kind in NOTES.items() if note in notes})
         kept = Format(tuple(notes.get("missing", ())), notes.get("separator"), notes.get("decimal"))
-        form = kept.with_options(stated, model)
+        form = kept.with_options(request.form, model)
         _check_new_marks([mark for mark in form.missing if mark not in kept.missing], pipeline[0], kinds, notes, model)
-        table = read(data, form)
+        table = read(request.data, form)
         features, target, regression = features_of(table, kinds), notes["target"], notes["regression"]
         truth = None
         if target in table.columns:

@@ -103,16 +103,12 @@ def _no_prior(facts: Facts) -> str:
     return str(facts["choice"])
 
 
-class Shown(float):
+@dataclass(frozen=True)
+class Shown:
     """A number with the text by which it is shown."""
 
+    value: float
     text: str
-
-    def __new__(cls, value: float, text: str) -> Shown:
-        """Make a float that also has a text."""
-        made = super().__new__(cls, value)
-        made.text = text
-        return made
 
     def __str__(self) -> str:
         return self.text
@@ -150,8 +146,8 @@ def write_report(path: Path, name: str, facts: Facts, charts: Mapping[str, tuple
         "measure": facts["measure"],
         "our error": markup(errors[0][1]),
         "plain error": markup(errors[1][1]),
-        "labeled": number(facts["rows with a target"], str(facts["rows with a target"])),
-        "unlabeled": number(facts["rows without a target"], str(facts["rows without a target"])),
+        "labeled": markup(Shown(facts["rows with a target"], str(facts["rows with a target"]))),
+        "unlabeled": markup(Shown(facts["rows without a target"], str(facts["rows without a target"]))),
         "sections": "\n".join(parts[key] for key in order if key in parts),
         "version": rkhs.__version__,
         "facts": json.dumps(finite(facts)).replace("<", "\\u003c"),  # so that no text of a cell ends the element
@@ -293,8 +289,8 @@ def candidates_table(search: Search, regression: bool) -> str:
     evidence, rows = tried.measure == "evidence", []
     for k, (row, name, value) in enumerate(zip(report["candidates"], tried.names, tried.values, strict=True)):
         measured = row[tried.measure]
-        shown = number(measured, f"{measured:.1f}" if evidence else format_error(measured, regression))
-        rows.append([name, shown, number(value, f"{value:.4g}"), row["C"], "chosen" if k == tried.chosen else ""])
+        shown = Shown(measured, f"{measured:.1f}" if evidence else format_error(measured, regression))
+        rows.append([name, shown, value, row["C"], "chosen" if k == tried.chosen else ""])
     what, measure = ("kernel", "logarithm of the evidence") if evidence else ("prior", "leave-one-out error")
     note = f"{'Kernels' if evidence else 'The best settings of each kind'} are compared by the {tried.criterion}."
     if not evidence and (report["chosen"]["prior"] == "sum" or tried.values[tried.chosen] > min(tried.values)):
@@ -320,7 +316,7 @@ def grid_chart(search: Search, regression: bool) -> str:
             shade = 0.08 + 0.72 * (high - error) / ((high - low) or 1.0)
             shown = f"{error:.3g}" if regression else f"{100 * error:.1f}"
             frame = ' class="chosen" aria-label="chosen"' if (j, i) == grid.chosen else ""
-            cell = f'<td{frame} style="--shade:{shade:.2f}">{number(error, shown)}</td>'
+            cell = f'<td{frame} style="--shade:{shade:.2f}">{markup(Shown(error, shown))}</td>'
             body += cell if np.isfinite(error) else "<td></td>"
         body += "</tr>"
     head = "".join(f'<th scope="col">C = {C:.3g}</th>' for C in grid.first)
@@ -343,12 +339,8 @@ def markup(value: Any) -> Markup:
         return value or Markup()
     if isinstance(value, str):
         return Markup(escape(value))
-    return number(value, value.text if isinstance(value, Shown) else f"{value:.4g}")
-
-
-def number(value: float, shown: str) -> Markup:
-    """Return a number as it is to be shown, with all its digits in an attribute."""
-    return Markup(f'<data value="{float(value)!r}">{escape(shown)}</data>')
+    shown = value if isinstance(value, Shown) else Shown(value, f"{value:.4g}")
+    return Markup(f'<data value="{float(shown.value)!r}">{escape(shown.text)}</data>')
 
 
 def table(headings: Sequence[str], rows: Iterable[Iterable[Any]], kind: str = "") -> Markup:
@@ -368,13 +360,13 @@ def svg(inside: str, label: str, height: int = 300) -> str:
 
 def bars(rows: Sequence[Sequence[Any]], label: str) -> str:
     """Return horizontal bars of rows that hold a name and a number >= 0 with its text."""
-    most = max(value for _, value in rows) or 1.0
+    most = max(shown.value for _, shown in rows) or 1.0
     parts = []
-    for k, (name, value) in enumerate(rows):
-        y, width = 8 + 44 * k, (WIDTH - 110) * value / most
+    for k, (name, shown) in enumerate(rows):
+        y, width = 8 + 44 * k, (WIDTH - 110) * shown.value / most
         parts.append(f'<text class="tick" x="4" y="{y + 12}">{escape(short(name, 60))}</text>')
         parts.append(f'<rect class="fill{k % COLORS}" x="4" y="{y + 17}" width="{width:.1f}" height="14" rx="3"/>')
-        parts.append(f'<text class="tick" x="{width + 12:.1f}" y="{y + 29}">{escape(value.text)}</text>')
+        parts.append(f'<text class="tick" x="{width + 12:.1f}" y="{y + 29}">{escape(shown.text)}</text>')
     return svg("".join(parts), label, 26 + 44 * len(rows))
 
 

@@ -62,39 +62,33 @@ class ActiveRepresenters:
         ActiveRepresenters
             Their points and sizes.
         """
-        dimension = f.functionals.dimension
-        by_order: dict[int, list[tuple[Vector, Vector]]] = {0: [], 1: []}
-        table = to_numpy(f.coefficients)
-        table = table if table.ndim == 2 else table[:, None]
-        for part in f.functionals.parts:
-            atoms = part.atoms
-            if atoms.order > 1:
-                continue
-            coefficients = to_numpy(part.adjoint(table)).reshape(len(atoms.points), atoms.per_point, -1)
-            points = to_numpy(atoms.points)
-            if atoms.order == 0:
-                by_order[0].append((points, coefficients[:, 0]))
-                continue
-            directions = np.broadcast_to(to_numpy(atoms.u(0)), (len(points), atoms.per_point, dimension))
-            by_order[1].append((points, np.einsum("tkc,tkn->tcn", coefficients, directions)))
-        values, sizes = _largest(by_order[0], share, dimension)
-        slopes, vectors = _largest(by_order[1], share, dimension)
-        return cls(values, sizes[:, 0] if len(sizes) else np.zeros(0), slopes, vectors)
+        values, sizes = _largest(f, 0, share)
+        slopes, vectors = _largest(f, 1, share)
+        return cls(values, sizes[:, 0], slopes, vectors)
 
 
-def _largest(parts: list[tuple[Vector, Vector]], share: float, dimension: int) -> tuple[Vector, Vector]:
-    """Return points with their largest coefficient, or vector, over the outputs, if it exceeds a share of the maximum.
+def _largest(f: Function, order: int, share: float) -> tuple[Vector, Vector]:
+    """Return the points (t, n) of representers of an order, with their coefficients (t, 1) or vectors (t, n).
 
-    The parts are pairs of points (t, n) and coefficients (t, outputs) or vectors (t, outputs, n).
+    These are the largest over the outputs; those below a share of the maximum are left out.
     """
-    if not parts:
-        return np.zeros((0, dimension)), np.zeros((0, dimension))
-    points = np.concatenate([p for p, _ in parts])
-    coefficients = np.concatenate([c.reshape(len(p), c.shape[1], -1) for p, c in parts])  # (t, outputs, 1 or n)
-    sizes = np.linalg.norm(coefficients, axis=2)
-    largest = coefficients[np.arange(len(coefficients)), sizes.argmax(axis=1)]
+    dimension = f.functionals.dimension
+    width = dimension if order else 1
+    points, vectors = [np.zeros((0, dimension))], [np.zeros((0, f.outputs or 1, width))]
+    table = to_numpy(f.coefficients).reshape(-1, f.outputs or 1)
+    for part in f.functionals.parts:
+        atoms = part.atoms
+        if atoms.order == order:
+            coefficients = to_numpy(part.adjoint(table)).reshape(len(atoms.points), atoms.per_point, -1)
+            directions = to_numpy(atoms.u(0)) if order else np.ones((1, 1, 1))
+            directions = np.broadcast_to(directions, (*coefficients.shape[:2], width))
+            points.append(to_numpy(atoms.points))
+            vectors.append(np.einsum("tkc,tkn->tcn", coefficients, directions))
+    found = np.concatenate(vectors)
+    sizes = np.linalg.norm(found, axis=2)
+    largest = found[np.arange(len(found)), sizes.argmax(axis=1)]
     kept = sizes.max(axis=1) > share * sizes.max(initial=0.0)
-    return points[kept], largest[kept]
+    return np.concatenate(points)[kept], largest[kept]
 
 
 @dataclass(eq=False)

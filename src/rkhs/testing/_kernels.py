@@ -95,23 +95,20 @@ class KernelSample:
     dimension: int
     random_state: int
 
+    def drawn(self, count: int, *stream: int) -> Array:
+        """Return random points, exactly representable in float32."""
+        points = np.random.default_rng((self.random_state, *stream)).standard_normal((count, self.dimension))
+        return points.astype(np.float32).astype(np.float64)
+
     @cached_property
     def X(self) -> Array:
-        """Six random points, exactly representable in float32."""
-        rng = np.random.default_rng(self.random_state)
-        return rng.standard_normal((6, self.dimension)).astype(np.float32).astype(np.float64)
+        """Six random points."""
+        return self.drawn(6)
 
     @cached_property
     def Y(self) -> Array:
         """Five other random points."""
-        rng = np.random.default_rng((self.random_state, 1))
-        return rng.standard_normal((5, self.dimension)).astype(np.float32).astype(np.float64)
-
-    @cached_property
-    def many(self) -> Evaluation:
-        """The values at `MANY` other random points."""
-        rng = np.random.default_rng((self.random_state, 4))
-        return Evaluation(rng.standard_normal((MANY, self.dimension)))
+        return self.drawn(5, 1)
 
     @cached_property
     def near(self) -> Array:
@@ -169,7 +166,8 @@ def _semi_definite(sample: KernelSample) -> None:
     stops = np.cumsum([0, *(L.size for L in sample.bounded(sample.near))])
     parts = (*map(slice, stops[:-1], stops[1:]), slice(None))  # each family separately, and all together
     matrices = [(sample.dense[rows, rows], P[rows]) for rows in parts]
-    matrices.append((gram(sample.kernel, sample.many).dense(), sample.many(sample.kernel.null_space)))
+    many = Evaluation(sample.drawn(MANY, 4))
+    matrices.append((gram(sample.kernel, many).dense(), many(sample.kernel.null_space)))
     for G, null_space in matrices:
         least = float(np.min(np.linalg.eigvalsh(restricted(G, null_space)), initial=0.0))
         demand(sample.kernel, f"c'Gc >= 0{where} in R^{sample.dimension} (minus the smallest)", -least, rounding(G))

@@ -178,6 +178,11 @@ class LossSample:
         projected = [self.loss.project_dual(r * d, self.b) for r, d in zip(LENGTHS, directions, strict=True)]
         return [self.gradient, between, *projected]
 
+    def declares(self, flag: str, found: bool, reason: str) -> None:
+        """Raise an AssertionError with the reason unless a flag of the loss is what was found."""
+        if getattr(self.loss, flag) != found:
+            raise AssertionError(f"{self.loss!r} has {flag} = {not found}, but {reason}.")
+
     def place(self, points: Array, t: int, k: int) -> Any:
         """Return vector t of column k, or a number if vectors have one functional."""
         vector = self.vectors(points)[t, :, k]
@@ -302,9 +307,7 @@ def _smooth(sample: LossSample) -> None:
             far = abs(np.diff(slopes, axis=0)) / np.diff(FAR)[:, None]
         if not np.max(far[-1]) <= SATURATED * max(np.max(far[:-2]), coarse) + noise:
             lipschitz, why = False, f"grows faster than linearly for u -> {sign * np.inf:g}"
-    if lipschitz != sample.loss.smooth:
-        reason = "is Lipschitz-continuous" if lipschitz else why
-        raise AssertionError(f"{sample.loss!r} has smooth = {sample.loss.smooth}, but its gradient {reason}.")
+    sample.declares("smooth", lipschitz, f"its gradient {'is Lipschitz-continuous' if lipschitz else why}")
 
 
 def _flags(sample: LossSample) -> None:
@@ -315,22 +318,17 @@ def _flags(sample: LossSample) -> None:
     loss = sample.loss
     if sample.of_vectors:
         for name in ("separable", "quadratic", "classification"):
-            if getattr(loss, name):
-                raise AssertionError(f"{loss!r} is a loss of vectors, but has {name} = True.")
+            sample.declares(name, False, "it is a loss of vectors")
         return
     b = sample.targets.T
     u = np.concatenate([sample.u, FAR[:, None] + b])
     squares = (u - b) ** 2
     with np.errstate(over="ignore"):
         quadratic = bool(np.all(abs(loss.value(u, b) - squares) <= UNIT * (1 + squares)))
-    if quadratic != loss.quadratic:
-        word = "is" if quadratic else "is not"
-        raise AssertionError(f"{loss!r} has quadratic = {not quadratic}, but it {word} (u - b)^2.")
+    sample.declares("quadratic", quadratic, f"it {'is' if quadratic else 'is not'} (u - b)^2")
     near = sample.gradient[np.abs(sample.u[:, 0] - b[0, 0]) <= 8]  # farther away a gradient may underflow
     attained = bool(np.all(np.any(near <= 0, axis=0) & np.any(near >= 0, axis=0)))
-    if attained != loss.attained:
-        word = "does" if attained else "does not"
-        raise AssertionError(f"{loss!r} has attained = {not attained}, but 0 {word} occur among its gradients.")
+    sample.declares("attained", attained, f"0 {'does' if attained else 'does not'} occur among its gradients")
     if loss.classification:
         reflected = loss.value(-sample.u, -sample.b)
         sample.demand("loss(-u; -b) = loss(u; b)", abs(reflected - sample.value), sample.value)
@@ -407,8 +405,7 @@ def _fenchel_young(sample: LossSample) -> None:
         excess = sample.loss.excess(sample.u, sample.b, s)
         law = "excess = loss(u) + conjugate(s) - s u"
         sample.demand(law, abs(sample.summed(excess) - difference), *sizes)
-        if not np.all(excess >= 0):
-            raise AssertionError(f"{sample.loss!r} breaks the law excess >= 0.")
+        demand(sample.loss, "excess >= 0", -float(np.min(excess)), 0.0)
 
 
 def _excess_increase(sample: LossSample) -> None:
@@ -488,8 +485,7 @@ def _smoothed(sample: LossSample) -> None:
         conjugate = sample.conjugate(s) + width * sample.dot(inside, inside) / 2
         found = sample.summed(soft.conjugate(inside, sample.b))
         sample.demand(f"{law}: conjugate", abs(found - conjugate), conjugate, sizes[0] * sizes[2])
-    if sample.loss.smoothed(0) is not sample.loss:
-        raise AssertionError(f"{sample.loss!r} breaks the law smoothed(0) is the loss itself.")
+    demand(sample.loss, "smoothed(0) is the loss itself", float(sample.loss.smoothed(0) is not sample.loss), 0.0)
 
 
 def _in_units(sample: LossSample) -> None:

@@ -13,15 +13,14 @@ from numpy.testing import assert_array_equal
 from running import refused
 
 from rkhs._command.fit import examples_of
-from rkhs._command.options import Format, Request, write_table
+from rkhs._command.options import Request, write_table
 
 NAN = np.nan
 
 
-def seen(path, target="label", regression=False, ignore=(), text=(), missing=(), **form):
+def seen(path, **options):
     """Return what `rkhs fit` would learn from: columns, targets, and facts."""
-    request = Request(path, target, regression=regression, ignore=ignore, text=text, form=Format(missing, **form))
-    examples, _, facts = examples_of(request)
+    examples, _, facts = examples_of(Request(data=path, target="label", **options))
     return {name: list(examples.features[name]) for name in examples.features.columns}, examples.y.tolist(), facts
 
 
@@ -199,13 +198,13 @@ def test_a_folder_named_like_a_partition_adds_no_column(tmp_path):
 def test_what_the_user_calls_missing_is_missing(tmp_path):
     path = tmp_path / "odd.csv"
     path.write_text("a,b,label\n1.5,NA,x\nNA,y,NA\n?,y,?\n3,?,na\n")
-    found, y, facts = seen(path, missing=("NA", "?"))
+    found, y, facts = seen(path, missing="NA,?")
     same(found, {"a": [1.5, NAN, NAN, 3.0], "b": ["", "y", "y", ""]})
     assert y == ["x", "", "", "na"]
     assert facts["classes"] == {"na": 1, "x": 1}
     assert [row["missing"] for row in facts["table"]] == [2, 2, 2]
     pq.write_table(pa.table({"a": [1, -999, 2], "b": [0.5, -999.0, 1.0], "label": Y}), tmp_path / "odd.parquet")
-    found, _, _ = seen(tmp_path / "odd.parquet", missing=("-999", "NA"))
+    found, _, _ = seen(tmp_path / "odd.parquet", missing="-999,NA")
     same(found, {"a": [1.0, NAN, 2.0], "b": [0.5, NAN, 1.0]})
 
 
