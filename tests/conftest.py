@@ -85,6 +85,15 @@ def _entry(value):
 
 
 @pytest.fixture
+def figures():
+    """The pyplot module, without a screen; its figures are closed at the end."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    yield pyplot
+    pyplot.close("all")
+
+
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)

@@ -3,10 +3,19 @@
 import json
 import shlex
 
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from rkhs._command.commands import app
+
+
+def soundings(count=28):
+    """Return a table of depths at longitudes and latitudes."""
+    X = np.random.default_rng(0).uniform([-72.0, 10.0], [-68.0, 13.0], (count, 2))
+    depth = 100 * np.sin(X[:, 0]) + 30 * X[:, 1]
+    return pd.DataFrame({"longitude": X[:, 0], "latitude": X[:, 1], "depth": depth})
 
 
 def invoke(*arguments):

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from running import command, invoke, refused
+from running import command, invoke, refused, soundings
 
 import rkhs
 
@@ -206,10 +206,6 @@ PREDICTED = {
     "inspect: a table": ("a,b\n1,2\n", ["inspect", "odd.csv"], "is not a model file of rkhs"),
     "inspect: nothing": ("", ["inspect", "nothing.skops"], "There is no file nothing.skops"),
 }
-SOUNDINGS = pd.DataFrame(np.random.default_rng(0).uniform([-72.0, 10.0], [-68.0, 13.0], (28, 2))).set_axis(
-    ["longitude", "latitude"], axis=1
-)
-SOUNDINGS["depth"] = 100 * np.sin(SOUNDINGS["longitude"])
 # (changes of the columns, options of `rkhs map`, parts of the message)
 MAPPED = [
     ({}, "--value dept", "has no column 'dept'; ", "Did you mean 'depth'?"),
@@ -244,11 +240,11 @@ CALLS = {
     },
     **{name: ({"odd.csv": content}, words, parts) for name, (content, words, *parts) in PREDICTED.items()},
     **{
-        f"map: {options} {change}": ({"odd.csv": SOUNDINGS.assign(**change)}, f"map odd.csv {options}".split(), parts)
+        f"map: {options} {change}": ({"odd.csv": soundings().assign(**change)}, f"map odd.csv {options}".split(), parts)
         for change, options, *parts in MAPPED
     },
     "map: names": (
-        {"odd.csv": SOUNDINGS.set_axis(["a", "b", "c"], axis=1)},
+        {"odd.csv": soundings().set_axis(["a", "b", "c"], axis=1)},
         ["map", "odd.csv"],
         ["its columns are a, b, c: name them with --x and --y"],
     ),

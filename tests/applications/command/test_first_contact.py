@@ -11,7 +11,6 @@ import rkhs
 from rkhs._command.demo import ROWS, customers, unlabeled
 from rkhs._command.terminal import show
 from rkhs.export import notes_of
-from rkhs.plotting import GridDisplay
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +90,8 @@ def test_sample_replaces_nothing_and_can_write_parquet(folder):
 
 
 @pytest.fixture
-def table(tmp_path, monkeypatch):
+def table(folder):
     """y rises with a, a wiggle on top of it."""
-    monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a [1/h]": rng.uniform(0, 10, 40).round(3), "b": rng.normal(size=40).round(3)})
     frame["y"] = (frame["a [1/h]"] + 3 * np.sin(frame["a [1/h]"]) + 0.1 * rng.normal(size=40)).round(3)
@@ -194,41 +192,8 @@ def test_names_of_rows_are_left_out_and_kept(folder):
     assert list(found["P(x)"]) == list(frame["P(x)"])
 
 
-@pytest.mark.slow
-def test_units_in_names_are_no_markup(folder):
-    rng, column, kind, target, text = np.random.default_rng(0), "rate [/h]", "class [/c]", "price [/kg]", "text [/t]"
-    frame = pd.DataFrame({column: rng.normal(size=30), "t": rng.choice(["u", text], 30)})
-    frame[target] = np.where(frame[column] > 0, kind, "y")
-    frame.to_csv("t.csv", index=False)
-    fitted = command(f"fit t.csv --target '{target}' --invariance none --out m.skops")
-    for name in (column, kind, target, text):
-        assert name in fitted
-        assert name in command("inspect m.skops")
-        assert name in (folder / "m.html").read_text()
-
-
 def test_no_text_of_a_fact_is_markup(capsys):
     show({"[/bold]": "[/x]", "rows": [{"[/a]": "[/b]"}], "nested": {"[/c]": "[/d]"}})
     out = capsys.readouterr().out
     for text in ("[/bold]", "[/x]", "[/a]", "[/b]", "[/c]", "[/d]"):
         assert text in out
-
-
-def test_the_framed_cell_has_the_score_of_the_chosen_candidate():
-    """Another candidate of the same cell has a better score."""
-    results = {"param_C": [1, 1, 10], "param_nu": [0, 0, 0], "mean_test_score": [0.9, 0.8, 0.7]}
-    search = type("Search", (), {"cv_results_": results, "best_index_": 1})()
-    display = GridDisplay.from_estimator(search)
-    assert display.scores[display.chosen] == 0.8
-
-
-def test_the_grid_frames_the_cell_that_was_chosen():
-    """Of two cells with the same score the search takes the one of the smaller loss, which is not the first."""
-    results = {"param_C": [1, 10, 1, 10], "param_nu": [0, 0, 1, 1], "mean_test_score": [0.9, 0.9, 0.8, 0.9]}
-    search = type("Search", (), {"cv_results_": results, "best_index_": 3})()
-    for display, place in (
-        (GridDisplay.from_estimator(search), (0.5, 0.5)),
-        (GridDisplay.from_results(results), (-0.5, -0.5)),
-    ):
-        (frame,) = [patch for patch in display.ax_.patches if not patch.get_fill()]
-        assert frame.get_xy() == place

@@ -3,28 +3,15 @@
 import numpy as np
 import pandas as pd
 import pytest
-from running import facts_of
+from running import facts_of, soundings
 
 import rkhs
 
 xarray = pytest.importorskip("xarray")
 
 
-def soundings(count=28, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform([-72.0, 10.0], [-68.0, 13.0], (count, 2))
-    depth = 100 * np.sin(X[:, 0]) + 30 * X[:, 1]
-    return pd.DataFrame({"longitude": X[:, 0], "latitude": X[:, 1], "depth": depth})
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    soundings().to_csv("soundings.csv", index=False)
-    return tmp_path
-
-
 def test_a_table_becomes_a_map(folder):
+    soundings().to_csv("soundings.csv", index=False)
     facts = facts_of("map soundings.csv --units m --spacing 0.25 --out out/map.nc --picture sea.png")
     assert (facts["points"], facts["values"], facts["x, y"]) == (28, "depth", ["longitude", "latitude"])
     assert facts["coordinates"] == "degrees; distances are in km"

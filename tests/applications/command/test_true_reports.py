@@ -79,7 +79,7 @@ def test_a_monotone_column_beside_unlabeled_rows(moons):
 
 def test_a_grid_of_folds_frames_the_best_cell(moons):
     facts, page, model = fitted(moons, "--invariance", "gradient", "--cv", "--nu", "3")
-    assert facts["nu"] == 3.0
+    assert (facts["nu"], facts["settings tried"], len(model.cv_results_["params"])) == (3.0, 15, 15)  # C and scale
     [cell] = re.findall(r'<td class="chosen"[^>]*><data value="([^"]+)"', page)
     cells = re.findall(r'<td[^>]*--shade[^>]*><data value="([^"]+)"', page)
     assert float(cell) == pytest.approx(1 - model.best_score_) == min(map(float, cells))

@@ -1,6 +1,6 @@
 """Displays: what they compute, and that it is drawn."""
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -22,14 +22,7 @@ from rkhs.plotting import (
     TangentsDisplay,
 )
 
-mpl.use("agg")
-import matplotlib.pyplot as plt
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("figures")
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +124,24 @@ def test_grid_takes_the_best_over_further_parameters_and_leaves_gaps():
     }
     scores = GridDisplay.from_results(results).scores
     assert_allclose(scores, [[0.7, np.nan], [np.nan, 0.6]])
+
+
+@pytest.mark.parametrize(
+    ("scores", "best", "place"),
+    [
+        ([0.9, 0.9, 0.8, 0.9], 3, (0.5, 0.5)),
+        ([0.9, 0.9, 0.8, 0.9], None, (-0.5, -0.5)),
+        ([0.9, 0.7, 0.5, 0.8], 3, (0.5, 0.5)),
+    ],
+    ids=["chosen by its loss", "the first of the largest", "not the largest"],
+)
+def test_the_grid_frames_the_cell_that_was_chosen(scores, best, place):
+    """A candidate of the same cell with a better score does not hide that of the chosen one."""
+    results = {"param_C": [1, 10, 1, 10, 10], "param_nu": [0, 0, 1, 1, 1], "mean_test_score": [*scores, 0.85]}
+    display = GridDisplay.from_results(results, best=best)
+    (frame,) = [patch for patch in display.ax_.patches if not patch.get_fill()]
+    assert frame.get_xy() == place
+    assert best is None or display.scores[display.chosen] == scores[best]
 
 
 def test_tangents_display_shows_the_image_in_the_middle_of_its_orbit():

@@ -1,6 +1,6 @@
 """The picture of a map: values, standard deviations, data, masks, and labels in degrees."""
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,14 +10,7 @@ import rkhs
 from rkhs.plotting import MapDisplay
 from rkhs.plotting._maps import degrees_text
 
-mpl.use("agg")
-import matplotlib.pyplot as plt
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
+pytestmark = pytest.mark.usefixtures("figures")
 
 
 @pytest.fixture(scope="module")
