@@ -318,7 +318,8 @@ def _flags(sample: LossSample) -> None:
     loss = sample.loss
     if sample.of_vectors:
         for name in ("separable", "quadratic", "classification"):
-            sample.declares(name, False, "it is a loss of vectors")
+            if getattr(loss, name):
+                raise AssertionError(f"{loss!r} is a loss of vectors, but has {name} = True.")
         return
     b = sample.targets.T
     u = np.concatenate([sample.u, FAR[:, None] + b])
