@@ -1,7 +1,5 @@
 """Exported pipelines take tables and predict what the pipelines do: in onnxruntime, and by the reader of the page."""
 
-import json
-
 import numpy as np
 import onnxruntime
 import pandas as pd
@@ -165,19 +163,6 @@ def test_sentences_are_exported_to_json_only(tmp_path):
     assert_allclose(found, model.predict(table), rtol=1e-9)
     with pytest.raises(ExportError, match=r"A column of sentences .* use rkhs.to_json"):
         rkhs.to_onnx(model)
-
-
-def test_the_file_says_what_its_columns_are(tmp_path):
-    model = make_pipeline(TableEncoder(), rkhs.InvariantRegressor(invariance=None)).fit(TABLE, VALUES)
-    columns = json.loads(rkhs.to_json(model))["columns"]
-    assert columns == {name: "text" if name in ("city", "size") else "number" for name in columns}
-    assert set(columns) == set(TABLE)
-
-
-def test_saved_pipelines_predict_the_same(tmp_path):
-    model = make_pipeline(TableEncoder(), rkhs.InvariantRegressor(invariance=None)).fit(TABLE, VALUES)
-    rkhs.save(model, tmp_path / "model.skops")
-    assert_allclose(rkhs.load(tmp_path / "model.skops").predict(NEW), model.predict(NEW), rtol=1e-12)
 
 
 def behind(step, X=NUMBERS):

@@ -120,7 +120,3 @@ def test_one_class_is_not_enough(own):
 def test_few_points_and_points_on_each_other(own, prior):
     found = solved(Scene.of({"points": own, **PLAIN, **prior}), quick=True)
     assert np.isfinite(drawn(found)).all()
-
-
-def test_an_example_has_its_points():
-    assert len(example("moons")["points"]) == 160
