@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -41,23 +41,35 @@ def root(version: Annotated[bool, typer.Option("--version", help="Print the vers
 def _add_table_command(name: str, kind: type[Options]) -> None:
     """Add the command that `run` in the module of its name performs; the annotated fields of `kind` are its options."""
 
-    def command(as_json: bool, **options: Any) -> None:
-        def work() -> Facts:
-            request = kind(**options)
-            problems = request.problems()
-            if not all(path.is_file() for path in request.inputs):
-                problems.check()
-            facts: Facts = import_module(f"rkhs._command.{name}").run(request, problems)
-            return facts
-
-        _answer(work, as_json, is_report=name == "fit")
+    def work(**options: Any) -> Facts:
+        request = kind(**options)
+        problems = request.problems()
+        if not all(path.is_file() for path in request.inputs):
+            problems.check()
+        facts: Facts = import_module(f"rkhs._command.{name}").run(request, problems)
+        return facts
 
     names = dict.fromkeys((*kind.__annotations__, *Options.__annotations__))  # those of the command first
     hints, stated = get_type_hints(kind, include_extras=True), signature(kind).parameters
     options = [stated[one].replace(annotation=hints[one]) for one in names if get_origin(hints[one]) is Annotated]
+    _add_command(name, kind.help, work, options)
+
+
+def _prints_facts(work: Callable[..., Facts]) -> Callable[..., Facts]:
+    """Add a function that returns facts as a command of its name, parameters and documentation."""
+    _add_command(work.__name__, work.__doc__ or "", work, signature(work, eval_str=True).parameters.values())
+    return work
+
+
+def _add_command(name: str, text: str, work: Callable[..., Facts], options: Iterable[Parameter]) -> None:
+    """Add a command that prints the facts that the work returns, as JSON if that is asked for."""
+
+    def command(as_json: bool, **given: Any) -> None:
+        _answer(lambda: work(**given), as_json, is_report=name == "fit")
+
     as_json = Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json)
     command.__signature__ = Signature([*options, as_json])  # type: ignore[attr-defined]
-    app.command(name, help=kind.help)(command)
+    app.command(name, help=text)(command)
 
 
 _add_table_command("fit", Request)
@@ -65,47 +77,35 @@ _add_table_command("predict", PredictRequest)
 _add_table_command("map", MapRequest)
 
 
-@app.command()
+@_prints_facts
 def sample(
     out: Annotated[Path, typer.Argument(help="The table to write, CSV or Parquet.")] = Path("churn.csv"),
     new: Annotated[Path | None, typer.Option(help="The table to predict; by default new.csv next to it.")] = None,
     force: Force = False,
-    as_json: Json = False,
-) -> None:
+) -> Facts:
     """Write sample tables for the other commands: customers of a telephone company, and who left."""
     from rkhs._command.demo import write_sample
 
-    _answer(lambda: write_sample(out, new, force), as_json)
+    return write_sample(out, new, force)
 
 
-@app.command()
-def inspect(
-    model: Annotated[Path, typer.Argument(help="A model file that `rkhs fit` or rkhs.save wrote.")],
-    as_json: Json = False,
-) -> None:
+@_prints_facts
+def inspect(model: Annotated[Path, typer.Argument(help="A model file that `rkhs fit` or rkhs.save wrote.")]) -> Facts:
     """Print the facts in a model file, without loading the model."""
+    check_is_file(model, "a model file")
+    from rkhs.export import notes_of
 
-    def work() -> Facts:  # nothing of the model is built, so that files of any version can be inspected
-        check_is_file(model, "a model file")
-        from rkhs.export import notes_of
-
-        found = notes_of(model)
-        notes = found.pop("notes", {})
-        return {"file": str(model), "size in bytes": model.stat().st_size, **found, **notes}
-
-    _answer(work, as_json)
+    found = notes_of(model)  # nothing of the model is built, so that files of any version can be inspected
+    notes = found.pop("notes", {})
+    return {"file": str(model), "size in bytes": model.stat().st_size, **found, **notes}
 
 
-@app.command()
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path(),
-    force: Force = False,
-    as_json: Json = False,
-) -> None:
+@_prints_facts
+def demo(out: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path(), force: Force = False) -> Facts:
     """Compare a plain SVM with models that have priors on handwritten digits, three labels each; table and picture."""
     from rkhs._command.demo import run
 
-    _answer(lambda: run(out, force), as_json)
+    return run(out, force)
 
 
 @app.command()
@@ -136,7 +136,7 @@ def play(
     _answer(work, as_json=False)
 
 
-@app.command()
+@_prints_facts
 def reproduce(
     name: Annotated[
         str, typer.Argument(help="two-moons, two-moons-2006, table1, digits, ..: without a name they are listed.")
@@ -149,24 +149,19 @@ def reproduce(
         bool, typer.Option("--check", help="Compare a few cells of it, or of all, with the committed results.")
     ] = False,
     force: Force = False,
-    as_json: Json = False,
-) -> None:
+) -> Facts:
     """Reproduce a table or figure of the papers, next to the printed numbers; needs a clone of the repository."""
+    clone = Path(rkhs.__file__).resolve().parents[2]
+    if not (clone / "papers" / "run.py").is_file():
+        raise CommandError(
+            "The papers' experiments are in the repository, not in the installed package: run `git clone "
+            "https://github.com/rkhs-developers/rkhs`, and in its folder `pip install -e '.[cli]'` and "
+            f"`python -m papers {name}`."
+        )
+    sys.path.insert(0, str(clone))
+    from papers.__main__ import reproduce as answer
 
-    def work() -> Facts:
-        clone = Path(rkhs.__file__).resolve().parents[2]
-        if not (clone / "papers" / "run.py").is_file():
-            raise CommandError(
-                "The papers' experiments are in the repository, not in the installed package: run `git clone "
-                "https://github.com/rkhs-developers/rkhs`, and in its folder `pip install -e '.[cli]'` and "
-                f"`python -m papers {name}`."
-            )
-        sys.path.insert(0, str(clone))
-        from papers.__main__ import reproduce as answer
-
-        return answer(name, out, check=check, jobs=jobs, quick=quick, resume=resume, force=force)
-
-    _answer(work, as_json)
+    return answer(name, out, check=check, jobs=jobs, quick=quick, resume=resume, force=force)
 
 
 def _answer(work: Callable[[], Facts], as_json: bool, is_report: bool = False) -> None:
