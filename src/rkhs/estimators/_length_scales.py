@@ -266,7 +266,8 @@ def settings_of(config: ModelConfig, sample: Sample, tuned: Any) -> dict[str, An
 class EvidenceScorer:
     """Scores kernels by the logarithm of the evidence minus the number of learned settings (Akaike's criterion).
 
-    The loss of all observations is replaced by the squared one; C and the weights of slopes are learned.
+    The loss of all observations is replaced by the squared one; C and the weights of slopes are learned.  The family of
+    a candidate is its kernel with open parameters.
     """
 
     config: ModelConfig
@@ -278,7 +279,7 @@ class EvidenceScorer:
         score = tuned.tuning.value - len(tuned.tuning.parameters)  # log evidence - q: minus half of Akaike's criterion
         params = {**settings_of(self.config, self.sample, tuned), "nu": 0.0, "invariance": None}
         loss = -score if np.isfinite(score) else inf  # without time for one evaluation, settings are those of the start
-        return [Candidate(params, loss, np.array([score]), tuned.tuning.status, problem=tuned)]
+        return [Candidate(params, loss, np.array([score]), tuned.tuning.status, family=kernel, problem=tuned)]
 
 
 def with_learned_noise(config: ModelConfig, sample: Sample, open_C: bool = True) -> ModelConfig:

@@ -134,19 +134,17 @@ def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], C
 
     def candidates(found: list[Candidate]) -> Iterator[list[Kernel]]:
         yield kernels
-        single = kernels[found.index(best_of(found))]
-        kernels.append(Sum((Multiple(Tunable(), single), single)))
-        yield kernels[-1:]
+        single = best_of(found).family
+        yield [Sum((Multiple(Tunable(), single), single))]
 
     found, status = search(candidates, scorer)
-    pairs = [(*pair, is_representable(pair[0].problem)) for pair in zip(found, kernels, strict=True)]
-    pairs.sort(key=lambda pair: (not pair[2], pair[0].loss))
-    best = pairs[0][0]
+    found.sort(key=lambda one: (not is_representable(one.problem), one.loss))
+    first = best = found[0]
     if len(sample.y) > limits().map_compared:
-        [best] = EvidenceScorer(config, sample, {**options, "functionals": limits().map_tuned})(pairs[0][1])
-    if not np.isfinite(best.loss) or (pairs[0][2] and not is_representable(best.problem)):
-        best = pairs[0][0]
-    return [candidate for candidate, _, _ in pairs], best, status
+        [best] = EvidenceScorer(config, sample, {**options, "functionals": limits().map_tuned})(first.family)
+    if not np.isfinite(best.loss) or (is_representable(first.problem) and not is_representable(best.problem)):
+        best = first
+    return found, best, status
 
 
 @dataclass(frozen=True, eq=False)

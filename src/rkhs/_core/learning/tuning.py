@@ -328,17 +328,12 @@ def initialized(kernel: Kernel, X: Matrix) -> tuple[Kernel, list[Hyperparameter]
         marker = getattr(kernel, name)
         if isinstance(marker, Tunable):
             new = [
-                _hyperparameter(_of_feature(marker, j), start, name, parameter=name, feature=j if marker.each else None)
+                _hyperparameter(marker, start, name, parameter=name, feature=j if marker.each else None)
                 for j, start in enumerate(_starts(kernel, name, marker, X))
             ]
             kernel = kernel.with_parameters({name: tuple(h.start for h in new) if marker.each else new[0].start})
             hyperparameters += new
     return kernel, hyperparameters
-
-
-def _of_feature(marker: Tunable, feature: int) -> Tunable:
-    """Return the placeholder of one feature."""
-    return replace(marker, start=marker.start[feature]) if isinstance(marker.start, tuple) else marker
 
 
 def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
@@ -359,8 +354,10 @@ def _starts(kernel: Any, name: str, marker: Tunable, X: Matrix) -> list[float]:
     distance = getattr(kernel, "distance", "euclidean")
     if not marker.each:
         return [marker.start if isinstance(marker.start, float) else median_scale(X, distance=distance)]
-    if isinstance(marker.start, tuple) and len(marker.start) != X.shape[1]:
-        raise ValueError(f"{marker!r} has {len(marker.start)} starts, and the points have {X.shape[1]} features.")
+    if isinstance(marker.start, tuple):
+        if len(marker.start) != X.shape[1]:
+            raise ValueError(f"{marker!r} has {len(marker.start)} starts, and the points have {X.shape[1]} features.")
+        return list(marker.start)
     spread = np.std(X, axis=0)
     spread = np.where(spread > 0, spread, np.mean(spread) if np.any(spread) else 1.0)
     return (spread if marker.start is not None else spread * median_scale(X / spread, distance=distance)).tolist()
