@@ -210,8 +210,7 @@ class FeaturePoint(Point):
         self.shift = self.value_error
 
     def candidates(self, quick: bool) -> Iterator[Array]:
-        if self.iterate.alpha is not None:
-            yield self.iterate.alpha
+        yield from super().candidates(quick)
         yield -self.system.gradient(self.u)
 
     def distance(self, alpha: Array, energy: Array | None = None) -> tuple[Vector, Vector]:

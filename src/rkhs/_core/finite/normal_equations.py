@@ -6,7 +6,7 @@ With theta = (c, tau), and u = Pc + E tau for basis functions P and the function
 
 They are solved by conjugate gradients.  If these are slow, the functions with the largest entries on the diagonal,
 which cause the ill-conditioning because all others hardly differ from the identity, are solved exactly within the
-preconditioner (`LeadingBlock`).
+preconditioner (`NormalEquations.leading_block`).
 """
 
 from __future__ import annotations
@@ -149,9 +149,21 @@ class NormalEquations:
         return 1 / (1 + self.factor * diagonal[:, None])
 
     @cached_property
-    def leading_block(self) -> LeadingBlock:
-        """The block of the matrix on the functions with the largest entries on the diagonal."""
-        return LeadingBlock.of(self)
+    def leading_block(self) -> tuple[Vector, Matrix]:
+        """The functions with the largest entries on the diagonal, and the Cholesky factor of their block."""
+        leading = self.summed.leading(BLOCK)
+        # I + factor (E'WE - E'WP (P'WP)^-1 P'WE) on the functions of the block
+        block = np.eye(len(leading)) + self.factor * self.summed.block(leading)
+        if len(self.basis_inverse) and not self.sums.others:  # otherwise it might be indefinite
+            EP = self.sums.EP[leading]
+            block -= self.factor * EP @ (self.basis_inverse @ EP.T)
+        # Transforms have errors, so that the smallest eigenvalues may be negative if the weights are far apart.
+        mean, diagonal = float(np.trace(block)) / max(len(leading), 1), np.arange(len(leading))
+        for share in REGULARIZATION:
+            block[diagonal, diagonal] += share * mean
+            with suppress(np.linalg.LinAlgError):
+                return leading, scipy.linalg.cholesky(block, lower=True, check_finite=False)
+        return leading, np.diag(np.sqrt(np.diag(block)))
 
     def _conjugate_gradients(
         self, b: Matrix, tol: float, iterations: int, of_forms: bool = False
@@ -190,36 +202,9 @@ class NormalEquations:
 
     def _preconditioned(self, r: Matrix, iteration: int) -> Matrix:
         z = self.inverse_diagonal * r
-        return z if iteration < limits().plain_iterations or not self.sums.summed else self.leading_block.solve(r, z)
-
-
-@dataclass(frozen=True, eq=False)
-class LeadingBlock:
-    """The Cholesky factor of the block of a `NormalEquations` on some functions, given by their indices."""
-
-    indices: Vector
-    factor: Matrix
-
-    @classmethod
-    def of(cls, equations: NormalEquations) -> LeadingBlock:
-        """Return the block of at most `BLOCK` functions."""
-        indices = equations.summed.leading(BLOCK)
-        # I + factor (E'WE - E'WP (P'WP)^-1 P'WE) on the functions of the block
-        block = np.eye(len(indices)) + equations.factor * equations.summed.block(indices)
-        if len(equations.basis_inverse) and not equations.sums.others:  # otherwise it might be indefinite
-            EP = equations.sums.EP[indices]
-            block -= equations.factor * EP @ (equations.basis_inverse @ EP.T)
-        # Transforms have errors, so that the smallest eigenvalues may be negative if the weights are far apart.
-        mean, diagonal = float(np.trace(block)) / max(len(indices), 1), np.arange(len(indices))
-        for share in REGULARIZATION:
-            block[diagonal, diagonal] += share * mean
-            with suppress(np.linalg.LinAlgError):
-                return cls(indices, scipy.linalg.cholesky(block, lower=True, check_finite=False))
-        return cls(indices, np.diag(np.sqrt(np.diag(block))))
-
-    def solve(self, r: Matrix, z: Matrix) -> Matrix:
-        """Return z with the solutions for the residuals r in place of its values at the functions of the block."""
-        z[self.indices] = scipy.linalg.cho_solve((self.factor, True), r[self.indices], check_finite=False)
+        if iteration >= limits().plain_iterations and self.sums.summed:
+            leading, factor = self.leading_block
+            z[leading] = scipy.linalg.cho_solve((factor, True), r[leading], check_finite=False)
         return z
 
 

@@ -189,8 +189,7 @@ class OperatorPoint(Point):
         self.summed = 2 * (np.sqrt(dots(image, image)) + np.sqrt(dots(sums.Eb, sums.Eb)))
 
     def candidates(self, quick: bool) -> Iterator[Array]:
-        if self.iterate.alpha is not None:
-            yield self.iterate.alpha
+        yield from super().candidates(quick)
         alpha, P = -self.slopes, self.geometry.P
         if self.geometry.sums is None and np.any(P.T @ alpha):
             alpha = alpha - self._balancing(alpha)

@@ -163,9 +163,10 @@ class Point(ABC):
     shift: Vector  # (c,), bounds on the error of J
     eps: float
 
-    @abstractmethod
     def candidates(self, quick: bool) -> Iterator[Array]:
-        """Yield dual points (N, c), possibly slightly infeasible, the most promising one first."""
+        """Yield dual points (N, c), possibly slightly infeasible, the most promising one first: that of the solver."""
+        if self.iterate.alpha is not None:
+            yield self.iterate.alpha
 
     @abstractmethod
     def distance(self, alpha: Array, energy: Array | None = None) -> tuple[Vector, Vector]:

@@ -157,8 +157,7 @@ class GramPoint(Point):
         return xp.where(outside & matters, xp.full_like(value, inf), value)
 
     def candidates(self, quick: bool) -> Iterator[Array]:
-        if self.iterate.alpha is not None:
-            yield self.iterate.alpha
+        yield from super().candidates(quick)
         if quick and not bool(namespace(self.u).any(self.iterate.a != 0)):
             yield self.iterate.a
         yield -self.system.gradient(self.u)
