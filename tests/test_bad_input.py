@@ -435,12 +435,6 @@ PARAMETERS = [
 ]
 
 
-def test_numpy_numbers_are_factors():
-    for c in (2, np.float64(2), np.float32(2), np.int64(2)):
-        assert c * K == K * c == rkhs.kernels.Multiple(2.0, K)
-        assert repr(c * K) == "2.0 * Gaussian(scale=1.5)"
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
@@ -449,6 +443,8 @@ def test_numpy_numbers_are_factors():
         (rkhs.kernels.ThinPlate(2.0), rkhs.kernels.ThinPlate(2)),
         (rkhs.Matern(np.float32(1.5)), rkhs.Matern(1.5)),
         (rkhs.kernels.Multiple(2, K), rkhs.kernels.Multiple(2.0, K)),
+        *((c * K, 2.0 * K) for c in (2, np.float64(2), np.float32(2), np.int64(2))),
+        *((K * c, 2.0 * K) for c in (2, np.float64(2), np.float32(2), np.int64(2))),
     ],
     ids=repr,
 )
