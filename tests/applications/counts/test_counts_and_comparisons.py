@@ -48,14 +48,20 @@ def daily(size, seed, unit=1.0):
 @pytest.mark.parametrize(
     "unit", [1e6, pytest.param(1e-6, marks=pytest.mark.slow), pytest.param(1.0, marks=pytest.mark.slow)]
 )
-def test_the_default_finds_trend_weekdays_and_weather(unit):
-    """The deviance of the true rates is a twentieth of that of a linear model; it was a half with C = 1, one scale."""
+def test_the_default_finds_trend_weekdays_and_weather(unit, monkeypatch):
+    """The deviance of the true rates is a twentieth of that of a linear model; it was a half with C = 1, one scale.
+
+    Few kernels are tuned: each of two searches compared all of them and tuned the best one twice, on the same rows.
+    """
+    tuned, own = [], length_scales.tuned_problem
+    monkeypatch.setattr(length_scales, "tuned_problem", lambda *a, **more: (tuned.append(a[2]), own(*a, **more))[1])
     X, y, _ = daily(120, 0, unit)
     new, _, rate = daily(2000, 1, unit)
     model = rkhs.counts.KernelPoissonRegressor().fit(X, y)
     linear = make_pipeline(StandardScaler(), PoissonRegressor(alpha=1e-3)).fit(X, y)
     errors = [mean_poisson_deviance(rate, one.predict(new)) for one in (model, linear)]
     assert errors[0] < 0.25 * errors[1]
+    assert 1 <= len(tuned) <= 9
 
 
 def test_the_search_keeps_what_is_stated():
@@ -69,21 +75,12 @@ def test_the_search_keeps_what_is_stated():
         rkhs.counts.KernelPoissonRegressor(C=-1.0).fit(X, y)
 
 
-@pytest.mark.parametrize("y", [[3, 3, 3, 3, 3], [0, 1], [0, 0, 1], [0] * 20 + [100]])
+@pytest.mark.parametrize("y", [[3, 3, 3, 3, 3], [0, 1], [0, 0, 1], [0] * 10 + [50]])
 def test_defaults_with_few_and_with_equal_counts(y):
     X = np.arange(len(y), dtype=float)[:, None]
     predicted = rkhs.counts.KernelPoissonRegressor().fit(X, y).predict(X)
     assert np.all(predicted > 0)
     assert predicted.sum() == pytest.approx(np.sum(y), rel=0.05)  # the constant is free
-
-
-def test_the_search_tunes_few_kernels(monkeypatch):
-    """Each of two searches compared all kernels and tuned the best one twice, on the same rows."""
-    tuned, own = [], length_scales.tuned_problem
-    monkeypatch.setattr(length_scales, "tuned_problem", lambda *a, **more: (tuned.append(a[2]), own(*a, **more))[1])
-    X = np.random.default_rng(0).uniform(size=(60, 2))
-    rkhs.counts.KernelPoissonRegressor().fit(X, np.random.default_rng(1).poisson(np.exp(2 * X[:, 0])))
-    assert len(tuned) <= 9
 
 
 def test_the_search_looks_at_a_part_of_many_rows(monkeypatch):
@@ -118,7 +115,7 @@ def test_landmarks_above_a_size():
 
 def test_pairs_and_concordance_by_definition():
     rng = np.random.default_rng(0)
-    for size in (7, 1500):
+    for size in (7, 400):
         y, values = rng.integers(0, 5, size), rng.integers(0, 50, size).astype(float)
         order = Order.of_targets(y)
         larger = y[:, None] > y[None, :]
