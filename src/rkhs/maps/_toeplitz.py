@@ -178,9 +178,7 @@ class ToeplitzSums:
     generators: dict[tuple[int, int], Grid]  # for pairs of channels q <= s
 
     @classmethod
-    def of(
-        cls, space: Waves, functional: Functional, weight: Vector, known: list[Any] | None = None
-    ) -> ToeplitzSums | None:
+    def of(cls, space: Waves, functional: Functional, weight: Vector, known: list[Any]) -> ToeplitzSums | None:
         """Return the sums for weights (N,); None if the family combines different points.
 
         `known` collects pairs of points and the generators of their unit weights, which several families may share.
@@ -200,7 +198,6 @@ class ToeplitzSums:
             }
             return cls(channels.multipliers, {k: to_modes(w, phases, shape, error) for k, w in pairs.items()})
         if np.all(table == table.flat[0]):
-            known = [] if known is None else known
             same_points = (g for points, g in known if np.array_equal(points, channels.points))
             generator = next(same_points, None)
             if generator is None:
@@ -209,14 +206,10 @@ class ToeplitzSums:
             # equal weights: T = w sum_i e_(k-j)(x_i)
             scaled = table.flat[0] * generator
             return cls(channels.multipliers, {(q, q): scaled for q in range(count)})
-        generators: dict[tuple[int, int], Grid] = {}
-        for q in range(count):
-            same = next((s for s in range(q) if np.array_equal(table[:, s], table[:, q])), None)
-            if same is not None:
-                generators[q, q] = generators[same, same]
-            else:
-                generators[q, q] = to_modes(table[:, q], phases, shape, error)
-        return cls(channels.multipliers, generators)
+        # channels with equal weights share a generator
+        first = [next(s for s in range(q + 1) if np.array_equal(table[:, s], table[:, q])) for q in range(count)]
+        generators = {s: to_modes(table[:, s], phases, shape, error) for s in set(first)}
+        return cls(channels.multipliers, {(q, q): generators[s] for q, s in enumerate(first)})
 
     def __add__(self, other: ToeplitzSums) -> ToeplitzSums:
         return replace(self, generators={k: self.generators[k] + other.generators[k] for k in self.generators})

@@ -47,11 +47,9 @@ class Moments:
     count: int = 0  # number of functionals with a positive weight
 
     def __add__(self, other: Moments) -> Moments:
-        cancellation_ratio, strongest = (
-            max(self.cancellation_ratio, other.cancellation_ratio),
-            max(self.strongest, other.strongest),
-        )
-        return Moments(self.loss, self.sums + other.sums, cancellation_ratio, strongest, self.count + other.count)
+        ratio = max(self.cancellation_ratio, other.cancellation_ratio)
+        strongest = max(self.strongest, other.strongest)
+        return Moments(self.loss, self.sums + other.sums, ratio, strongest, self.count + other.count)
 
     def times(self, factor: float) -> Moments:
         """Return the moments with all weights multiplied by a factor."""

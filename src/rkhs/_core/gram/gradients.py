@@ -45,14 +45,10 @@ def _together(parts: Sequence[Part]) -> tuple[Part, ...]:
         if part.matrix is None and part.atoms.order == 1 and not part.atoms.shared and part.atoms.blur is None
     ]
 
-    def same(part: Part) -> bool:
-        return (part.rows, part.weight, part.atoms.per_point) == (
-            plain[0].rows,
-            plain[0].weight,
-            plain[0].atoms.per_point,
-        )
+    def layout(part: Part) -> tuple[slice, float, int]:
+        return part.rows, part.weight, part.atoms.per_point
 
-    return tuple(part for part in plain if same(part))
+    return tuple(part for part in plain if layout(part) == layout(plain[0]))
 
 
 def add_gradients(out: Array, block: GramBlock, lower: bool) -> None:
