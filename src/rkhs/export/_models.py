@@ -110,12 +110,9 @@ def recorded(model: Any, return_std: bool, coverage: float | None) -> tuple[Grap
         steps, model = model[:-1], model[-1]
     elif isinstance(model, TableEncoder):  # by sklearn-onnx, which converts the steps of a pipeline one by one
         steps, model = model, None
-    data: Data = Table()
-    if takes_columns(steps):
-        names = getattr(steps, "feature_names_in_", [f"x{k}" for k in range(dimension)])
-        data = Table([Column(graph, str(name)) for name in names])
-    else:
-        data = graph.input("X", float, dimension)
+    names = getattr(steps, "feature_names_in_", [f"x{k}" for k in range(dimension)])
+    columns = Table([Column(graph, str(name)) for name in names])
+    data: Data = columns if takes_columns(steps) else graph.input("X", float, dimension)
     x = features(data if steps is None else recorded_step(steps, data))
     symbols = {"variable": x} if model is None else _outputs(model, graph.with_point(x), return_std, coverage)
     if clash := sorted(graph.inputs.keys() & symbols.keys()):

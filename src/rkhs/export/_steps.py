@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -56,7 +56,7 @@ class Column:
 class Table:
     """Columns of a data frame."""
 
-    columns: list[Column] = field(default_factory=list)
+    columns: list[Column]
 
 
 Data = Table | Symbol
@@ -199,10 +199,6 @@ def _tables_of_categories(step: OneHotEncoder) -> list[Matrix]:
     return tables
 
 
-def _truncated_svd(step: TruncatedSVD, data: Data) -> Data:
-    return features(data) @ step.components_.T
-
-
 def _function_transformer(step: FunctionTransformer, data: Data) -> Data:
     x = features(data)
     if step.func is None:
@@ -225,7 +221,8 @@ def _function_transformer(step: FunctionTransformer, data: Data) -> Data:
 
 def _words(step: TfidfVectorizer, data: Data) -> Data:
     """Record frequencies of words, of which the `TableEncoder` makes features."""
-    if isinstance(data, Symbol) or len(data.columns) != 1 or not _is_plain(step):
+    known = TfidfVectorizer().get_params() | {"min_df": step.min_df}
+    if isinstance(data, Symbol) or len(data.columns) != 1 or step.get_params() != known:
         refuse("TfidfVectorizer", "only that of a TableEncoder is known", "encode the texts by rkhs.preprocessing")
     [column] = data.columns
     words = step.get_feature_names_out().tolist()
@@ -234,11 +231,6 @@ def _words(step: TfidfVectorizer, data: Data) -> Data:
     weighted = counts * step.idf_
     size = graph.sqrt(graph.vecdot(weighted, weighted))
     return weighted / graph.reshape(graph.clip(size, np.finfo(np.float64).tiny), (1,))
-
-
-def _is_plain(step: TfidfVectorizer) -> bool:
-    default = TfidfVectorizer().get_params() | {"min_df": step.min_df}
-    return bool(step.get_params() == default)
 
 
 def _table_encoder(step: TableEncoder, data: Data) -> Data:
@@ -276,7 +268,7 @@ STEPS: dict[type, Callable[[Any, Data], Data]] = {
     StandardScaler: _standard_scaler,
     SimpleImputer: _simple_imputer,
     OneHotEncoder: _category_encoder,
-    TruncatedSVD: _truncated_svd,
+    TruncatedSVD: lambda step, data: features(data) @ step.components_.T,
     TfidfVectorizer: _words,
     FunctionTransformer: _function_transformer,
 }

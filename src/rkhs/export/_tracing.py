@@ -209,7 +209,8 @@ class Graph:
         return self.gathered(flat, np.concatenate(positions, axis=axis))
 
     def stack(self, arrays: Any, axis: int = 0) -> Array:
-        return self.concat([self.lifted(a)[_new_axis(axis, a.ndim)] for a in arrays], axis=axis)
+        parts = map(self.lifted, arrays)
+        return self.concat([self.gathered(a, np.expand_dims(_positions(a.shape), axis)) for a in parts], axis=axis)
 
     def sum(self, a: Array, axis: int) -> Array:
         if not isinstance(a, Symbol):
@@ -251,10 +252,6 @@ def _positions(shape: tuple[int, ...]) -> Vector:
     return np.arange(prod(shape)).reshape(shape)
 
 
-def _new_axis(axis: int, ndim: int) -> tuple[Any, ...]:
-    return (*[slice(None)] * (axis % (ndim + 1)), None)
-
-
 class PointPairs(Pairing):
     """The evaluation at x, on the left, paired with each of the right atoms, whose points are constants or x."""
 
@@ -272,11 +269,10 @@ class PointPairs(Pairing):
             return p[:, 0, :] @ q[0].T
         return graph.sum(p * q, axis=-1)
 
-    def within_left(self, p: Symbol, q: Symbol) -> Array:
-        return p.graph.sum(p * q, axis=-1)
-
-    def within_right(self, p: Array, q: Array) -> Array:
+    def within_left(self, p: Array, q: Array) -> Array:
         return self.left.points.graph.sum(p * q, axis=-1)
+
+    within_right = within_left
 
     def flat(self, values: Array) -> Array:
         graph, right = self.left.points.graph, self.right

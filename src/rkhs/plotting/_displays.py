@@ -741,7 +741,6 @@ class TangentsDisplay:
         for j, amount in enumerate(self.amounts):
             axes[0, j + 1].set_title(f"{amount:+g}" if amount else "0", fontsize=8)
         for ax in axes.flat:
-            ax.set_xticks([])
-            ax.set_yticks([])
+            ax.set(xticks=[], yticks=[])
         self.axes_, self.figure_ = axes, figure
         return self
