@@ -47,7 +47,7 @@ FAMILIES = {  # and the relative error of the tangents
 }
 
 
-@pytest.mark.parametrize("tangents", FAMILIES, ids=repr)
+@pytest.mark.parametrize("tangents", FAMILIES, ids=lambda tangents: f"{type(tangents).__name__} {tangents.names}")
 def test_laws_of_tangents(tangents):
     """The tangents and their functionals are derivatives of the motions, of which there is one for each name."""
     (X, error), h = FAMILIES[tangents], 1e-3
