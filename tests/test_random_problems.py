@@ -70,7 +70,7 @@ def test_the_share_of_each_solver_is_a_trial():
     for name, solver in SOLVERS.items():
         system = [problems.case(seed).problem.system for seed in SEEDS if SHARES[name](seed)]
         applicable = [s for s in system if name == "auto" or solver.lacks(s) is None]
-        assert len(applicable) >= {"auto": PAIRS, "LibSVM": 2, "LBFGS": 1}.get(name, 4), name
+        assert len(applicable) >= {"auto": PAIRS, "LibSVM": 2, "LBFGS": 1, "InteriorPointCG": 1}.get(name, 4), name
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, *OTHERS])
