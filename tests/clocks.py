@@ -6,7 +6,7 @@ import pytest
 
 from rkhs._core import progress as _progress
 from rkhs._core.finite import monitor
-from rkhs.estimators.search import _selection as selection
+from rkhs.estimators.search import _many_labels as many_labels
 from rkhs.solvers import _choose
 
 
@@ -26,7 +26,7 @@ def ticking(each: float = 0.0):
     """Let time limits, deadlines and progress look at this clock, on which this computer is the reference computer."""
     clock = Clock(each)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (monitor, _choose, selection):  # it would be measured, once for all, by this clock
+        for module in (monitor, _choose, many_labels):  # it would be measured, once for all, by this clock
             patch.setattr(module, "slowness", lambda: 1.0)
         patch.setattr(_progress, "clock", clock.look)
         yield clock

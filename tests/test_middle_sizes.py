@@ -10,9 +10,9 @@ import rkhs
 from rkhs._core.gram import matrix
 from rkhs._core.limits import with_limits
 from rkhs.estimators._length_scales import NormalizedKernels
-from rkhs.estimators.search import _many_labels as many_labels, _selection as selection
-from rkhs.estimators.search._selection import ScoringTargets, SelectionMonitor
-from rkhs.extend import Candidate
+from rkhs.estimators.search import _many_labels as many_labels
+from rkhs.estimators.search._scorers import ScoringTargets
+from rkhs.extend import Choice, Outcome
 from rkhs.solvers import ConjugateGradients, Direct, InteriorPointCG, NonlinearCG
 from rkhs.solvers._choose import StoredInSingle, auto
 from rkhs.solvers._conditioned import ConditionedGram, variance_given_nearest
@@ -223,10 +223,10 @@ def test_other_losses_are_exact_as_long_as_memory_and_time_allow():
         "landmarks for 240 labels, because of more than 100 labels, for which",
     )
     with with_limits(exact_labels=100, landmarks=20):
-        assert selection.affordable_problem(given, "Model", True, False) is given
+        assert many_labels.affordable_problem(given, "Model", True, False) is given
         with with_limits(exact_seconds=0.0), pytest.warns(UserWarning, match=message):
-            assert selection.affordable_problem(given, "Model", True, False).approximation is not None
-        assert selection.affordable_problem(problem(), "Model", True, False).approximation is None
+            assert many_labels.affordable_problem(given, "Model", True, False).approximation is not None
+        assert many_labels.affordable_problem(problem(), "Model", True, False).approximation is None
 
 
 def test_only_a_search_by_errors_stops_early(few_are_many, monkeypatch):
@@ -277,28 +277,32 @@ def chosen_of(monkeypatch):
 
     def chosen(*rounds):
         answers = iter(rounds)
-        monkeypatch.setattr(many_labels, "search", lambda *args: next(answers))
+
+        monkeypatch.setattr(
+            many_labels, "choose", lambda _, __, decide=None, monitor=None: Choice(*next(answers), decide)
+        )
         targets = ScoringTargets.of(np.arange(240), Y[:, None], np.ones(240), np.arange(240))
         with with_limits(many_labels=50):
-            return many_labels.chosen(X, targets, None, rounds[0][0], None, SelectionMonitor(0.0))
+            scorer = many_labels.HeldOutScorer(X, targets, None, np.random.default_rng(0).permutation(240))
+            return many_labels.chosen(scorer, rounds[0][0], many_labels.SelectionMonitor(0.0))
 
     return chosen
 
 
 def candidate(kernel, loss, scale=1.0):
-    return Candidate({"kernel": kernel, "scale": scale, "C": 1.0}, loss, np.array([-loss]), kind="scales")
+    return Outcome({"kernel": kernel, "scale": scale, "C": 1.0}, loss, np.array([-loss]), kind="scales")
 
 
 @pytest.mark.parametrize(("loss", "kept"), [(1.01, rkhs.Matern(2.5)), (1.05, rkhs.Matern(2.5) + rkhs.Matern(0.5))])
 def test_a_sum_has_to_be_clearly_better_than_one_kernel(chosen_of, loss, kept):
     found = [candidate(rkhs.Matern(2.5) + rkhs.Matern(0.5), 1.0), candidate(rkhs.Matern(2.5), loss)]
-    compared, _, _ = chosen_of((found, "converged"), (found, "converged"))
-    assert min(compared, key=lambda one: one.loss).params["kernel"] == kept
+    choice, _ = chosen_of((found, "converged"), (found, "converged"))
+    assert choice.best.params["kernel"] == kept
 
 
 def test_a_search_without_time_for_its_finals_keeps_the_first_errors(chosen_of):
     found = [candidate("gaussian", 1.0, scale) for scale in (1.0, 2.0)]
-    compared, held_out, status = chosen_of((found, "converged"), ([], "time limit"))
-    assert compared == found
-    assert status == "time limit"
+    choice, held_out = chosen_of((found, "converged"), ([], "time limit"))
+    assert choice.found == found
+    assert choice.status == "time limit"
     assert len(held_out.rows) >= 48

@@ -34,10 +34,10 @@ from rkhs import Constant, InvariantRegressor, InvariantRegressorCV, Landmarks, 
 from rkhs.extend import (
     Array,
     BaseKernelEstimator,
-    Candidate,
     FunctionSpace,
     Matrix,
     Offsets,
+    Outcome,
     Sample,
     Vector,
     WeightNormalization,
@@ -46,13 +46,13 @@ from rkhs.extend import (
     as_loss,
     best_of,
     check_number,
+    choose,
     documented_by,
     double,
     left_out_by_folds,
     paired_test,
     row_losses,
     scaled_kernels,
-    search,
     to_numpy,
     transactional,
     unique_rows,
@@ -126,7 +126,7 @@ class ObservationSet:
             left_out = left_out_by_folds(5, groups, least=2)
         return left_out.argmax(axis=1)
 
-    def scored(self, kernel: Kernel, Cs: Sequence[float], approximation: Landmarks | None) -> list[Candidate]:
+    def scored(self, kernel: Kernel, Cs: Sequence[float], approximation: Landmarks | None) -> list[Outcome]:
         """Return a candidate for each C, with the mean loss of observations in folds that were left out."""
         fold = self.folds()[self.rows]  # (N, 1) or (N, 2)
         count = int(fold.max()) + 1
@@ -142,7 +142,7 @@ class ObservationSet:
         share = self.weight[compared] / (self.weight[compared].sum() or 1.0)
         means = losses[:, compared] @ share if np.any(compared) else np.full(len(Cs), inf)
         triples = zip(Cs, means, losses, strict=True)
-        return [Candidate({"kernel": kernel, "C": C}, float(m), np.array([-m]), values=each) for C, m, each in triples]
+        return [Outcome({"kernel": kernel, "C": C}, float(m), np.array([-m]), values=each) for C, m, each in triples]
 
 
 @dataclass(eq=False, repr=False)
@@ -200,7 +200,7 @@ class ObservationEstimator(BaseKernelEstimator):
             data = observe(np.sort(np.random.default_rng(0).choice(len(X), SEARCH_ROWS, replace=False)))
         landmarks = data.landmarks(SEARCH_FUNCTIONS if len(data.points) > SEARCH_FUNCTIONS else None)
 
-        def candidates(found: list[Candidate]) -> Iterator[list[tuple[Kernel, list[float]]]]:
+        def settings(scorer: Any, found: list[Outcome]) -> Iterator[list[tuple[Kernel, list[float]]]]:
             first = kernels[len(kernels) // 2]
             yield [(first, Cs)]
             for kernel in kernels:  # other scales are tried with the best C and its neighbors
@@ -208,8 +208,7 @@ class ObservationEstimator(BaseKernelEstimator):
                 if kernel is not first:
                     yield [(kernel, Cs[max(near - 1, 0) : near + 2])]
 
-        found, _ = search(candidates, lambda pair: data.scored(pair[0], pair[1], landmarks))
-        best = best_of(found)
+        best = choose([settings], lambda pair: data.scored(pair[0], pair[1], landmarks)).best
         if not np.isfinite(best.loss):
             raise ValueError(
                 f'{type(self).__name__} cannot choose by "cv": no model of a fold was solved and had observations to '

@@ -73,11 +73,14 @@ from rkhs.estimators._formulation import WeightNormalization as WeightNormalizat
 from rkhs.estimators._length_scales import as_kernel as as_kernel, scaled_kernels as scaled_kernels
 from rkhs.estimators._regressor import Regressor as Regressor
 from rkhs.estimators.search._search import (
-    Candidate as Candidate,
+    Choice as Choice,
+    Family as Family,
+    Outcome as Outcome,
+    Trial as Trial,
     best_of as best_of,
+    choose as choose,
     paired_test as paired_test,
     row_losses as row_losses,
-    search as search,
 )
 from rkhs.exceptions import NotApplicableError as NotApplicableError, warn as warn
 from rkhs.functionals._base import Functional as Functional, Part as Part

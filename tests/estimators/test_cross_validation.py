@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 import rkhs
 from rkhs.estimators._folds import Folds
 from rkhs.estimators.search._search import cv_results
-from rkhs.extend import Candidate, best_of
+from rkhs.extend import Outcome, best_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:y is -1, 0, 1, and")  # a third of the rows has no label
 
@@ -188,7 +188,7 @@ def test_of_equals_the_one_with_the_least_loss():
 
     def scored():
         rows = zip(candidates, scores, losses, strict=True)
-        return [Candidate(params, -score.mean(), score, tie=loss.mean()) for params, score, loss in rows]
+        return [Outcome(params, -score.mean(), score, tie=loss.mean()) for params, score, loss in rows]
 
     assert best_of(scored()).params == candidates[1]
     scores[2] += 0.01

@@ -5,14 +5,9 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
-from rkhs.estimators.search._selection import (
-    C_for_loss,
-    LeaveOneOutScorer,
-    ScaleLearner,
-    ScoringTargets,
-    folds,
-)
-from rkhs.extend import Candidate
+from rkhs.estimators.search._families import ScaleLearner
+from rkhs.estimators.search._scorers import C_for_loss, LeaveOneOutScorer, ScoringTargets, folds
+from rkhs.extend import Outcome
 
 
 def some(count=60, features=3, seed=0):
@@ -27,7 +22,7 @@ def metrics(X, weight, target, classes=None):
 
 
 def start(scale, C=100.0, kernel="gaussian"):
-    return Candidate({"kernel": kernel, "scale": scale, "C": C}, 1.0, np.ones(1))
+    return Outcome({"kernel": kernel, "scale": scale, "C": C}, 1.0, np.ones(1))
 
 
 def test_folds_are_stratified():
@@ -43,13 +38,13 @@ def test_scales_are_taken_where_one_feature_matters_and_not_where_all_do():
     X, weight, target = some(120, 6)
     one = metrics(X, weight, target)
     base = start(1.2)
-    found = one.candidate([base], base)
+    found = one.outcome([base], base)
     assert found is not None
     assert np.argmin(found.params["scale"]) == 0
     assert 4 * min(found.params["scale"]) < sorted(found.params["scale"])[1]
     Y = np.sin(X.sum(axis=1, keepdims=True))
     common = start(1.15)
-    assert metrics(X, weight, Y).candidate([common], common) is None
+    assert metrics(X, weight, Y).outcome([common], common) is None
 
 
 def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
@@ -57,7 +52,7 @@ def test_the_error_of_learned_scales_is_of_labels_they_have_not_seen():
     X, weight, target = some(120, 6)
     one = metrics(X, weight, target)
     base = start(1.2)
-    found = one.candidate([base], base)
+    found = one.outcome([base], base)
 
     def loss(settings):
         errors, weights = [], []
@@ -154,7 +149,7 @@ def test_one_kernel_with_the_largest_evidence_is_scored():
     starts = [start(s) for s in (1.2, 1.3)]
     evidence = [one.learned(start, np.arange(120))[0] for start in starts]
     best = starts[int(np.argmax(evidence))]
-    assert one.candidate(starts, best).loss == one.candidate([best], best).loss
+    assert one.outcome(starts, best).loss == one.outcome([best], best).loss
 
 
 @pytest.mark.slow
@@ -196,11 +191,11 @@ def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_eviden
         return ScaleLearner(scorer, X)
 
     of_classes, of_values = learner((target[:, 0] > 0).astype(int)), learner(None)
-    assert of_classes.candidate([smooth], smooth) is None  # learned scales are no better with this kernel
-    found = of_classes.candidate([rough], smooth)
+    assert of_classes.outcome([smooth], smooth) is None  # learned scales are no better with this kernel
+    found = of_classes.outcome([rough], smooth)
     assert found.loss < smooth.loss
-    assert of_classes.candidate([smooth, rough], smooth).loss == found.loss
+    assert of_classes.outcome([smooth, rough], smooth).loss == found.loss
     evidences = [of_values.learned(start, np.arange(90))[0] for start in (smooth, rough)]
     assert evidences[1] < evidences[0]
     poor = start(0.05, 1.0, "gaussian")
-    assert of_values.candidate([smooth, rough], poor).params["kernel"] == "gaussian"
+    assert of_values.outcome([smooth, rough], poor).params["kernel"] == "gaussian"

@@ -5,7 +5,8 @@ import pytest
 from sklearn.covariance import ledoit_wolf
 
 import rkhs
-from rkhs.estimators.search._selection import Choice, Discriminant, LeaveOneOutScorer, ScoringTargets, Trial, folds
+from rkhs.estimators.search._decide import Decision, Discriminant
+from rkhs.estimators.search._scorers import LeaveOneOutScorer, ScoringTargets, folds
 
 RNG = np.random.default_rng(0)
 
@@ -52,7 +53,8 @@ def test_classes_of_a_fold_are_predicted_without_its_labels():
         largest[fold] = scores(rest, fold).argmax(axis=1)
         left_out = np.concatenate([scores(np.setdiff1d(rest, row), [row]) for row in rest])
         discriminated[fold] = Discriminant.of(left_out, codes[rest])(scores(rest, fold)).argmax(axis=1)
-    found = Choice(scorer(Trial(kernel, 1.0)), scorer.targets, False, scorer=scorer)._with_discriminant(scorer)
+    [best] = scorer(rkhs.extend.Trial(kernel))
+    found = Decision([best], best, scorer.targets, False, scorer)._with_discriminant(scorer)
     np.testing.assert_array_equal(found, [largest, discriminated])
 
 

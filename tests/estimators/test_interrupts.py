@@ -15,7 +15,7 @@ from estimators.models import MODELS
 from estimators.test_equal_problems import MODELS as EQUAL, X as ROWS
 from rkhs import Problem
 from rkhs._core.limits import with_limits
-from rkhs.estimators.search import _selection as selection
+from rkhs.estimators.search import _many_labels as many_labels
 from rkhs.extend import Monitor
 
 X, Y = make_moons(60, noise=0.3, random_state=0)
@@ -222,7 +222,7 @@ def test_ctrl_c_is_raised_at_any_report(name):
 
 
 def test_more_labels_than_can_be_factorized_are_learned_in_a_span(monkeypatch):
-    monkeypatch.setattr(selection, "iterates_exactly", lambda system: False)
+    monkeypatch.setattr(many_labels, "iterates_exactly", lambda system: False)
     message = "50 landmarks for 60 labels, because of more than 50 labels"
     with with_limits(exact_labels=50, landmark_work=60 * 50**2):
         with pytest.warns(UserWarning, match=message) as record:

@@ -5,7 +5,7 @@ import pytest
 
 import rkhs
 from rkhs._core.limits import with_limits
-from rkhs.estimators.search import _selection as counting
+from rkhs.estimators.search import _many_labels as counting
 from rkhs.extend import with_time_limit
 
 RANDOM = np.random.default_rng(0)

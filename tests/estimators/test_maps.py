@@ -15,7 +15,7 @@ from rkhs.estimators import _maps as maps
 from rkhs.estimators._formulation import ModelConfig
 from rkhs.estimators._length_scales import formulate, settings_of, tuned_problem
 from rkhs.estimators._maps import spikes, without_spikes
-from rkhs.extend import Candidate, Sample
+from rkhs.extend import Outcome, Sample
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(size=(1500, 2)) * [3.0, 1.0]
@@ -306,7 +306,7 @@ def test_maps_without_time_to_compare_errors(scored, small_maps, monkeypatch):
     def limited(self, params):
         calls.append(params)
         late = len(calls) > scored
-        return [Candidate(params, np.inf, np.array([-np.inf]), "time limit")] if late else score(self, params)
+        return [Outcome(params, np.inf, np.array([-np.inf]), "time limit")] if late else score(self, params)
 
     monkeypatch.setattr(maps.MapErrors, "__call__", limited)
     with pytest.warns(ConvergenceWarning, match=r"stopped its search after \d+ candidates \(time limit\)"):

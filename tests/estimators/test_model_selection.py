@@ -16,11 +16,12 @@ from clocks import ticking
 from refusals import refused
 from rkhs._core.graphs.filters import ChebyshevFilters
 from rkhs._core.limits import with_limits
-from rkhs.estimators import _combination as combination
 from rkhs.estimators._length_scales import deviations, units_of
-from rkhs.estimators.search import _graph_candidates as graph_candidates, _selection as selection
-from rkhs.estimators.search._selection import KINDS, Choice, LeaveOneOutScorer, ScoringTargets
-from rkhs.extend import Candidate
+from rkhs.estimators.search import _families as families
+from rkhs.estimators.search._decide import Decision, chosen
+from rkhs.estimators.search._many_labels import SelectionMonitor
+from rkhs.estimators.search._scorers import LeaveOneOutScorer, ScoringTargets, leave_one_out
+from rkhs.estimators.search._search import KINDS, OF_ALL_POINTS
 from rkhs.kernels import GraphKernel, NeighborGraph
 
 
@@ -40,7 +41,7 @@ def one_of_each(y, seed=0):
 def candidates_of(model):
     """The parameters and the squared error of each candidate with a graph."""
     pairs = zip(model.cv_results_["params"], model.cv_results_["mean_test_loss"], strict=True)
-    return [(params, loss) for params, loss in pairs if graph_candidates.graphs_in(params["kernel"])]
+    return [(params, loss) for params, loss in pairs if families.graphs_in(params["kernel"])]
 
 
 def sums(candidates):
@@ -71,7 +72,7 @@ def test_left_out_values_are_those_of_the_problem(size, Cs, labels):
     groups = None if labels is None else [np.flatnonzero(labels == label) for label in np.unique(labels)]
     rng = np.random.default_rng(1)
     X, weight, target = rng.standard_normal((15, 2)), rng.uniform(0.5, 2.0, 15), size * rng.standard_normal((15, 3))
-    for C, values in zip(Cs, selection.leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, Cs, groups), strict=True):
+    for C, values in zip(Cs, leave_one_out(rkhs.Gaussian(0.8)(X), target, weight, Cs, groups), strict=True):
         term = rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), target, C * weight)
         left = rkhs.Problem(rkhs.Gaussian(0.8), [term], rkhs.Constant()).leave_out(labels)
         np.testing.assert_allclose(values, left.predictions[0], rtol=1e-9, atol=1e-9 * size)
@@ -88,8 +89,8 @@ def test_candidates_with_a_graph_are_the_models_that_are_fitted(classes, weighte
     few, weight = labels_of(y, np.arange(14)), rng.uniform(0.5, 2.0, 40) if weighted else None
     model = rkhs.InvariantClassifierCV("gaussian", scales=[1.3], Cs=[5.0]).fit(X, few, weight)
     found = candidates_of(model)
-    assert len(found) == len(graph_candidates.CUTOFFS) + 1
-    for params, loss in (*found[:: len(graph_candidates.CUTOFFS)], *sums(found)):
+    assert len(found) == len(families.CUTOFFS) + 1
+    for params, loss in (*found[:: len(families.CUTOFFS)], *sums(found)):
         assert loss == pytest.approx(refitted_loss(params, X, few, weight), rel=1e-5)
 
 
@@ -111,13 +112,13 @@ def test_unlabeled_points_help_where_classes_are_clusters():
     few = labels_of(y, np.arange(20))
     model = rkhs.InvariantClassifierCV().fit(X, few)
     plain = rkhs.InvariantClassifierCV(nus=[0]).fit(X, few)
-    assert graph_candidates.graphs_in(model.best_params_["kernel"])
-    assert not graph_candidates.graphs_in(plain.best_params_["kernel"])
+    assert families.graphs_in(model.best_params_["kernel"])
+    assert not families.graphs_in(plain.best_params_["kernel"])
     assert model.score(X[20:], y[20:]) > plain.score(X[20:], y[20:]) + 0.01
     report = model.selection_report_
     assert "of a weighted sum of" in report["sentence"]
     assert report["chosen"]["prior"] == "sum"
-    assert sum(part["weight"] for part in report["weights"] if part["prior"] in selection.OF_ALL_POINTS) > 0.5
+    assert sum(part["weight"] for part in report["weights"] if part["prior"] in OF_ALL_POINTS) > 0.5
     assert report["score"] == model.best_score_ == model.cv_results_["mean_test_score"][model.best_index_]
     assert [row["error"] for row in report["candidates"] if row["prior"] == report["chosen"]["prior"]] == [
         pytest.approx(1 - model.best_score_)
@@ -143,7 +144,7 @@ def test_unlabeled_points_are_left_out_where_they_do_not_help():
     model = rkhs.InvariantClassifierCV().fit(X, labels_of(y, np.arange(40)))
     parts = model.selection_report_["weights"]
     assert (parts[0]["prior"], parts[0]["weight"] > 0.5) == ("scales", True)
-    assert sum(part["weight"] for part in parts if part["prior"] in selection.OF_ALL_POINTS) < 0.2
+    assert sum(part["weight"] for part in parts if part["prior"] in OF_ALL_POINTS) < 0.2
     assert model.best_score_ < np.mean(model.predict(X[:40]) == y[:40])  # scales have seen the labels
 
 
@@ -187,7 +188,7 @@ def test_what_must_not_change_the_choice(data, change, few):
     one, other = (rkhs.InvariantClassifierCV(scales="median").fit(Z, few) for Z in (X, change(X)))
     kernels = [model.best_params_["kernel"] for model in (one, other)]
     assert type(kernels[0]) is type(kernels[1])
-    for graph, changed in zip(*map(graph_candidates.graphs_in, kernels), strict=True):
+    for graph, changed in zip(*map(families.graphs_in, kernels), strict=True):
         assert abs(graph.weights - changed.weights).max() < 1e-9
     assert one.C_ == other.C_
     np.testing.assert_allclose(other.decision_function(change(X)), one.decision_function(X), atol=1e-8)
@@ -203,21 +204,21 @@ def test_standardized_features_have_one_graph(features):
     X[:2] = [[-4.0], [4.0]]  # all features have one range
     for A, count in (((X - X.mean(axis=0)) / X.std(axis=0), 2), (X[:, [0] * features], 1)):
         params = rkhs.InvariantClassifierCV().fit(A, one_of_each(y)).best_params_
-        assert len(graph_candidates.graphs_in(params["kernel"])) == count
+        assert len(families.graphs_in(params["kernel"])) == count
 
 
 def scored(squares, kind="none", C=1.0):
     """A candidate with some squared errors."""
     squares = np.asarray(squares, dtype=float)
     params = {"C": C, "nu": 0.0, "scale": 1.0, "kernel": "gaussian", "invariance": None}
-    return Candidate(params, squares.mean(), np.array([0.9]), kind=kind, error=0.1, values=squares[:, None])
+    return rkhs.extend.Outcome(params, squares.mean(), np.array([0.9]), kind=kind, error=0.1, values=squares[:, None])
 
 
-def choice_of(*found, combination=None, classes=None):
+def choice_of(*found, classes=None):
     count = len(found[0].values)
     classes = np.ones(count, int) if classes is None else classes
     labeled = ScoringTargets.of(np.arange(count), np.ones((count, 1)), np.ones(count), np.arange(count), classes)
-    return Choice(found, labeled, True, combination, LeaveOneOutScorer(None, labeled, None, [1.0]))
+    return Decision(found, chosen(found), labeled, True, LeaveOneOutScorer(None, labeled, None, [1.0]))
 
 
 KINDS_BY_LOSS = {  # kinds with their losses, and the one that is chosen: the simplest of equals
@@ -230,9 +231,9 @@ KINDS_BY_LOSS = {  # kinds with their losses, and the one that is chosen: the si
 
 @pytest.mark.parametrize("name", KINDS_BY_LOSS)
 def test_the_least_error_is_chosen(name):
-    losses, chosen = KINDS_BY_LOSS[name]
+    losses, expected = KINDS_BY_LOSS[name]
     choice = choice_of(*(scored([loss] * 4, kind) for kind, loss in losses.items()))
-    assert choice.best.kind == chosen == choice.report()["chosen"]["prior"]
+    assert choice.best.kind == expected == choice.report()["chosen"]["prior"]
     assert [row["prior"] for row in choice.report()["candidates"]] == [kind for kind in KINDS if kind in losses]
 
 
@@ -257,9 +258,9 @@ def test_the_least_C_of_equals_is_taken():
 
 def test_a_combination_is_chosen():
     plain, total = scored([0.1] * 4), scored([1.0] * 4, "sum")
-    weighted = combination.Combination(total, [(0.75, plain), (0.25, replace(plain, kind="graph"))])
-    choice = choice_of(plain, replace(plain, kind="graph"), total, combination=weighted)
-    assert choice.best is total
+    weighted = replace(total, parts=[(0.75, plain), (0.25, replace(plain, kind="graph"))])
+    choice = choice_of(plain, replace(plain, kind="graph"), weighted)
+    assert choice.best is weighted
     assert choice.sentence == (
         "Leave-one-out: 10.0 % errors of a weighted sum of 2 kernels. Those that use unlabeled rows have 25 % of the "
         "weight; the best kernel without them has 10.0 % errors alone."
@@ -270,10 +271,10 @@ def test_a_combination_is_chosen():
 
 def test_one_or_two_labels_of_each_class_leave_the_assumption():
     clusters = scored([1.0] * 4, "clusters")
-    alone = combination.Combination(clusters, [(1.0, clusters)])
-    few = choice_of(scored([0.1] * 4), clusters, combination=alone, classes=np.array([0, 0, 1, 1]))
+    alone = replace(clusters, parts=[(1.0, clusters)])
+    few = choice_of(scored([0.1] * 4), alone, classes=np.array([0, 0, 1, 1]))
     assert few.sentence.startswith("No class has more than 2 labels, too few to compare errors: it is assumed")
-    more = choice_of(scored([0.1] * 4), clusters, combination=alone, classes=np.array([0, 0, 0, 1]))
+    more = choice_of(scored([0.1] * 4), alone, classes=np.array([0, 0, 0, 1]))
     assert "it is assumed" not in more.sentence
 
 
@@ -314,13 +315,11 @@ def test_few_labels_without_unlabeled_points_assume_nothing():
 def test_cutoffs_leave_as_many_functions_as_there_are_clusters():
     X = np.concatenate([np.random.default_rng(k).normal(6.0 * k, 1.0, (50, 2)) for k in range(3)])
     graph = NeighborGraph.of(X, 10)
-    freedom = {
-        most: graph_candidates.cluster_kernel(graph, most, np.empty(0)).degrees_of_freedom for most in (1, 3, 6, 20)
-    }
+    freedom = {most: families.cluster_kernel(graph, most, np.empty(0)).degrees_of_freedom for most in (1, 3, 6, 20)}
     components = graph.components.max() + 1
     assert all(found <= 1.05 * max(most, components) for most, found in freedom.items())
     assert freedom[3] < freedom[6] < freedom[20]
-    cutoffs = [graph_candidates.cluster_kernel(graph, most, np.empty(0)).cutoff for most in (3, 6, 20, 150)]
+    cutoffs = [families.cluster_kernel(graph, most, np.empty(0)).cutoff for most in (3, 6, 20, 150)]
     assert cutoffs == sorted(cutoffs)
     assert cutoffs[-1] == 0.1
 
@@ -403,7 +402,7 @@ def test_where_graphs_are_tried(name):
         assert bool(candidates_of(model)) == tried
         assert ({"graph", "clusters"} & {one["prior"] for one in report["candidates"]} != set()) == tried
         assert ("no unlabeled rows" in report["sentence"]) == (count == 60)
-        assert "agreement" not in report or graph_candidates.graphs_in(model.best_params_["kernel"])
+        assert "agreement" not in report or families.graphs_in(model.best_params_["kernel"])
         if not tried:
             assert report.keys().isdisjoint({"agreement", "unreached"})
             assert "it is assumed" not in report["sentence"]
@@ -441,7 +440,7 @@ def test_a_time_limit_during_graphs(labels, monkeypatch):
     assert clock.now < 6
     assert model.search_status_.startswith("time limit")
     assert not candidates_of(model)
-    assert not graph_candidates.graphs_in(model.best_params_["kernel"])
+    assert not families.graphs_in(model.best_params_["kernel"])
     assert len(model.cv_results_["params"]) > 50
     assert model.decision_function(X).shape == (60,)
 
@@ -449,7 +448,7 @@ def test_a_time_limit_during_graphs(labels, monkeypatch):
 def test_new_points_have_the_values_of_nodes_nearby():
     X, y = make_moons(300, noise=0.1, random_state=0)
     model = rkhs.InvariantClassifierCV(scales="median").fit(X, labels_of(y, np.arange(20)))
-    assert graph_candidates.graphs_in(model.best_params_["kernel"])
+    assert families.graphs_in(model.best_params_["kernel"])
     values = model.decision_function(X)
     near = model.decision_function(X + 1e-7 * np.random.default_rng(0).standard_normal(X.shape))
     assert np.mean(np.abs(near - values)) < 0.2 * np.std(values)
@@ -459,7 +458,7 @@ def test_new_points_have_the_values_of_nodes_nearby():
 
 
 def test_progress_is_told(capfd):
-    monitor = selection.SelectionMonitor(0.0, verbose=True, started=perf_counter() - 100.0, kernels=5)
+    monitor = SelectionMonitor(0.0, verbose=True, started=perf_counter() - 100.0, kernels=5)
     monitor.report(None, 0.5, np.inf)
     monitor.close()
     assert "choosing: 1 of about 5 kernels, 100 s, about 400 s to go" in monitor.line(monitor.history[0])
@@ -488,8 +487,8 @@ def test_more_neighbors_than_points(count, labels):
     few[:labels], few[-labels:] = 0.0, 1.0
     X = np.arange(float(count))[:, None]
     model = rkhs.InvariantClassifierCV(unlabeled=np.nan).fit(X, few)
-    graphs = [graph for params, _ in candidates_of(model) for graph in graph_candidates.graphs_in(params["kernel"])]
-    assert max(graph.n_neighbors for graph in graphs) == min(count - 1, graph_candidates.NEIGHBORS)
+    graphs = [graph for params, _ in candidates_of(model) for graph in families.graphs_in(params["kernel"])]
+    assert max(graph.n_neighbors for graph in graphs) == min(count - 1, families.NEIGHBORS)
     assert model.predict(X)[0] == 0
     assert model.predict(X)[-1] == 1
 
@@ -521,7 +520,7 @@ def test_components_without_labels_are_warned_of():
         plain.fit(X, labels_of(y, [0, 1, 40, 41]))
     with warnings.catch_warnings(action="error"):  # labels of points that are no nodes reach their neighbors
         plain.fit(X + 1e-6, labels_of(y, [0, 1, 40, 41, 80, 81]))
-    assert [graph_candidates.unreached(graph, rows) for rows in ([0], [0, 50], [0, 50, 100])] == [80, 40, 0]
+    assert [families.unreached(graph, rows) for rows in ([0], [0, 50], [0, 50, 100])] == [80, 40, 0]
 
 
 @pytest.mark.parametrize("labels", [20, 4])
@@ -532,8 +531,8 @@ def test_equal_rows_with_different_labels(labels):
     few = labels_of(noisy, [*range(labels), 100, 101])
     model = rkhs.InvariantClassifierCV(scales="median").fit(X, few)
     kernel = model.best_params_["kernel"]
-    assert all(len(graph.nodes) == 100 for graph in graph_candidates.graphs_in(kernel))
-    assert graph_candidates.graphs_in(kernel)
+    assert all(len(graph.nodes) == 100 for graph in families.graphs_in(kernel))
+    assert families.graphs_in(kernel)
     assert refitted_loss({**model.best_params_, "kernel": kernel}, X, few) == pytest.approx(
         model.cv_results_["mean_test_loss"][model.best_index_], rel=1e-5
     )
@@ -551,7 +550,7 @@ def test_graphs_in_regression():
     X, Y = moons_with_targets()
     y, few = Y[:, 0], np.where(np.arange(300) < 10, Y[:, 0], np.nan)
     model, plain = (rkhs.InvariantRegressorCV(unlabeled=np.nan, nus=nus).fit(X, few) for nus in (None, [0]))
-    assert graph_candidates.graphs_in(model.best_params_["kernel"])
+    assert families.graphs_in(model.best_params_["kernel"])
     assert "of a weighted sum of" in model.selection_report_["sentence"]
     assert model.score(X[10:], y[10:]) > max(0.85, plain.score(X[10:], y[10:]) + 0.1)
     assert 0 < model.selection_report_["agreement"] < 0.1 * y.std()  # in units of the targets

@@ -6,7 +6,7 @@ from scipy.special import log_softmax
 
 import rkhs
 from rkhs.estimators._calibration import Calibration, fitted_slope, per_class
-from rkhs.estimators.search._selection import Discriminant
+from rkhs.estimators.search._decide import Discriminant
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((60, 2)) + 6 * np.eye(3)[np.arange(60) % 3][:, :2]

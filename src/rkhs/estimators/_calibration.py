@@ -49,7 +49,7 @@ from rkhs._core.finite.solution import TIME_LIMIT, Posterior
 from rkhs._core.progress import interrupts_raised, seconds_left, subtask, with_time_limit
 from rkhs.estimators._data import Sample
 from rkhs.estimators._folds import HeldOutLabels, fold_values, left_out_by_folds
-from rkhs.estimators.search._selection import Discriminant
+from rkhs.estimators.search._decide import Discriminant
 from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation, Functional
 

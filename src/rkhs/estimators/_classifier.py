@@ -21,7 +21,7 @@ from rkhs.estimators._formulation import Formulation
 from rkhs.estimators._invariant_estimator import InvariantEstimator, fit_block, updatable
 from rkhs.estimators._length_scales import as_kernel
 from rkhs.estimators._robustness import scores_of_outputs
-from rkhs.estimators.search._selection import Discriminant
+from rkhs.estimators.search._decide import Discriminant
 from rkhs.maps import Transformed
 
 

@@ -49,7 +49,7 @@ from rkhs.estimators._formulation import (
     weight_of,
 )
 from rkhs.estimators._length_scales import OF_INNER_PRODUCTS, as_kernel, formulate, is_learned
-from rkhs.estimators.search._graph_candidates import graphs_in, warn_of_unreached
+from rkhs.estimators.search._families import graphs_in, warn_of_unreached
 from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
 from rkhs.invariances._base import as_invariances

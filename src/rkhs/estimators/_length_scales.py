@@ -44,7 +44,7 @@ from rkhs._core.progress import seconds_left
 from rkhs.estimators._data import Sample
 from rkhs.estimators._folds import fold_values, left_out_by_folds
 from rkhs.estimators._formulation import Formulation, ModelConfig, WeightNormalization, quoted
-from rkhs.estimators.search._search import Candidate, best_of, paired_test, row_losses, search
+from rkhs.estimators.search._search import Outcome, choose, paired_test, row_losses
 from rkhs.exceptions import warn
 from rkhs.functionals import Gradient
 from rkhs.kernels import Kernel, Tunable, median_scale
@@ -267,19 +267,21 @@ class EvidenceScorer:
     """Scores kernels by the logarithm of the evidence minus the number of learned settings (Akaike's criterion).
 
     The loss of all observations is replaced by the squared one; C and the weights of slopes are learned.  The family of
-    a candidate is its kernel with open parameters.
+    an outcome is its kernel with open parameters.
     """
 
     config: ModelConfig
     sample: Sample
     options: Mapping[str, Any]  # of `Problem.tune`
 
-    def __call__(self, kernel: Kernel) -> list[Candidate]:
+    def __call__(self, kernel: Kernel) -> list[Outcome]:
         tuned = tuned_problem(self.config, self.sample, kernel, True, **self.options)
         score = tuned.tuning.value - len(tuned.tuning.parameters)  # log evidence - q: minus half of Akaike's criterion
         params = {**settings_of(self.config, self.sample, tuned), "nu": 0.0, "invariance": None}
         loss = -score if np.isfinite(score) else inf  # without time for one evaluation, settings are those of the start
-        return [Candidate(params, loss, np.array([score]), tuned.tuning.status, family=kernel, problem=tuned)]
+        each = self.sample.X.shape[1] > 1 and any("scale" in name for name in tuned.tuning.parameters)
+        kind = "scales" if each else "none"
+        return [Outcome(params, loss, np.array([score]), tuned.tuning.status, kind=kind, family=kernel, problem=tuned)]
 
 
 def with_learned_noise(config: ModelConfig, sample: Sample, open_C: bool = True) -> ModelConfig:
@@ -381,17 +383,17 @@ def _cross_validated_kernel(config: ModelConfig, sample: Sample) -> Kernel:
     subsets = [rows if len(rows) <= most else random.choice(rows, most, replace=False) for rows in kinds]
     sample = sample.take(np.sort(np.concatenate(subsets)))
 
-    def score(kernel: Kernel) -> list[Candidate]:
+    def score(kernel: Kernel) -> list[Outcome]:
         problem = Formulation.at(config, sample, kernel).problem(sample)[0]
         term = problem.terms[0]
         left_out = left_out_by_folds(5, sample.take(sample.labeled).groups, least=2)
         values, rows = fold_values(problem, left_out, 'Scales by "cv"')
         losses = row_losses(term.loss, values, to_numpy(term.target)[rows])
         loss = float(np.nan_to_num(np.average(losses, weights=to_numpy(term.weights())[rows, 0]), nan=np.inf))
-        return [Candidate({"kernel": kernel}, loss, np.array([-loss]))]
+        return [Outcome({"kernel": kernel}, loss, np.array([-loss]))]
 
-    found, _ = search([kernel for _, kernel in scaled_kernels(config.kernel, double(sample.X))], score)
-    return best_of(found).params["kernel"]
+    kernels = [kernel for _, kernel in scaled_kernels(config.kernel, double(sample.X))]
+    return choose([lambda scorer, found: ([kernel] for kernel in kernels)], score).best.params["kernel"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -483,18 +485,18 @@ def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:
     points = take_rows(sample.X, np.sort(np.random.default_rng(0).permutation(sample.size)[:4000]))  # enough for a mean
     spread = deviations(double(sample.X))
 
-    def score(T: Matrix) -> list[Candidate]:
-        """Return the candidate of the metric T, with its f and the losses of the held-out labels."""
+    def score(T: Matrix) -> list[Outcome]:
+        """Return the outcome of the metric T, with its f and the losses of the held-out labels."""
         problem, _ = Formulation.at(config, training, _kernel_in_metric(config, training, T)).problem(training)
         f = problem.solve(config.options.method, tol=config.tol, verbose=config.verbose).function
         losses = weight * row_losses(term.loss, to_numpy(f(held_out.X)).reshape(target.shape), target)
-        return [Candidate({"metric": T}, float(losses.mean()), -losses.mean(keepdims=True), values=(f, losses))]
+        return [Outcome({"metric": T}, float(losses.mean()), -losses.mean(keepdims=True), values=(f, losses))]
 
-    def improved(found: list[Candidate]) -> bool:
+    def improved(found: list[Outcome]) -> bool:
         before, after = found[-2:]
         return paired_test(before.values[1], after.values[1], least=0.0, signs=True)
 
-    def candidates(found: list[Candidate]) -> Iterator[list[Matrix]]:
+    def metrics(scorer: Any, found: list[Outcome]) -> Iterator[list[Matrix]]:
         yield [np.diag(1 / spread)]
         for _ in range(6):
             slopes = double(Gradient(points)(found[-1].values[0]))  # (t, n), or (t, n, outputs)
@@ -509,7 +511,7 @@ def learn_metric(config: ModelConfig, sample: Sample) -> Matrix:
             if not improved(found):
                 return
 
-    found, _ = search(candidates, score)
+    found = choose([metrics], score).found
     return found[-1 if len(found) == 1 or improved(found) else -2].params["metric"]
 
 

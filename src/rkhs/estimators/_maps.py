@@ -13,7 +13,7 @@ levels of noise, by errors at rows that are left out at three distances (`HeldOu
     blocks      the rows of whole regions
 
 One set of rows is left out for all of them.  A map is wanted near its data and in gaps, so that the loss is the
-geometric mean of the three root mean squared errors, which needs no units.  Candidates are learned by neighborhoods
+geometric mean of the three root mean squared errors, which needs no units.  Outcomes are learned by neighborhoods
 first (`rkhs.Neighbors`), at a few rows and then at more.  Unless a power of the distance is significantly better than
 the proposed kernel, the latter is also learned from all rows together: exactly if they are few, otherwise on a Fourier
 grid.  The grid is chosen if its errors are significantly smaller, and not clearly larger at any of the distances.
@@ -26,7 +26,7 @@ regions are left out at a time, so this is repeated with other regions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -44,7 +44,7 @@ from rkhs._core.progress import seconds_left
 from rkhs.estimators._data import Sample
 from rkhs.estimators._formulation import ModelConfig, WeightNormalization
 from rkhs.estimators._length_scales import EvidenceScorer, formulate
-from rkhs.estimators.search._search import Candidate, best_of, paired_test, search
+from rkhs.estimators.search._search import Choice, Outcome, best_of, choose, paired_test, report
 from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation, Functional
 from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Polyharmonic, Sum, Tunable
@@ -119,7 +119,7 @@ def without_spikes(config: ModelConfig, sample: Sample, name: str) -> Sample:
     return sample
 
 
-def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], Candidate, str]:
+def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Outcome], Outcome, str]:
     """Compare kernels by the evidence of the values, or of a sample of them.
 
     Returns the candidates, the best one, and the status of the search.  The last kernel is a sum of two kernels of the
@@ -132,19 +132,18 @@ def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Candidate], C
     options: dict[str, Any] = {"starts": 1, "time_limit": limit, "verbose": config.verbose}
     scorer = EvidenceScorer(config, sample, {**options, "functionals": limits().map_compared})
 
-    def candidates(found: list[Candidate]) -> Iterator[list[Kernel]]:
-        yield kernels
+    def nested(scorer: EvidenceScorer, found: list[Outcome]) -> Iterator[list[Kernel]]:
         single = best_of(found).family
         yield [Sum((Multiple(Tunable(), single), single))]
 
-    found, status = search(candidates, scorer)
-    found.sort(key=lambda one: (not is_representable(one.problem), one.loss))
+    choice = choose([lambda scorer, found: [kernels], nested], scorer)
+    found = sorted(choice.found, key=lambda one: (not is_representable(one.problem), one.loss))
     first = best = found[0]
     if len(sample.y) > limits().map_compared:
         [best] = EvidenceScorer(config, sample, {**options, "functionals": limits().map_tuned})(first.family)
     if not np.isfinite(best.loss) or (is_representable(first.problem) and not is_representable(best.problem)):
         best = first
-    return found, best, status
+    return found, best, choice.status
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,17 +203,17 @@ class MapErrors:
         """Return the problem of the rest."""
         return formulate(replace(self.config, **params), self.rest).problem(self.rest)[0]
 
-    def __call__(self, params: dict[str, Any]) -> list[Candidate]:
+    def __call__(self, params: dict[str, Any]) -> list[Outcome]:
         """Return the candidate with its errors (t,) or (t, outputs) as values."""
         rows, way = self.rows
         if seconds_left() <= 0:
-            return [Candidate(params, inf, np.array([-inf]), TIME_LIMIT)]
+            return [Outcome(params, inf, np.array([-inf]), TIME_LIMIT)]
         solution = self.problem(params).solve(tol=1e-3, verbose=self.config.verbose)
         errors = to_numpy(solution.function(double(self.sample.X)[rows])) - self.sample.y[rows]
         squares = self.normalized(errors)
         by_way = np.sqrt([np.mean(squares[way == k]) for k in np.unique(way)])
         loss = float(np.exp(np.mean(np.log(np.maximum(by_way, 1e-300)))))
-        return [Candidate(params, loss if np.isfinite(loss) else inf, -by_way, values=errors)]
+        return [Outcome(params, loss if np.isfinite(loss) else inf, -by_way, values=errors)]
 
     def normalized(self, errors: Matrix) -> Vector:
         """Return squared errors in units of the variance of the targets, averaged over outputs."""
@@ -222,7 +221,7 @@ class MapErrors:
         variance = np.maximum(y.var(axis=0), 1e-300)
         return np.mean(errors.reshape(len(errors), -1) ** 2 / variance, axis=1)
 
-    def falls(self, before: Candidate, after: Candidate, least: float = LEAST_GAIN) -> bool:
+    def falls(self, before: Outcome, after: Outcome, least: float = LEAST_GAIN) -> bool:
         """Return whether errors fall significantly; each way counts as much as the others."""
         if not (np.isfinite(after.loss) and after.loss < before.loss):
             return False
@@ -233,7 +232,7 @@ class MapErrors:
         size = np.array([np.mean(first[way == k]) * np.sum(way == k) for k in np.unique(way)])[way]
         return paired_test(first / size, second / size, least=least)
 
-    def improves(self, before: Candidate, after: Candidate) -> bool:
+    def improves(self, before: Outcome, after: Outcome) -> bool:
         """Return whether errors fall significantly, and nowhere increase by more than a hundredth."""
         return self.falls(before, after) and bool(np.all(-after.scores <= 1.01 * -before.scores))
 
@@ -250,20 +249,18 @@ def near_weight(kernel: Kernel, sample: Sample, noise: float) -> float:
     return variance / (2 * noise * near**kernel.power)
 
 
-@dataclass(frozen=True, eq=False)
-class MapChoice:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MapChoice(Choice):
     """The choice of a map."""
 
-    found: list[Candidate]
-    best: Candidate
-    status: str
+    settings: Outcome  # those of the map, of which errors are compared for a stand-in if it is exact
     errors: MapErrors | None = None  # None if errors have not been compared
 
     @property
     def sentence(self) -> str:
         """A sentence about the errors of the chosen candidate, and of the best one with another approximation."""
 
-        def described(one: Candidate) -> str:
+        def described(one: Outcome) -> str:
             approximation = one.params["approximation"]
             return f"{one.params['kernel']!r} {'exactly' if approximation is None else f'with {approximation!r}'}"
 
@@ -282,14 +279,8 @@ class MapChoice:
         """Return `selection_report_`."""
         assert self.errors is not None
         ways = list(self.errors.held_out.ways)
-        return {
-            "sentence": self.sentence,
-            "candidates": [
-                {"error": one.loss, **dict(zip(ways, -one.scores, strict=False)), **one.params} for one in self.found
-            ],
-            "chosen": {"prior": self.best.kind, **self.best.params},
-            "score": -self.best.loss,
-        }
+        rows = [({"error": one.loss, **dict(zip(ways, -one.scores, strict=False))}, one) for one in self.found]
+        return report(self.sentence, replace(self.best, scores=np.array([-self.best.loss])), rows)
 
 
 def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoice:
@@ -301,7 +292,7 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
     proposals, best, status = by_evidence(settings, sample)
     proposed = {**best.params, "approximation": whole}
     if sample.size < limits().map_fewest or not isinstance(config.label_loss, Squared):
-        return MapChoice(proposals, Candidate(proposed, best.loss, best.scores, problem=best.problem), status)
+        return MapChoice(proposals, status, _first, settings=replace(best, params=proposed))
     held_out = HeldOutRows.of(double(sample.X))
     first, more = (MapErrors(config, sample, held_out, most) for most in (FIRST, MORE))
     open_settings: list[dict[str, Any]] = []
@@ -326,10 +317,16 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
         found += more({**local.params, "approximation": WIDER})
         chosen = found[-1] if found[-1].loss < 0.99 * local.loss else local
     if not np.isfinite(chosen.loss):  # no time was left to compare errors, and neighborhoods take none to be learned
-        return MapChoice(proposals, replace(best, params={**proposed, "approximation": NEAREST}), TIME_LIMIT)
+        near = replace(best, params={**proposed, "approximation": NEAREST})
+        return MapChoice(proposals, TIME_LIMIT, _first, settings=near)
     solved = [one for one in found if np.isfinite(one.loss)]
     limited = any(one.status == TIME_LIMIT for one in (*quick, *found))
-    return MapChoice(solved, chosen, TIME_LIMIT if limited else CONVERGED, more)
+    status = TIME_LIMIT if limited else CONVERGED
+    return MapChoice(solved, status, lambda _: chosen, settings=chosen, errors=more)
+
+
+def _first(found: Sequence[Outcome]) -> Outcome:
+    return found[0]
 
 
 @dataclass(frozen=True, eq=False)

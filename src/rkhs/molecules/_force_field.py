@@ -17,17 +17,17 @@ from sklearn.utils.validation import check_is_fitted
 from rkhs import Constant, Problem, Term, gram
 from rkhs.extend import (
     Array,
-    Candidate,
     Expansion,
     Matrix,
+    Outcome,
     Vector,
     as_array,
     best_of,
+    choose,
     double,
     like,
     paired_test,
     placed,
-    search,
     to_numpy,
     transactional,
     unique_rows,
@@ -197,8 +197,8 @@ class ForceFieldRegressor(BaseEstimator):
 
         learned, refined = (rows[: max(most // X.shape[1], 2)] for most in (LEARNED, REFINED_LEARNED))
         tables = _Tables(molecule, learned, held_out)
-        found, _ = search(lambda found: _candidates(molecule, kernels, given, found), tables.scored)
-        best = best_of(found)
+        first = choose([lambda scorer, found: _candidates(molecule, kernels, given, found)], tables.scored)
+        best = first.best
         tables = _Tables(molecule, refined, held_out)
         again = tables.scored({**best.params, "noises": [factor * best.params["noise"] for factor in REFINED]})
         every = rows if X.size > DIRECT else order
@@ -206,7 +206,7 @@ class ForceFieldRegressor(BaseEstimator):
         if every is rows:  # conjugate gradients take fewer iterations with more noise
             near = [one for one in again if one.loss <= (1 + INDIFFERENT) * chosen.loss]
             chosen = max(near, key=lambda one: float(one.params["noise"]))
-        tried = [{**one.params, "error": one.loss} for one in found + again]
+        tried = [{**one.params, "error": one.loss} for one in [*first.found, *again]]
         self.cv_results_ = {key: [one[key] for one in tried] for key in tried[0]}
         settings = {key: chosen.params[key] for key in ("kernel", "neighborhoods", "share", "noise")}
         if E is not None:
@@ -335,7 +335,7 @@ class ForceFieldRegressor(BaseEstimator):
 
 
 def _candidates(
-    molecule: _Molecule, kernels: Sequence[Kernel], given: bool, found: list[Candidate]
+    molecule: _Molecule, kernels: Sequence[Kernel], given: bool, found: list[Outcome]
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield settings to compare: first scales of neighborhoods, then other kernels of distances, then other shares."""
     first = {"kernel": kernels[0], "neighborhoods": None, "share": 0.0, "noises": NOISES}
@@ -366,8 +366,8 @@ class _Tables:
             self.tables[given] = [to_numpy(product.dense()) for product in products]
         return self.tables[given]
 
-    def scored(self, settings: dict[str, Any]) -> list[Candidate]:
-        """Return the candidate of each of the `noises`, with the mean absolute error of held-out forces."""
+    def scored(self, settings: dict[str, Any]) -> list[Outcome]:
+        """Return the outcome of each of the `noises`, with the mean absolute error of held-out forces."""
         weighted = [(weight, self._matrices(given, part)) for weight, given, part in self.molecule.parts(settings)]
         G, cross = (sum(weight * both[k] for weight, both in weighted) for k in range(2))
         F, truth = self.molecule.F[self.rows].ravel(), self.molecule.F[self.held_out]
@@ -377,7 +377,7 @@ class _Tables:
             factor = cho_factor(G + noise * np.eye(len(F)), lower=True, overwrite_a=True, check_finite=False)
             left = (cross @ cho_solve(factor, F, check_finite=False)).reshape(truth.shape) - truth
             error = float(np.abs(left).mean())
-            result.append(Candidate({**params, "noise": noise}, error, np.array([-error]), values=left))
+            result.append(Outcome({**params, "noise": noise}, error, np.array([-error]), values=left))
         return result
 
 

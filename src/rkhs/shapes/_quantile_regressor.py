@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rkhs import Constant, Evaluation, Gaussian, InvariantRegressor, Problem, Quantile, Term, stack
 from rkhs.estimators._length_scales import EvidenceScorer, deviations
-from rkhs.estimators.search._selection import C_for_loss, ScoringTargets
+from rkhs.estimators.search._scorers import C_for_loss, ScoringTargets
 from rkhs.extend import (
     Array,
     BaseKernelEstimator,
@@ -26,12 +26,11 @@ from rkhs.extend import (
     WeightNormalization,
     as_input_type,
     as_kernel,
-    best_of,
     check_finite,
     check_number,
+    choose,
     documented_by,
     double,
-    search,
     to_numpy,
     transactional,
     warn,
@@ -165,7 +164,7 @@ class QuantileRegressor(BaseKernelEstimator):
             trend = Gaussian(tuple((LONG * deviations(X)).tolist()))
             kernels.append(Sum((Multiple(Tunable(), trend), kernels[0])))
         scorer = EvidenceScorer(self._config(C=1.0, kernel=name), sample, {"verbose": self.verbose})
-        best = best_of(search(lambda _: iter([kernels]), scorer)[0])
+        best = choose([lambda scorer, found: [kernels]], scorer).best
         kernel, some = best.params["kernel"], sample.drawn(MOST)
         labeled = ScoringTargets.of(np.arange(some.size), some.y[:, None], some.weight, some.groups)
         K = kernel(to_numpy(some.X)[labeled.rows]) / WeightNormalization.at(kernel, X, sample.weight).variance

@@ -18,8 +18,8 @@ from rkhs._command.effects import Effect, advise
 from rkhs._command.learning import PRIORS, Examples, Fit, Tried, _search
 from rkhs._command.options import Request
 from rkhs._command.report import _draw_tried, candidates_table, grid_chart, sections
-from rkhs.estimators.search._graph_candidates import graphs_in
-from rkhs.estimators.search._selection import KINDS
+from rkhs.estimators.search._families import graphs_in
+from rkhs.estimators.search._search import KINDS
 
 
 @pytest.fixture(scope="module")

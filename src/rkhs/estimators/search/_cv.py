@@ -27,26 +27,23 @@ from rkhs._core.progress import seconds_left, with_extended_deadline, with_time_
 from rkhs.estimators import _calibration as calibration, _formulation as formulation, _maps as maps
 from rkhs.estimators._base import BaseKernelEstimator, Idle, documented_by, same, shape_of, transactional
 from rkhs.estimators._classifier import Classifier, InvariantClassifier
-from rkhs.estimators._combination import evidence
 from rkhs.estimators._data import Sample, as_weights, drawn_rows, predicted_codes
 from rkhs.estimators._folds import Folds, folds_of, sampled_residuals
 from rkhs.estimators._formulation import ModelConfig, SolverOptions
 from rkhs.estimators._invariant_estimator import fit_stream, is_streamed
-from rkhs.estimators._length_scales import SCALED, NormalizedKernels, as_kernel, errors_by_slopes, formulate
+from rkhs.estimators._length_scales import (
+    SCALED,
+    EvidenceScorer,
+    NormalizedKernels,
+    as_kernel,
+    errors_by_slopes,
+    formulate,
+)
 from rkhs.estimators._regressor import InvariantRegressor, MultiOutputMixin
-from rkhs.estimators.search import (
-    _graph_candidates as graph_candidates,
-    _many_labels as many_labels,
-    _selection as selection,
-)
-from rkhs.estimators.search._search import (
-    Candidate,
-    CompactResults,
-    best_of,
-    cv_results,
-    row_losses,
-    search,
-)
+from rkhs.estimators.search import _families as families, _many_labels as many_labels
+from rkhs.estimators.search._decide import Decision, Discriminant, chosen, evidence_report
+from rkhs.estimators.search._scorers import C_for_loss, LeaveOneOutScorer, ScoringTargets, evidence
+from rkhs.estimators.search._search import Choice, CompactResults, Family, Outcome, choose, cv_results, row_losses
 from rkhs.exceptions import NotBoundedError, NotSolvedError, warn
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
@@ -78,12 +75,12 @@ class FoldScorer:
     error: Loss | None
     tol: float
 
-    def __call__(self, params: dict[str, Any]) -> list[Candidate]:
+    def __call__(self, params: dict[str, Any]) -> list[Outcome]:
         """Return the candidates; those for which no time is left have NaN as scores."""
         pairs = list(product(self.Cs, self.nus))
         missing = np.full(self.folds.factors.shape[1], np.nan)
         if seconds_left() <= 0:
-            return [Candidate({"C": C, "nu": nu, **params}, inf, missing, TIME_LIMIT) for C, nu in pairs]
+            return [Outcome({"C": C, "nu": nu, **params}, inf, missing, TIME_LIMIT) for C, nu in pairs]
         problem = formulate(replace(self.config, **params), self.sample).problem(self.sample)[0].in_double()
         others = tuple(range(1, len(problem.terms)))  # nu is the factor of all terms but the labels
         factors = {0: self.Cs, others: self.nus} if others else {0: self.Cs}
@@ -96,7 +93,7 @@ class FoldScorer:
         for (C, nu), row, score, loss in zip(pairs, solutions, scores, losses, strict=True):
             status = min({solution.status for solution in row} - {*SOLVED}, default=CONVERGED)
             ranked = -float(score.mean()) if status == CONVERGED else inf
-            found.append(Candidate({"C": C, "nu": nu, **params}, ranked, score, status, float(loss.mean())))
+            found.append(Outcome({"C": C, "nu": nu, **params}, ranked, score, status, float(loss.mean())))
         return found
 
     def _scored(self, labels: Term, solutions: Matrix) -> Any:
@@ -259,7 +256,7 @@ class CrossValidated(BaseKernelEstimator):
             problem, _ = formulated.problem(sample)
             if by_errors and self.approximation is None and SolverOptions.of(self.solver).method == "auto":
                 values = not is_classifier(self)
-                problem = selection.affordable_problem(problem, type(self).__name__, values, self.verbose)
+                problem = many_labels.affordable_problem(problem, type(self).__name__, values, self.verbose)
         # Learning f may take the rest of the limit and somewhat more, since an unfinished approximation is useless.
         with with_extended_deadline(max(seconds_left(), 0.0) + 0.1 * (self.time_limit or 0.0) + 1.0):
             if streamed:
@@ -312,7 +309,7 @@ class CrossValidated(BaseKernelEstimator):
             count = 1
             if few and problem is not None:
                 with with_extended_deadline(0.1 * (self.time_limit or 0.0) + 1.0):
-                    count = 50 if problem.approximation is not None else selection.landmark_count(problem)
+                    count = 50 if problem.approximation is not None else many_labels.landmark_count(problem)
                 count = min(count, max(problem.terms[0].size // 2, 1))
             what = f"{count} landmarks" if count > 1 else "one landmark, nearly a constant"
             warn(f"{type(self).__name__} had too little time to learn f (time limit), and approximates it by {what}.")
@@ -323,18 +320,13 @@ class CrossValidated(BaseKernelEstimator):
         return super()._config(**{"kernel": kernel, "loss": formulation.as_list(self.loss)[0], **changes})
 
     def _keep_choice(
-        self,
-        found: list[Candidate],
-        best: Candidate,
-        params: dict[str, Any],
-        status: str,
-        start: float,
-        report: dict[str, Any] | None = None,
+        self, choice: Choice, params: dict[str, Any], start: float, report: dict[str, Any] | None = None
     ) -> None:
         """Store the results of a search that began at the time `start`; `params` are the chosen settings.
 
         A search that ends after the time limit was limited by it, wherever that was.
         """
+        found, best, status = choice.found, choice.best, choice.status
         if report is not None and (status != CONVERGED or seconds_left() <= 0):
             status = TIME_LIMIT if status == CONVERGED else status
             ended = f"{type(self).__name__} stopped its search after {len(found)} candidates ({status})."
@@ -351,85 +343,89 @@ class CrossValidated(BaseKernelEstimator):
     def _choose_by_leave_one_out(self, sample: Sample) -> ModelConfig:
         """Return the settings with the smallest leave-one-out errors, or errors at held-out rows of many."""
         start, (targets, mean) = perf_counter(), self._scored_by(sample)
-        candidates, many = self._candidates(sample, targets, mean)
-        scorer, monitor = candidates.scorer, candidates.monitor
-        found, status = search(candidates, scorer, monitor)
-        choice = selection.Choice(found, targets, candidates.unlabeled, candidates.combination, scorer)
-        if many and status == CONVERGED:
+        scorer, tried, many = self._tried(sample, targets, mean)
+        monitor = many_labels.SelectionMonitor(0.0, verbose=self.verbose)
+        monitor.kernels = sum(getattr(family, "expected", 1) for family in tried)
+        choice, left_out = choose(tried, scorer, chosen, monitor), targets
+        if many and choice.status == CONVERGED:
             every = self._scored_by(sample, inf)[0]
-            args = scorer.X[every.rows], every, scorer.kernels, found, candidates.device, monitor
-            compared, held_out, status = many_labels.chosen(*args)
-            if compared:  # none are if no time was left
-                found, choice = compared, selection.Choice(compared, held_out, candidates.unlabeled)
-        best, scored, loss = choice.best, choice.targets, self._config().label_loss
-        C = best.params["C"]
+            order = np.random.default_rng(0).permutation(len(every.rows))
+            held_out = many_labels.HeldOutScorer(scorer.X[every.rows], every, scorer.kernels, order, self._device)
+            compared, scored = many_labels.chosen(held_out, choice.found, monitor)
+            if compared.found:  # none are if no time was left
+                choice, left_out = compared, scored
+            choice = replace(choice, status=compared.status)
+        found, best = choice.found, choice.best
+        decision = Decision(found, best, left_out, not np.all(sample.labeled), scorer if left_out is targets else None)
+        loss, C = self._config().label_loss, best.params["C"]
         if not np.isfinite(best.loss):
             raise NotSolvedError(
                 f"{type(self).__name__}: the errors of all {len(found)} candidates overflow float64. Rescale the "
                 "features, or pass other scales."
             )
-        losses = row_losses(loss, best.values[scored.point], scored.labels)  # of predictions by the squared loss
-        self._held_out_loss = float(np.average(losses, weights=scored.importance))
+        losses = row_losses(loss, best.values[left_out.point], left_out.labels)  # of predictions by the squared loss
+        self._held_out_loss = float(np.average(losses, weights=left_out.importance))
         if is_classifier(self):
-            self.discriminant_ = choice.discriminant[0]
+            self.discriminant_ = decision.discriminant[0]
         elif len(scorer.Cs) > 1 and not isinstance(loss, Squared):
             K = scorer.matrix(scorer.kernels(best.params["kernel"], best.params["scale"]))
-            C = selection.C_for_loss(loss, C, K, targets)
-        self._keep_choice(found, best, {**best.params, "C": C / mean}, status, start, choice.report())
-        self.cv_results_["mean_test_loss"] = np.array([candidate.loss for candidate in found])
-        learned = choice.share([selection.SCALES])  # of kernels with a length scale for each feature
+            C = C_for_loss(loss, C, K, targets)
+        self._keep_choice(choice, {**best.params, "C": C / mean}, start, decision.report())
+        self.cv_results_["mean_test_loss"] = np.array([one.loss for one in found])
+        learned = decision.share(["scales"])  # of kernels with a length scale for each feature
         self._settings = (len(scorer.Cs) > 1) + 1 + learned * (int(sample.X.shape[1]) - 1)
         return self._config(**self.best_params_)
 
-    def _candidates(
-        self, sample: Sample, targets: selection.ScoringTargets, mean: float
-    ) -> tuple[selection.AutomaticCandidates, bool]:
-        """Return the candidates that are scored by leaving out labels, and whether these are too many for it alone.
+    @property
+    def _device(self) -> str | None:
+        return SolverOptions.of(self.solver).device
 
-        Values of C, scales and kernels that are given are those to choose among; f of sums, and of other kernels than
-        Gaussian ones, is too rough for proofs of a shape.  `mean` is the mean weight of a label.
+    def _compared_kernels(self) -> list[Any]:
+        """Return the kernels to compare, or the one that is given."""
+        names: list[Any] = [self._config().kernel]
+        if same(self.kernel, "auto") and shape_of(self) is None:  # f of others is too rough for proofs of a shape
+            names = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
+            if getattr(self.approximation, "needs_spectrum", False):  # there is none of the second
+                names = names[:1]
+        return names
+
+    def _tried(
+        self, sample: Sample, targets: ScoringTargets, mean: float
+    ) -> tuple[LeaveOneOutScorer, list[Family], bool]:
+        """Return the scorer, the families of kernels to try, and whether labels are too many for the scorer alone.
+
+        Values of C, scales and kernels that are given are those to choose among.  `mean` is the mean weight of a label.
         """
         Cs = formulation.as_grid(10 if self.Cs is None else self.Cs, "Cs", formulation.WIDE_C_RANGE)
         if self.Cs is not None and not isinstance(self.Cs, Integral):
             Cs = [C * mean for C in Cs]  # values of C that are given refer to rows of weight one
-        shaped, automatic = shape_of(self) is not None, same(self.kernel, "auto")
-        names: list[Any] = [self._config().kernel]
-        if automatic and not shaped:
-            names = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
-            if getattr(self.approximation, "needs_spectrum", False):  # there is none of the second
-                names = names[:1]
-        named, by_rule = isinstance(names[0], str), self._scales_by_rule
-        scaled = names[0] in SCALED if named else False
+        names, shaped, by_rule = self._compared_kernels(), shape_of(self) is not None, self._scales_by_rule
+        named = isinstance(names[0], str)
+        scaled = named and names[0] in SCALED
         scales = None if by_rule and scaled else [1.0] if by_rule else formulation.as_list(self.scales)
         nus = formulation.as_grid(2 if self.nus is None else self.nus, "nus", formulation.GRAPH_RANGE, with_zero=True)
         graphs = any(nus) and scaled and not shaped and self._tries_graphs(sample)
         each = scales is None and same(self.scales, "auto")
         varied = self.approximation is None and not shaped and bool(np.any(np.ptp(targets.target, axis=0) > 0))
-        free = automatic and each and self.Cs is None
+        free = same(self.kernel, "auto") and each and self.Cs is None
         many = free and varied and not graphs and int(sample.labeled.sum()) >= limits().many_labels
         few = not many and len(targets.rows) <= limits().compared_labels
-        kind = selection.AutomaticCandidates
-        families = {
-            kind.trends: scales is None and names == list(VALUE_KERNELS),
-            kind.additive_sums: scales is None and len(names) > 1,
-            kind.refined: free and not many and not is_classifier(self),
-            kind.learned_scales: each and not many,
-            kind.clusters: graphs,
-            kind.graphs: graphs,
-            kind.combined: named and scales is None and varied and few,
-        }
-        candidates = selection.AutomaticCandidates(
-            selection.LeaveOneOutScorer(double(sample.X), targets, NormalizedKernels(type(self).__name__, sample), Cs),
-            names,
-            scales,
-            unlabeled=not np.all(sample.labeled),
-            one_unit=scales is None and not each,
-            rotations=not shaped,
-            device=SolverOptions.of(self.solver).device,
-            families=[family for family, is_tried in families.items() if is_tried],
-            monitor=selection.SelectionMonitor(0.0, verbose=self.verbose),
-        )
-        return candidates, many
+        refines = free and not many and not is_classifier(self)
+        kernels = NormalizedKernels(type(self).__name__, sample)
+        scorer = LeaveOneOutScorer(double(sample.X), targets, kernels, Cs)
+        one_unit = scales is None and not each
+        neighbors = families.Graphs(scorer.X, one_unit, self._device)
+        tried: list[tuple[Family, bool]] = [
+            (families.Smooth(names, scales, one_unit, not shaped), True),
+            (families.trends, scales is None and names == list(VALUE_KERNELS)),
+            (families.additive_sums, scales is None and len(names) > 1),
+            (families.refined, refines),
+            (families.LearnedScales(refines), each and not many),
+            (families.Clusters(neighbors, names[0]), graphs),
+            (families.NeighborGraphs(neighbors), graphs),
+            (families.Sums(refines), named and scales is None and varied and few),
+        ]
+        return scorer, [family for family, is_tried in tried if is_tried], many
 
     def _tries_graphs(self, sample: Sample) -> bool:
         """Return whether graphs of all points are tried: there are unlabeled ones, and not too many."""
@@ -461,14 +457,14 @@ class CrossValidated(BaseKernelEstimator):
         config = self._config(C=1.0, nu=0.0, invariance=None)
         sample = maps.without_spikes(config, sample, type(self).__name__)
         choice = maps.chosen_map(config, sample, limits().exact_labels)
-        found, best, params = choice.found, choice.best, dict(choice.best.params)
+        best, params = choice.settings, dict(choice.settings.params)
         if not isinstance(config.label_loss, Squared):
             targets, mean = self._scored_by(sample)
             K = NormalizedKernels(type(self).__name__, sample)(params["kernel"], 1.0)(to_numpy(sample.X)[targets.rows])
-            params["C"] = selection.C_for_loss(config.label_loss, mean * params["C"], K, targets) / mean
+            params["C"] = C_for_loss(config.label_loss, mean * params["C"], K, targets) / mean
         by_evidence = choice.errors is None
-        report = selection.evidence_report(found, best, sample) if by_evidence else choice.report()
-        self._keep_choice(found, found[0] if by_evidence else best, params, choice.status, start, report)
+        report = evidence_report(choice, best, sample) if by_evidence else choice.report()
+        self._keep_choice(choice, params, start, report)
         if not by_evidence and params["approximation"] is not None:
             self._calibrated_by = choice.errors, params, best.values
         self._settings = 1 + int(sample.X.shape[1])
@@ -483,11 +479,20 @@ class CrossValidated(BaseKernelEstimator):
         scales = [Tunable(each=True)] if self._scales_by_rule else formulation.as_list(self.scales)
         names = KERNELS_OF_SLOPES if same(self.kernel, "auto") else (config.kernel,)
         kernels: list[Kernel] = [as_kernel(kernel, scale, sample.X) for kernel, scale in product(names, scales)]
-        found, status = selection.by_evidence_of_slopes(config, sample, kernels)
-        report, best = selection.evidence_report(found, found[0], sample), found[0]
+
+        def by_evidence(rows: Sample) -> Choice:
+            limit = None if seconds_left() == inf else max(seconds_left(), 0.0) / len(kernels)
+            return choose(
+                [lambda scorer, found: [kernels]],
+                EvidenceScorer(config, rows, {"time_limit": limit, "verbose": config.verbose}),
+            ).ranked()
+
+        choice = by_evidence(sample)
+        best = choice.found[0]
+        report = evidence_report(choice, best, sample)
 
         def without(alone: Sample) -> ModelConfig | None:
-            other = selection.by_evidence_of_slopes(config, alone, kernels)[0][0]
+            other = by_evidence(alone).found[0]
             return replace(config, **other.params) if np.isfinite(best.loss) and np.isfinite(other.loss) else None
 
         compared = errors_by_slopes(replace(config, **best.params), sample, without)
@@ -497,7 +502,7 @@ class CrossValidated(BaseKernelEstimator):
                 warn(f"{type(self).__name__} leaves the gradients out: {sentence}. Check their signs and units.")
                 return None
             report["sentence"] += f" {sentence[0].upper()}{sentence[1:]}."
-        self._keep_choice(found, best, dict(best.params), status, start, report)
+        self._keep_choice(choice, dict(best.params), start, report)
         self._settings = 1 + int(sample.X.shape[1])
         return replace(config, **best.params)
 
@@ -520,9 +525,9 @@ class CrossValidated(BaseKernelEstimator):
         tol = min(limits().fold_gap, 100 * self.tol)  # models of a grid need less accuracy than the final model
         config, error = self._config(C=1.0, nu=1.0), self._fold_error()
         scorer = FoldScorer(config, sample, folds, grids["C"], grids["nu"], error, tol)
-        settings = product(grids["scale"], grids["loss"])
-        found, status = search(({"scale": scale, "loss": loss} for scale, loss in settings), scorer)
-        count, solved = len(found), sum(np.isfinite(candidate.loss) for candidate in found)
+        trials = [{"scale": scale, "loss": loss} for scale, loss in product(grids["scale"], grids["loss"])]
+        choice = choose([lambda scorer, found: ([trial] for trial in trials)], scorer)
+        status, count, solved = choice.status, len(choice.found), sum(np.isfinite(one.loss) for one in choice.found)
         if solved == 0 and status != TIME_LIMIT:
             raise NotSolvedError(
                 f"{type(self).__name__}: none of the {count} candidates was solved to a relative gap of "
@@ -534,17 +539,16 @@ class CrossValidated(BaseKernelEstimator):
                 f"a relative gap of {tol:g} ({status}), and their scores are NaN.",
                 ConvergenceWarning,
             )
-        best = best_of(found)
         shown = [name for name, values in grids.items() if name in ("C", "nu") or len(values) > 1]
-        self._keep_choice(found, best, {name: best.params[name] for name in shown}, status, start)
+        self._keep_choice(choice, {name: choice.best.params[name] for name in shown}, start)
         self._settings = sum(len(values) > 1 for values in grids.values())
-        return self._config(**best.params)
+        return self._config(**choice.best.params)
 
     def _fold_error(self) -> Loss | None:
         """Return the loss by which held-out targets are scored; None for classes."""
         return None
 
-    def _scored_by(self, sample: Sample, most: float | None = None) -> tuple[selection.ScoringTargets, float]:
+    def _scored_by(self, sample: Sample, most: float | None = None) -> tuple[ScoringTargets, float]:
         """Return the labels by which candidates are scored, and the mean weight of all points with a label.
 
         Those of at most `most` points are drawn, by default of `Limits.compared_labels`, and of fewer for many
@@ -554,7 +558,7 @@ class CrossValidated(BaseKernelEstimator):
         weight, target = to_numpy(labels.weights())[:, 0], to_numpy(labels.target).astype(np.float64)
         codes = sample.y[rows] if is_classifier(self) else None
         groups = sample.groups[rows]
-        targets = selection.ScoringTargets.of(rows, target.reshape(len(target), -1), weight, groups, codes)
+        targets = ScoringTargets.of(rows, target.reshape(len(target), -1), weight, groups, codes)
         mean, points = float(weight.sum()) / len(targets.rows), len(targets.rows)
         if most is None:
             most = min(limits().compared_labels, max(300, int((2e9 / sample.X.shape[1]) ** 0.5)))
@@ -563,30 +567,30 @@ class CrossValidated(BaseKernelEstimator):
     def _match_shares(self, sample: Sample) -> None:
         """Let three or more classes be as frequent as among the labels, where clusters are assumed to be classes."""
         codes = sample.y[sample.labeled]
-        assumed = is_classifier(self) and self.selection_report_["chosen"]["prior"] == selection.CLUSTERS
+        assumed = is_classifier(self) and self.selection_report_["chosen"]["prior"] == "clusters"
         if assumed and self.function_.outputs is not None and not evidence(codes):
             weight = sample.weight[sample.labeled]
             counts = np.bincount(codes, weight / weight.mean()) + 1.0
             values = to_numpy(self.function_(sample.X))
-            self._decide_by(selection.Discriminant.with_shares(values, counts / counts.sum()))
+            self._decide_by(Discriminant.with_shares(values, counts / counts.sum()))
 
     def _report_graphs(self, sample: Sample, seen: Sample) -> None:
         """Add to the report how well new points agree with nodes, and how many points no label can reach.
 
         The graphs are those of the features of `seen`, which vary.
         """
-        graphs = graph_candidates.graphs_in(self.best_params_["kernel"])
+        graphs = families.graphs_in(self.best_params_["kernel"])
         if not graphs or self.solution_.span is not None:
             return
         unlabeled = np.flatnonzero(~sample.labeled)
         rows = np.sort(np.random.default_rng(0).permutation(unlabeled)[:CHECKED])
         f = self.function_.function if isinstance(self.function_, Pullback) else self.function_  # points are positions
-        between, values = graph_candidates.as_new_points(f, sample.X, rows)
+        between, values = families.as_new_points(f, sample.X, rows)
         if is_classifier(self):
             agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))
         else:
             agreement = float(np.sqrt(np.mean((between - values) ** 2)))
-        count = graph_candidates.warn_of_unreached(graphs[0], seen.X, sample.labeled)
+        count = families.warn_of_unreached(graphs[0], seen.X, sample.labeled)
         self.selection_report_ |= {"agreement": agreement, "unreached": count}
 
 
@@ -663,7 +667,7 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     best_params_ : dict
         The chosen values, with the kernel and the invariance for "auto".
     best_score_, best_index_, cv_results_ : object
-        As in scikit-learn's `GridSearchCV`.  Candidates that were not solved have NaN as scores and are not chosen.
+        As in scikit-learn's `GridSearchCV`.  Outcomes that were not solved have NaN as scores and are not chosen.
     feature_importances_ : ndarray of shape (n,)
         The share of each feature in the mean squared slope of f, in units of its standard deviation.
     selection_report_ : dict

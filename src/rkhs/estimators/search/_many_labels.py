@@ -16,7 +16,7 @@ smooth g and a rough h depend on the features differently.  A sum starts from th
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from math import inf
 
@@ -24,17 +24,28 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Matrix, Vector, to_numpy
 from rkhs._core.backend.memory import map_in_threads
-from rkhs._core.finite.solution import CONVERGED
+from rkhs._core.finite.monitor import Monitor, slowness
+from rkhs._core.finite.problem import FiniteProblem
+from rkhs._core.finite.solution import CONVERGED, Record
+from rkhs._core.finite.sums import KEPT_BYTES
 from rkhs._core.finite.term import Term
 from rkhs._core.gram import gram
 from rkhs._core.limits import limits
 from rkhs._core.linalg.saddle import Saddle
+from rkhs._core.problem import Problem
+from rkhs._core.progress import now, seconds_left
 from rkhs.estimators._formulation import WIDE_C_RANGE
 from rkhs.estimators._length_scales import NormalizedKernels
-from rkhs.estimators.search._search import Candidate, search
-from rkhs.estimators.search._selection import SCALES, ScoringTargets, SelectionMonitor, Trial, linear_kernel
+from rkhs.estimators._maps import DIMENSIONS, can_map
+from rkhs.estimators.search._families import linear_kernel
+from rkhs.estimators.search._scorers import ScoringTargets
+from rkhs.estimators.search._search import Choice, Outcome, Trial, choose, paired_test, row_losses
+from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import Gaussian, Kernel, Matern, Multiple, Sum, Tunable
+from rkhs.losses import Squared
+from rkhs.solvers._base import Estimate
+from rkhs.spaces import Landmarks
 
 # Numbers of rows, in units of `Limits.many_labels` (2,000).
 SAMPLE = (0.2, 0.5)  # labels whose evidence is maximized: a fifth of all, within these limits
@@ -73,12 +84,12 @@ class HeldOutScorer:
         held_out = min(limit, max(len(self.order) // 5, len(self.order) - most))
         return self.order[: min(most, len(self.order) - held_out)], self.order[-held_out:]
 
-    def __call__(self, trial: Trial) -> list[Candidate]:
-        """Return the best candidate of several C about that of a proposal, after learning from `FIRST` rows."""
+    def __call__(self, trial: Trial) -> list[Outcome]:
+        """Return the best outcome of several C about that of a proposal, after learning from `FIRST` rows."""
         [C], (learned, held_out) = trial.Cs or [], self.rows(FIRST)
         kernel, subset, targets = self.kernels(trial.kernel, trial.scale), self.targets.take(learned), self.targets
         K, cross = kernel(self.X[learned]), gram(kernel, Evaluation(self.X[held_out]), Evaluation(self.X[learned]))
-        found: list[Candidate] = []
+        found: list[Outcome] = []
         for factors in FACTORS:
             # (K + diag(1 / (2 C w))) a + c = y, 1'a = 0
             noises = [1 / (2 * C * factor * subset.weight) for factor in factors]
@@ -90,18 +101,24 @@ class HeldOutScorer:
             ]
             if found[-1].loss > found[-2].loss:
                 break
-        return [min(found, key=lambda candidate: candidate.loss)]
+        return [min(found, key=lambda one: one.loss)]
 
-    def again(self, candidate: Candidate) -> list[Candidate]:
-        """Return a candidate after learning from `SECOND` rows."""
+    def again(self, outcome: Outcome) -> list[Outcome]:
+        """Return an outcome after learning from `SECOND` rows."""
         learned, held_out = self.rows(SECOND)
-        subset, trial, C = self.targets.take(learned), Trial.of(candidate), candidate.params["C"]
+        subset, trial, C = self.targets.take(learned), Trial.of(outcome), outcome.params["C"]
         problem = subset.problem(self.kernels(trial.kernel, trial.scale), self.X[learned], C, self.device)
-        f = problem.solve(tol=1e-3, atol=settled(problem.terms[0], candidate.loss * subset.target.shape[1])).function
+        f = problem.solve(tol=1e-3, atol=settled(problem.terms[0], outcome.loss * subset.target.shape[1])).function
         values = to_numpy(f(self.X[held_out])).reshape(len(held_out), -1)
         return [self.targets.take(held_out).scored(trial, C, values)]
 
 
+# Landmarks, and rows that are learned and held out for their number, in units of `Limits.landmarks`.
+MOST_COUNT, LANDMARK_ROWS, LANDMARK_HELD_OUT = 3, 20, 2
+PRODUCTS = 200  # Gram products for an output whose loss is not squared; 100 to 400 were measured
+MOST_ON_DEVICE = 100_000  # labels up to which an accelerator learns without an approximation
+LEAST_FALL = 0.01  # a smaller fall of the error is not worth the time
+MAPS_INSTALLED = " Functions of up to three features are learned more accurately with pip install 'rkhs[maps]'."
 SETTLED = 2e-3  # duality gap of a large problem, relative to the losses of as many new rows
 
 
@@ -136,21 +153,21 @@ class EvidenceLearner:
         assert C is not None
         limit = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
         normalized = min(C * self.kernels.variance(tuned), limit)
-        return Trial(self.kernels(tuned, 1.0), 1.0, SCALES, Cs=(normalized,)), kernel, C
+        return Trial(self.kernels(tuned, 1.0), kind="scales", Cs=(normalized,)), kernel, C
 
-    def proposals(self) -> Iterator[list[Trial]]:
+    def proposals(self, scorer: HeldOutScorer, found: Sequence[Outcome]) -> Iterator[list[Trial]]:
         """Yield smooth kernels, then sums of these with a rough and a linear kernel."""
         scale = Tunable(each=True)
         plain = [Gaussian(scale=scale), *(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5))]
-        found = list(map_in_threads(lambda kernel: self(kernel, None, PLAIN), plain))
-        yield [proposal for proposal, _, _ in found]
+        smooth = list(map_in_threads(lambda kernel: self(kernel, None, PLAIN), plain))
+        yield [proposal for proposal, _, _ in smooth]
 
         def total(smooth: Kernel, C: float) -> tuple[Trial, Kernel, float]:
             others = Matern(0.5, scale=smooth.parameters()["scale"]), linear_kernel(self.X)
             iterations = PLAIN if self.targets.classes is not None else SUMS
             return self(Sum((smooth, *(Multiple(Tunable(start=SHARE), other) for other in others))), C, iterations)
 
-        smoothest = (found[0], found[-1])
+        smoothest = (smooth[0], smooth[-1])
         yield [proposal for proposal, _, _ in map_in_threads(lambda one: total(*one[1:]), smoothest)]
 
 
@@ -163,52 +180,141 @@ def reopened(kernel: Kernel, tuned: Kernel) -> Kernel:
     )
 
 
-def chosen(
-    X: Matrix,
-    targets: ScoringTargets,
-    kernels: NormalizedKernels,
-    found: Sequence[Candidate],
-    device: str | None,
-    monitor: SelectionMonitor,
-) -> tuple[list[Candidate], ScoringTargets, str]:
-    """Return the candidates that learned from the largest number of rows, their targets, and the status of the search.
+def chosen(scorer: HeldOutScorer, found: Sequence[Outcome], monitor: SelectionMonitor) -> tuple[Choice, ScoringTargets]:
+    """Return the choice among outcomes of learning from the largest number of rows, and their targets.
 
-    `found` are candidates by leave-one-out errors of a sample; the best one of each kind and kernel is proposed again.
+    `found` are outcomes by leaving out labels of a sample; the best one of each kind and kernel is proposed again.
     """
-    order = np.random.default_rng(0).permutation(len(X))
-    scorer = HeldOutScorer(X, targets, kernels, order, device)
-    best: dict[tuple[str, str], Candidate] = {}
-    for candidate in sorted(found, key=lambda candidate: candidate.loss):
-        kernel = candidate.params["kernel"]
-        best.setdefault((candidate.kind, kernel if isinstance(kernel, str) else ""), candidate)
-    proposed = list(best.values())[:FINALISTS]
-    sample = order[: int(np.clip(len(X) // 5, in_units(SAMPLE[0]), in_units(SAMPLE[1])))]
+    X, targets = scorer.X, scorer.targets
+    best: dict[tuple[str, str], Outcome] = {}
+    for one in sorted(found, key=lambda one: one.loss):
+        kernel = one.params["kernel"]
+        best.setdefault((one.kind, kernel if isinstance(kernel, str) else ""), one)
+    proposed = [Trial.of(one) for one in list(best.values())[:FINALISTS]]
+    sample = scorer.order[: int(np.clip(len(X) // 5, in_units(SAMPLE[0]), in_units(SAMPLE[1])))]
     learns = 1 < X.shape[1] <= len(sample) // LABELS_PER_SCALE
+    learner = EvidenceLearner(X[sample], targets.take(sample), scorer.kernels)
     monitor.kernels = len(monitor.history) + len(proposed) + (6 if learns else 0) + FINALISTS
-
-    def batches(_: list[Candidate]) -> Iterator[Sequence[Trial]]:
-        yield [Trial.of(candidate) for candidate in proposed]
-        if learns:
-            yield from EvidenceLearner(X[sample], targets.take(sample), kernels).proposals()
-
-    first, status = search(batches, scorer, monitor)
+    families = [lambda scorer, found: [proposed], *([learner.proposals] if learns else [])]
+    first = choose(families, scorer, monitor=monitor)
     of_first = targets.take(scorer.rows(FIRST)[1])
-    if status != CONVERGED or len(scorer.rows(SECOND)[0]) <= in_units(FIRST):
-        return first, of_first, status
-    best_of_all = nsmallest(FINALISTS, first, key=lambda c: c.loss)
-    near = [candidate for candidate in best_of_all if candidate.loss <= NEAR * best_of_all[0].loss]
+    if first.status != CONVERGED or len(scorer.rows(SECOND)[0]) <= in_units(FIRST):
+        return first, of_first
+    best_of_all = nsmallest(FINALISTS, first.found, key=lambda one: one.loss)
+    near = [one for one in best_of_all if one.loss <= NEAR * best_of_all[0].loss]
     if len(near) == 1:
-        return near, of_first, status
-    found, status = search(near, scorer.again, monitor)
-    if not found:  # no time was left for any of them
-        return first, of_first, status
-    least = min((one.loss for one in found if not is_sum(one)), default=inf)
-    if least <= SIMPLER * min(one.loss for one in found):
-        found = [one for one in found if one.loss >= least]
-    return found, targets.take(scorer.rows(SECOND)[1]), status
+        return Choice(near), of_first
+    second = choose([lambda scorer, found: ([one] for one in near)], scorer.again, simpler, monitor)
+    if not second.found:  # no time was left for any of them
+        return replace(first, status=second.status), of_first
+    return second, targets.take(scorer.rows(SECOND)[1])
 
 
-def is_sum(candidate: Candidate) -> bool:
-    """Return whether entries of the matrix of a candidate take several kernels."""
-    kernel = candidate.params["kernel"]
+def simpler(found: Sequence[Outcome]) -> Outcome:
+    """Return the outcome with the smallest error, or a single kernel whose error is nearly as small."""
+    best = min(found, key=lambda one: one.loss)
+    single = min((one for one in found if not is_sum(one)), key=lambda one: one.loss, default=best)
+    return single if single.loss <= SIMPLER * best.loss else best
+
+
+def is_sum(outcome: Outcome) -> bool:
+    """Return whether entries of the matrix of an outcome take several kernels."""
+    kernel = outcome.params["kernel"]
     return isinstance(kernel, Kernel) and len(kernel.summands()) > 1
+
+
+@dataclass
+class SelectionMonitor(Monitor):
+    """Progress of a selection: the number of scored kernels, out of about `kernels`, and the remaining time."""
+
+    kernels: int = 0
+
+    def line(self, record: Record) -> str:
+        left = record.seconds * max(self.kernels / record.iteration - 1, 0.0)
+        return (
+            f"choosing: {record.iteration} of about {self.kernels} kernels, {record.seconds:.0f} s, about {left:.0f} s "
+            f"to go, least squared error {record.primal:.4g}"
+        )
+
+
+def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool) -> Problem:
+    """Return the problem, with landmarks and a warning if there are too many labels or too little time.
+
+    This is where the automatic search decides between an exact fit and landmarks; Fourier grids of maps are chosen
+    before it, by evidence.  The first term has the labels, which are `values` or classes.
+    """
+    labels = problem.terms[0].size
+    few = labels <= limits().exact_labels
+    if not few and iterates_exactly(problem.system):
+        return problem
+    if few and (seconds_left() == inf or labels**3 / (3 * _speed()) < seconds_left()):
+        return problem
+    count = landmark_count(problem, verbose)
+    if count >= labels:
+        return problem
+    plane = values and problem.terms[0].functional.dimension <= DIMENSIONS
+    many = f"more than {limits().exact_labels} labels, for which an exact fit takes too much memory or time"
+    reason = "the time limit" if few else many
+    warn(
+        f"{name} approximates f by {count} landmarks for {labels} labels, because of {reason}. Pass "
+        "approximation=rkhs.Landmarks(p) for another number, or a solver for no approximation."
+        + (MAPS_INSTALLED if plane and not can_map(1) else "")
+    )
+    return replace(problem, approximation=Landmarks(count))
+
+
+def iterates_exactly(system: FiniteProblem) -> bool:
+    """Return whether an iterative solver solves a large problem in time, with the Gram matrix in memory or on a device.
+
+    About 100 iterations are expected for squared losses, and `PRODUCTS` of each output for others.
+    """
+    if not isinstance(system.Q, np.ndarray):
+        return system.size <= MOST_ON_DEVICE
+    products = 100 if system.quadratic else PRODUCTS * system.columns
+    estimate = Estimate(system, 1e-2, assumed_iterations=products)
+    most = inf if system.quadratic else limits().exact_seconds
+    return estimate.storing is not None and slowness() * estimate.iterating(estimate.step()) < min(seconds_left(), most)
+
+
+def landmark_count(problem: Problem, verbose: bool = False) -> int:
+    """Return the number of landmarks for a problem whose first term has the labels.
+
+    It is what a minute affords, or memory if the rows have to be stored.  With a time limit it is the number that the
+    remaining time affords, without a comparison.
+    """
+    term = problem.terms[0]
+    most = int((limits().landmark_work / term.size) ** 0.5)
+    if not term.loss.quadratic:
+        most = min(most, KEPT_BYTES // (8 * term.size) - int(problem.system.Q.shape[1]))  # rows contain the basis
+    first = limits().landmarks
+    most = min(max(most, 50), MOST_COUNT * first)
+    if seconds_left() < inf:
+        return min(most, max(50, int((_speed() * max(seconds_left(), 0.0) / (2 * term.size)) ** 0.5)))
+    if most <= 2 * first:
+        return most
+    rows = np.random.default_rng(0).permutation(term.size)[: (LANDMARK_ROWS + LANDMARK_HELD_OUT) * first]
+    squared = term.changed(loss=Squared())
+    held_out, learned = squared.take(rows[: LANDMARK_HELD_OUT * first]), squared.take(rows[LANDMARK_HELD_OUT * first :])
+
+    def score(count: int) -> list[Outcome]:
+        """Return the outcome with the squared errors (t,) of held-out rows."""
+        small = Problem(problem.kernel, [learned], problem.basis, approximation=Landmarks(count))
+        values = to_numpy(held_out.functional(small.solve(verbose=verbose).function))
+        errors = row_losses(held_out.loss, values, to_numpy(held_out.target)) / (held_out.outputs or 1)
+        return [Outcome({"landmarks": count}, float(errors.mean()), -errors.mean(keepdims=True), values=errors)]
+
+    before, after = (score(count)[0] for count in (first, 2 * first))
+    falls = paired_test(before.values, after.values, to_numpy(held_out.weights())[:, 0], least=LEAST_FALL)
+    return most if falls else first
+
+
+def _speed() -> float:
+    """Return operations per second of a fit, a tenth of those of products.
+
+    It is measured now, because other processes slow down the fit as well.
+    """
+    A = np.ones((768, 768))
+    A @ A[:, :8]  # the first product of a process starts the BLAS threads
+    start = now()
+    A @ A
+    return 0.2 * len(A) ** 3 / max(now() - start, 1e-6)

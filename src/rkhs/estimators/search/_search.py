@@ -1,36 +1,83 @@
-"""The search for settings: candidates, and the four ways to score them.
+"""The search for settings: trials, their outcomes, and the choice.
 
-`search(candidates, scorer)` scores settings until the time limit.  The candidates may depend on the scores of earlier
-ones.  A scorer maps settings to scored candidates, one for each of several values that share their work:
+    Trial     what a model would be: a kernel, its length scale, values of C, a loss
+    Outcome   what a scorer found: predictions of left-out rows, their loss and error, the settings
+    Family    a function (scorer, outcomes so far) -> batches of trials, such as kernels of graphs
+    scorer    a function trial -> outcomes, one for each of several values that share their work
+    choose    the driver: it asks each family for trials, scores them until the time limit, and lets a rule decide
 
-leave-one-out  `LeaveOneOutScorer`: exact predictions of every label from all others, by the squared loss
-folds          `FoldScorer`: models without some of the labels, all solved together (`Problem.grid`)
-evidence       `EvidenceScorer`: the marginal likelihood, maximized over everything that is open
-held-out rows  `row_losses`: losses at rows that were not learned from
-
-`paired_test` decides whether a candidate is better than another one by more than chance.
+There are three ways to score: leaving out labels (`LeaveOneOutScorer`, exact for the squared loss), rows that were not
+learned from (`FoldScorer`, `HeldOutScorer`), and the marginal likelihood (`EvidenceScorer`), maximized over everything
+that is open.  `paired_test` decides whether an outcome is better than another one by more than chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
-from rkhs._core.backend.arrays import Vector, to_numpy
+from rkhs._core.backend.arrays import Matrix, Vector, to_numpy
 from rkhs._core.backend.memory import map_in_threads
 from rkhs._core.finite.monitor import Monitor, Stopped
 from rkhs._core.finite.solution import CONVERGED
 from rkhs.losses import Loss
 
+KINDS = ("none", "additive", "features", "trend", "scales", "graph", "clusters", "sum")  # of priors
+OF_ALL_POINTS = ("features", "graph", "clusters")  # kinds of kernels that are computed from the unlabeled points too
+
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
-    """Settings with their scores.
+class Trial:
+    """What a model would be.
+
+    Parameters
+    ----------
+    kernel : str or Kernel
+        The kernel.
+    scale : float, tuple or str, default=1.0
+        Its length scale, or one for each feature, if it is given by name.
+    kind : str, default="none"
+        The kind of prior, for the report.
+    Cs : sequence of float, optional
+        The values of C to try; by default all of the search.
+    family : object, optional
+        Similar trials, the best of which is part of a weighted sum.
+    matrix : ndarray of shape (l, l), optional
+        The kernel matrix of the labeled points, if it is known.
+    features : object, optional
+        The feature map of the kernel, with which graphs are tried too.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> rkhs.extend.Trial(rkhs.kernels.Polynomial(2), kind="polynomial").scale
+    1.0
+    """
+
+    kernel: Any
+    scale: Any = 1.0
+    kind: str = "none"
+    Cs: Sequence[float] | None = None
+    family: Any = None
+    matrix: Matrix | None = None
+    features: Any = None
+
+    @classmethod
+    def of(cls, outcome: Outcome, *Cs: float) -> Trial:
+        """Return the kernel of an outcome with some values of C, by default its own."""
+        kernel, scale, C = (outcome.params[name] for name in ("kernel", "scale", "C"))
+        return cls(kernel, scale, outcome.kind, Cs=Cs or (C,), family=outcome.family)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What a scorer found out about settings.
 
     Parameters
     ----------
@@ -47,18 +94,22 @@ class Candidate:
     kind : str, default="none"
         The kind of prior: "none", "slopes", "shape", "graph", ..
     family : object, optional
-        Similar candidates, the best of which is part of a combination.
+        Similar settings, the best of which is part of a weighted sum.
     error : float, default=inf
         The share of wrong classes, or the root mean squared error.
     values : object, optional
-        Held-out predictions, or whatever the scorer wants to keep.
+        Predictions of left-out rows, or whatever the scorer wants to keep.
     problem : Problem, optional
         The problem with its tuned hyperparameters.
+    features : object, optional
+        The feature map of the kernel.
+    parts : sequence of pairs of float and Outcome, default=()
+        The summands of a weighted sum, with their weights.
 
     Examples
     --------
-    >>> from rkhs.extend import Candidate
-    >>> Candidate({"C": 10.0}, loss=0.2, scores=np.array([-0.2])).params
+    >>> from rkhs.extend import Outcome
+    >>> Outcome({"C": 10.0}, loss=0.2, scores=np.array([-0.2])).params
     {'C': 10.0}
     """
 
@@ -72,82 +123,121 @@ class Candidate:
     error: float = inf
     values: Any = None
     problem: Any = None
+    features: Any = None
+    parts: Sequence[tuple[float, Outcome]] = ()
 
-    def with_errors(self, ratio: float, regression: bool) -> Candidate:
-        """Return the candidate with `ratio` times the squared error, and the error and score that belong to it."""
+    def with_errors(self, ratio: float, regression: bool) -> Outcome:
+        """Return the outcome with `ratio` times the squared error, and the error and score that belong to it."""
         loss, error = ratio * self.loss, self.error * ratio**0.5 if regression else min(ratio * self.error, 1.0)
         return replace(self, loss=loss, error=error, scores=np.array([-loss if regression else 1 - error]))
 
 
-def search(
-    candidates: Iterable[Any] | Callable[[list[Candidate]], Iterator[Sequence[Any]]],
-    scorer: Callable[[Any], list[Candidate]],
-    monitor: Monitor | None = None,
-) -> tuple[list[Candidate], str]:
-    """Score candidates until the time limit; return all that were scored, and the status.
+Family = Callable[[Any, list[Outcome]], Iterable[Sequence[Any]]]
+Scorer = Callable[[Any], list[Outcome]]
 
-    The candidates are settings, which are scored one after the other, or a function that maps the list of scored
-    candidates, which grows during the search, to batches of settings, each of which is scored on all cores.
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The result of a search.
 
     Parameters
     ----------
-    candidates : iterable or callable
-        The settings, or the function.
+    found : list of Outcome
+        All outcomes.
+    status : str
+        "converged", or why a trial or the search was stopped.
+    decide : callable, optional
+        The rule that maps the outcomes to one of them; by default `best_of`.
+
+    Examples
+    --------
+    >>> from rkhs.extend import Choice, Outcome
+    >>> Choice([Outcome({"C": 1.0}, loss=0.3, scores=np.array([-0.3]))]).best.params
+    {'C': 1.0}
+    """
+
+    found: list[Outcome]
+    status: str = CONVERGED
+    decide: Callable[[Sequence[Outcome]], Outcome] | None = None
+
+    @cached_property
+    def best(self) -> Outcome:
+        """The outcome that is chosen."""
+        return (self.decide or best_of)(self.found)
+
+    def ranked(self) -> Choice:
+        """Return the choice with the outcomes in the order of their losses."""
+        return replace(self, found=sorted(self.found, key=lambda one: one.loss))
+
+
+def choose(
+    families: Iterable[Family],
+    scorer: Scorer,
+    decide: Callable[[Sequence[Outcome]], Outcome] | None = None,
+    monitor: Monitor | None = None,
+) -> Choice:
+    """Score the trials of families, one family after the other, until the time limit.
+
+    Parameters
+    ----------
+    families : iterable of callable
+        Functions that map the scorer and the list of outcomes, which grows during the search, to batches of trials.
+        The trials of a batch are scored on all cores.
     scorer : callable
-        It maps settings to a list of scored candidates, one for each of several values that share their work.
+        A function that maps a trial to a list of outcomes, one for each of several values that share their work.
+    decide : callable, optional
+        The rule that maps outcomes to the best one; by default `best_of`.
     monitor : Monitor, optional
         What keeps the time limit and shows progress.
 
     Returns
     -------
-    found : list of Candidate
-        All that were scored.
-    status : str
-        "converged", or why a candidate or the search was stopped.
+    Choice
+        All outcomes, the best one and the status.
 
     Examples
     --------
-    >>> from rkhs.extend import Candidate, best_of, search
+    >>> from rkhs.extend import Outcome, choose
     >>> def scorer(C):
-    ...     return [Candidate({"C": C}, loss=abs(C - 2), scores=np.array([-abs(C - 2)]))]
-    >>> best_of(search([0.1, 1.0, 10.0], scorer)[0]).params
+    ...     return [Outcome({"C": C}, loss=abs(C - 2), scores=np.array([-abs(C - 2)]))]
+    >>> choose([lambda scorer, found: [[0.1, 1.0, 10.0]]], scorer).best.params
     {'C': 1.0}
     """
-    found: list[Candidate] = []
-    batches = candidates(found) if callable(candidates) else ([settings] for settings in candidates)
+    found: list[Outcome] = []
     try:
-        for batch in batches:
-            for scored in map_in_threads(scorer, batch) if len(batch) > 1 else map(scorer, batch):
-                found += scored
-                if monitor is not None:
-                    monitor.report(None, min(candidate.loss for candidate in found), inf)
+        for family in families:
+            for batch in family(scorer, found):
+                for scored in map_in_threads(scorer, batch) if len(batch) > 1 else map(scorer, batch):
+                    found += scored
+                    if monitor is not None:
+                        monitor.report(None, min(one.loss for one in found), inf)
     except Stopped as stop:
         if monitor is None:
             raise
-        return found, str(stop)
+        return Choice(found, str(stop), decide)
     finally:
         if monitor is not None:
             monitor.close()
-    return found, next((one.status for one in reversed(found) if one.status != CONVERGED), CONVERGED)
+    return Choice(found, next((one.status for one in reversed(found) if one.status != CONVERGED), CONVERGED), decide)
 
 
-def best_of(found: Sequence[Candidate]) -> Candidate:
-    """Return the candidate with the smallest loss; equal ones, to rounding, are decided by `tie`.
+def best_of(found: Sequence[Outcome]) -> Outcome:
+    """Return the outcome with the smallest loss; equal ones, to rounding, are decided by `tie`.
 
     Parameters
     ----------
-    found : sequence of Candidate
-        The scored candidates.
+    found : sequence of Outcome
+        The outcomes.
 
     Returns
     -------
-    Candidate
+    Outcome
         The best one.
 
     Examples
     --------
-    >>> from rkhs.extend import Candidate, best_of
-    >>> found = [Candidate({"C": C}, loss=loss, scores=np.array([-loss])) for C, loss in ((1.0, 0.3), (10.0, 0.1))]
+    >>> from rkhs.extend import Outcome, best_of
+    >>> found = [Outcome({"C": C}, loss=loss, scores=np.array([-loss])) for C, loss in ((1.0, 0.3), (10.0, 0.1))]
     >>> best_of(found).params
     {'C': 10.0}
     """
@@ -156,7 +246,20 @@ def best_of(found: Sequence[Candidate]) -> Candidate:
     return min(tied, key=lambda candidate: candidate.tie)
 
 
-def cv_results(found: Sequence[Candidate], seconds: float, names: Iterable[str] | None = None) -> dict[str, Any]:
+def report(sentence: str, best: Outcome, rows: Sequence[tuple[dict[str, Any], Outcome]]) -> dict[str, Any]:
+    """Return `selection_report_`: a sentence, what is known of each outcome, the chosen one, and the summands of it."""
+    parts = best.parts or [(1.0, best)]
+    weights = [{"weight": weight, "prior": one.kind, "error": one.error, **one.params} for weight, one in parts]
+    return {
+        "sentence": sentence,
+        "candidates": [{**known, **one.params} for known, one in rows],
+        "chosen": {"prior": best.kind, **best.params},
+        "score": float(best.scores[0]),
+        "weights": weights,
+    }
+
+
+def cv_results(found: Sequence[Outcome], seconds: float, names: Iterable[str] | None = None) -> dict[str, Any]:
     """Return `cv_results_` in the form of scikit-learn's `GridSearchCV`, with the named parameters."""
     names = list(found[0].params if names is None else names)
     params = [{name: candidate.params[name] for name in names} for candidate in found]
