@@ -94,6 +94,16 @@ def figures():
 
 
 @pytest.fixture
+def gram_products(monkeypatch):
+    """A list that gets the shapes of a Gram operator and of what it is multiplied with, at each product."""
+    from rkhs.results import Gram
+
+    seen, product = [], Gram.__matmul__
+    monkeypatch.setattr(Gram, "__matmul__", lambda G, v: seen.append((G.shape, v.shape)) or product(G, v))
+    return seen
+
+
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     """An empty folder, which is the current one."""
     monkeypatch.chdir(tmp_path)

@@ -31,6 +31,7 @@ import tokenize
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,8 +105,8 @@ def main() -> None:
     functions = [node for tree in trees.values() for node in _functions(tree)]
     sizes["comment lines"] = sum(map(comment_lines, texts.values()))
     sizes["longest function"] = max(
-        code_lines(ast.get_source_segment(texts[file], node) or "")
-        for file, tree in trees.items()
+        len(code.intersection(range(node.lineno, (node.end_lineno or node.lineno) + 1)))
+        for code, tree in ((_code(texts[file]), tree) for file, tree in trees.items())
         for node in _functions(tree)
     )
     if arguments.check:
@@ -206,7 +207,8 @@ def patches(tests: dict[Path, ast.Module]) -> list[str]:
         f"{file.name}:{node.lineno}"
         for file, tree in tests.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("monkeypatch.setattr", "mock.patch")
+        if isinstance(node, ast.Attribute) and node.attr in ("setattr", "patch")
+        if ast.unparse(node) in ("monkeypatch.setattr", "mock.patch")
     ]
 
 
@@ -215,15 +217,26 @@ def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from ((node.module, alias.name) for alias in node.names)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
+        elif isinstance(node, ast.Call) and _called(node) == "import_module" and node.args:
             first = node.args[0]
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 package, _, name = first.value.rpartition(".")
                 yield package, name
 
 
+def _called(node: ast.Call) -> str:
+    """Return the name of the function or method that is called, "" if it has none."""
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
 def code_lines(text: str) -> int:
     """Return the number of lines that are neither blank nor comments nor docstrings."""
+    return len(_code(text))
+
+
+@cache
+def _code(text: str) -> set[int]:
+    """Return the numbers of these lines."""
     documented: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         if (
@@ -232,7 +245,7 @@ def code_lines(text: str) -> int:
         ):
             documented |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
     tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type not in LAYOUT]
-    return len({line for token in tokens for line in range(token.start[0], token.end[0] + 1)} - documented)
+    return {line for token in tokens for line in range(token.start[0], token.end[0] + 1)} - documented
 
 
 def checks_of_spaces(trees: dict[Path, ast.Module]) -> list[str]:
@@ -316,7 +329,7 @@ def _imported(tree: ast.Module, modules: dict[str, ast.Module], stubs: dict[str,
                 whole = f"{node.module}.{alias.name}"
                 home = stubs.get(node.module, {}).get(alias.name, node.module)
                 found.add(whole if whole in modules else home)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module":
+        elif isinstance(node, ast.Call) and _called(node) == "import_module":
             found |= {text.value for text in node.args if isinstance(text, ast.Constant)}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}

@@ -28,9 +28,9 @@ SPANNED = {
     "InvariantRegressorCV, landmarks": rkhs.InvariantRegressorCV(approximation=rkhs.Landmarks(8), **GRID),
 }
 MODELS = EXACT | SPANNED
-QUANTILES = {"QuantileRegressor": rkhs.QuantileRegressor([0.3, 0.7])}
+QUANTILES = {"QuantileRegressor": rkhs.QuantileRegressor([0.3, 0.7], C=1.0)}
 ORDERED = {  # learn from counts, or from the order of targets
-    "KernelPoissonRegressor": rkhs.counts.KernelPoissonRegressor(),
+    "KernelPoissonRegressor": rkhs.counts.KernelPoissonRegressor("gaussian", scale="median", C=1.0),
     "PreferenceRegressor": rkhs.counts.PreferenceRegressor(),
     "SurvivalRanker": rkhs.counts.SurvivalRanker(),
     "OrdinalClassifier": rkhs.counts.OrdinalClassifier(),

@@ -50,7 +50,6 @@ def test_every_family_obeys(name, dimension):
     check_functional(ALL[name](X), reference=meaning(name, X) if name in FAMILIES else None)
 
 
-@pytest.mark.every("name")
 @pytest.mark.parametrize("library", [np.asarray, torch.tensor], ids=["NumPy", "PyTorch"])
 @pytest.mark.parametrize("name", ALL)
 def test_every_family_obeys_in_single_precision(name, library):

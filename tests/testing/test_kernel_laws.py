@@ -28,10 +28,11 @@ WIDE = {
 SPACES = [d if d == 2 else pytest.param(d, marks=pytest.mark.slow) for d in DIMENSIONS]
 
 
-@pytest.mark.every("name")
+# The quick run takes one of the kernels whose names begin with the same word, such as Matern.
+@pytest.mark.every("kind")
 @pytest.mark.parametrize("dimension", SPACES)
-@pytest.mark.parametrize("name", KERNELS)
-def test_every_kernel_obeys(name, dimension):
+@pytest.mark.parametrize(("kind", "name"), [(name.split()[0].strip(","), name) for name in KERNELS])
+def test_every_kernel_obeys(kind, name, dimension):
     check_kernel(KERNELS[name].make(dimension), dimension)
 
 

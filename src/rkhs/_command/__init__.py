@@ -11,7 +11,8 @@ from rkhs.extend import exit_on_signals
 def main() -> None:
     """Run the command; name what is missing if its parts are not installed."""
     with exit_on_signals():
-        if not all(map(find_spec, ("typer", "rich", "pandas", "pyarrow", "matplotlib"))):  # which imports none of them
+        # none of them is imported; `map` is a module of this package
+        if not all(find_spec(name) for name in ("typer", "rich", "pandas", "pyarrow", "matplotlib")):
             sys.exit("The command needs typer, rich, pandas, pyarrow and matplotlib: pip install 'rkhs[cli]'.")
         from rkhs._command.commands import app
 

@@ -2,13 +2,17 @@
 
 import json
 import shlex
+import signal
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from rkhs._command.commands import app
+from rkhs_command import main
 
 
 def soundings(count=28):
@@ -18,15 +22,35 @@ def soundings(count=28):
     return pd.DataFrame({"longitude": X[:, 0], "latitude": X[:, 1], "depth": depth})
 
 
-def invoke(*arguments):
-    """Return the result of a command, which is one text or several arguments."""
+@dataclass(frozen=True)
+class Done:
+    """How a command ended, and what it printed."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def invoke(*arguments, columns=200):
+    """Return the result of a command, which is one text or several arguments, in a terminal of so many columns."""
     words = shlex.split(arguments[0]) if len(arguments) == 1 else list(map(str, arguments))
-    return CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        patch.setattr(sys, "argv", ["rkhs", *words])
+        patch.setenv("COLUMNS", str(columns))
+        try:
+            main()
+        except SystemExit as end:
+            return Done(end.code or 0, out.getvalue(), err.getvalue())
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+    raise AssertionError("the command did not end by SystemExit")
 
 
-def command(*arguments):
+def command(*arguments, columns=200):
     """Return what a command prints that must succeed."""
-    done = invoke(*arguments)
+    done = invoke(*arguments, columns=columns)
     assert done.exit_code == 0, done.stderr
     return done.stdout
 
@@ -49,7 +73,6 @@ def sentences(code, out, err):
 def refused(*arguments):
     """Return the message of a command that must fail."""
     done = invoke(*arguments)
-    assert done.exception is None or isinstance(done.exception, SystemExit)
     return sentences(done.exit_code, done.stdout, done.stderr)
 
 

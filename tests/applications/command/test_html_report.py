@@ -2,6 +2,7 @@
 
 import json
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,11 +10,12 @@ import pandas as pd
 import pytest
 from running import check_words, command
 from sklearn.datasets import load_digits
+from sklearn.model_selection import GridSearchCV, KFold, PredefinedSplit
+from sklearn.svm import SVR
 
 import rkhs
 from browser import Browser, needs_chromium
 from rkhs._command.demo import customers
-from rkhs._command.report import print_report, sections
 from rkhs.export import notes_of
 
 RNG = np.random.default_rng(0)
@@ -68,14 +70,14 @@ def reports(tmp_path_factory):
 
 
 def fit_once(home, name):
-    """Write the model and the report of a table, unless they are there."""
-    if (home / f"{name}.json").exists():
+    """Write the model, the report and what is printed of a table, unless they are there."""
+    if (home / f"{name}.txt").exists():
         return
     TABLES[name].to_csv(home / f"{name}.csv", index=False)
     plain = ["--invariance", "none"]  # faster than what is tried by default for the other three
     options = {"units": [*plain, "--regression"], "ten_classes": plain, "missing": plain}.get(name, [])
     files = [f"{home}/{name}.csv", "--target", "label", "--out", f"{home}/{name}.skops"]
-    (home / f"{name}.json").write_text(command("fit", *files, *options, "--json"))
+    (home / f"{name}.txt").write_text(command("fit", *files, *options, columns=400))
 
 
 class Numbers(HTMLParser):
@@ -117,8 +119,6 @@ def test_numbers_are_those_of_the_model(reports, name):
     page, model, notes, frame = opened(reports, name)
     assert json.loads(page.held) == notes
     check_words(notes)
-    facts = json.loads((reports / f"{name}.json").read_text())
-    assert {key: facts[key] for key in notes} == notes
     model = model[-1]
     assert (notes["C"], notes["nu"]) == (model.C_, model.nu_) == (model.best_params_["C"], model.best_params_["nu"])
     assert notes["settings tried"] == len(model.cv_results_["params"])
@@ -130,17 +130,15 @@ def test_numbers_are_those_of_the_model(reports, name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_terminal_prints_the_sentences_of_the_page(reports, name, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "400")
-    page, _, notes, _ = opened(reports, name)
-    facts = json.loads((reports / f"{name}.json").read_text())
-    print_report(facts)
-    printed = capsys.readouterr().out
-    for section in sections(facts):
-        for sentence in section.sentences:
-            assert sentence in printed
-            assert sentence in page.text
-            assert printed.count(sentence) == 1
+def test_the_terminal_prints_the_sentences_of_the_page(reports, name):
+    notes = opened(reports, name)[2]
+    content, printed = ((reports / f"{name}.{kind}").read_text() for kind in ("html", "txt"))
+    sections = dict(re.findall(r'<section id="(\w+)">(.*?)</section>', content, re.DOTALL))
+    shown = "".join(sections[one] for one in ("compared", "gained", "data", "better"))
+    sentences = [unescape(text) for text in re.findall(r"<(?:p|li)>(.*?)</(?:p|li)>", shown)]
+    assert {notes["comparison"]["sentence"], *notes["advice"]} <= set(sentences)
+    assert len(sentences) >= 5 + len(notes["advice"])
+    assert [printed.count(sentence) for sentence in sentences] == [1] * len(sentences)
     assert printed.index(notes["comparison"]["sentence"]) < printed.index("The data")
     assert printed.rstrip().endswith(notes["advice"][-1])
 
@@ -151,7 +149,11 @@ def test_the_confusion_matrix_has_every_label_once_and_the_stated_error(reports,
     counts = np.array(page.found["mistakes"]).reshape(len(notes["classes"]), -1)
     assert counts.sum(axis=1).tolist() == list(notes["classes"].values())
     assert 1 - np.trace(counts) / counts.sum() == pytest.approx(notes["comparison"]["error"])
-    assert sum(page.found["calibration"][2::3]) == frame["label"].notna().sum()
+    stated, right, rows = np.reshape(page.found["calibration"], (-1, 3)).T
+    assert rows.sum() == frame["label"].notna().sum()
+    assert rows @ (1 - right) / rows.sum() == pytest.approx(notes["comparison"]["error"])
+    assert list(stated) == sorted(stated)
+    assert len(set(np.minimum(10 * stated, 9).astype(int))) == len(stated)  # one probability in each tenth
 
 
 @pytest.mark.parametrize(
@@ -188,6 +190,32 @@ def test_residuals_and_intervals_of_numbers(reports):
     assert stated == [0.25, 0.5, 0.75, 0.9, 0.95]
     assert all(0 <= share <= 1 for share in found)
     assert "rate [/h]" in page.text
+
+
+def test_the_plain_svm_is_tuned_and_trained_without_the_fold_that_it_predicts(reports):
+    """The folds are shuffled, since tables are often sorted."""
+    _, model, notes, frame = opened(reports, "units")
+    X, y, predicted = model[0].transform(frame.drop(columns="label")), frame["label"].to_numpy(), np.zeros(40)
+    fold_of = np.zeros(40, dtype=int)
+    for k, (_, test) in enumerate(KFold(5, shuffle=True, random_state=1).split(X)):
+        fold_of[test] = k
+    grid = {"gamma": [0.5 / (s * rkhs.kernels.median_scale(X)) ** 2 for s in (0.25, 0.5, 1.0, 2.0, 4.0)]}
+    grid["C"] = y.std() * np.logspace(-1, 3, 5)
+    for k in range(5):
+        rest, svm = fold_of != k, SVR(epsilon=0.1 * y.std())
+        search = GridSearchCV(svm, grid, cv=PredefinedSplit(fold_of[rest]), scoring="neg_mean_squared_error")
+        predicted[~rest] = search.fit(X[rest], y[rest]).predict(X[~rest])
+    assert notes["comparison"]["its error"] == pytest.approx(np.mean((predicted - y) ** 2) ** 0.5, rel=1e-6)
+
+
+def test_intervals_are_deviations_times_a_factor(reports):
+    _, model, notes, frame = opened(reports, "units")
+    command("predict", reports / "units.skops", reports / "units.csv", "--out", reports / "units.out.csv", "--force")
+    found = pd.read_csv(reports / "units.out.csv")
+    points, machine = rkhs.Evaluation(model[:-1].transform(frame)), model[-1]
+    expected = notes["interval"]["factor"] * machine.solution_.posterior.std(points, weight=machine.target_weight_)
+    np.testing.assert_allclose(found["upper (90 %)"] - found["label"], expected, rtol=1e-6)
+    np.testing.assert_allclose(found["label"] - found["lower (90 %)"], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", CASES)

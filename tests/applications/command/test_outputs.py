@@ -1,5 +1,6 @@
 """What the command writes: never over what it reads, over what is there only if asked, and whole or not at all."""
 
+import json
 import os
 from contextlib import chdir
 from pathlib import Path
@@ -10,8 +11,6 @@ import pytest
 from running import invoke as command
 
 import rkhs
-from rkhs._command.options import check_outputs
-from rkhs._command.terminal import CommandError
 
 
 def write_table():
@@ -126,12 +125,38 @@ def test_names_that_matplotlib_would_take_for_formulas_are_drawn(folder, columns
     assert Path("m.png").read_bytes().startswith(b"\x89PNG")
 
 
+NEW_TEXTS = {
+    "  b: 5 rows (u, v, (empty), ..)": ["u", "u", "v", None, "w", "[red]"],
+    "  b: 1 row (u)": ["u", ":smile:"],
+    "": ["[red]", ":smile:"],
+}
+
+
 def test_texts_that_a_model_has_not_seen_are_reported(fitted):
-    pd.DataFrame({"a": [1.0, None, 3.0, 4.0], "b": ["[red]", "blue", "green", None]}).to_csv("new.csv", index=False)
-    done = command("predict", "m.skops", "new.csv")
-    assert "texts that the model has not seen" in done.stdout
-    assert "  b: 3 rows (blue, green, (empty))" in done.stdout
-    assert len(pd.read_csv("predictions.csv")) == 4
+    for said, texts in NEW_TEXTS.items():
+        pd.DataFrame({"a": [None, *np.ones(len(texts) - 1)], "b": texts}).to_csv("new.csv", index=False)
+        out = command("predict", "m.skops", "new.csv", "--force").stdout
+        assert ("texts that the model has not seen" in out) == bool(said)
+        assert said in out
+        assert len(pd.read_csv("predictions.csv")) == len(texts)
+
+
+def test_sentences_are_read_by_their_words(folder):
+    notes = [f"order {k} was {'late' if k % 3 else 'early'} and fine" for k in range(30)]
+    pd.DataFrame({"note": notes, "price": np.arange(30) / 7}).to_csv("notes.csv", index=False)
+    fit = ("fit", "notes.csv", "--target", "price", "--regression", "--invariance", "none", "--C", "1", "--json")
+    note, price = json.loads(command(*fit).stdout)["table"]
+    assert note["kind"] == "sentences, read by their words"
+    assert (price["kind"], price["cells"]) == ("target", "0 to 4.143")
+    assert "has not seen" not in command("predict", "model.skops", "notes.csv").stdout
+    assert pd.read_csv("predictions.csv")["price"].round(9).nunique() == 2  # of "late" and "early"
+
+
+def test_no_text_of_a_fact_is_markup(folder):
+    notes = {"[/bold]": "[/x]", "rows": [{"[/a]": "[/b]"}], "nested": {"[/c]": "[/d]"}}
+    rkhs.save(rkhs.Gaussian(), "m.skops", notes=notes)
+    out = command("inspect", "m.skops").stdout
+    assert all(text in out for text in ("[/bold]", "[/x]", "[/a]", "[/b]", "[/c]", "[/d]"))
 
 
 @pytest.mark.slow
@@ -159,8 +184,7 @@ def test_the_demo_replaces_no_picture(folder):
 @pytest.mark.parametrize("name", ["/dev/null", "/dev/full", "pipe"])
 def test_only_ordinary_files_are_replaced(folder, name):
     os.mkfifo("pipe")
-    with pytest.raises(CommandError, match="cannot be written"):
-        check_outputs({"--out": Path(name)}, [], force=True)
+    assert "cannot be written" in command(*FIT, "--out", name, "--force").stderr
     with pytest.raises(OSError, match="it is not a regular file"):
         rkhs.save(rkhs.Gaussian(), name)
 

@@ -1,7 +1,6 @@
 """Exported models predict what the models do: in onnxruntime, and by the reader of the guide's page."""
 
 import json
-import re
 import sys
 from itertools import product
 from pathlib import Path
@@ -11,6 +10,7 @@ import onnx
 import onnxruntime
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from reading import READER, read
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
@@ -21,12 +21,7 @@ import rkhs
 from estimators.models import EXACT, ORDERED, QUANTILES, SPANNED
 from rkhs import kernels
 from rkhs.exceptions import ExportError
-from rkhs.export import _models as models, _reader as reader
-
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "guide" / "export.md"
-(READER,) = re.findall(r"```python\n(import json\n.*?)```", PAGE.read_text(), re.DOTALL)
-PAGE_NAMES = {}
-exec(READER, PAGE_NAMES)
+from rkhs.export import _models as models
 
 
 def exported(model, X, tmp_path, **options):
@@ -37,7 +32,7 @@ def exported(model, X, tmp_path, **options):
     rkhs.to_json(model, tmp_path / "model.json", **options)
     predicting = (
         lambda X: dict(zip(names, session.run(None, {"X": X}), strict=True)),
-        PAGE_NAMES["read"](tmp_path / "model.json"),
+        read(tmp_path / "model.json"),
     )
     for predict in predicting:
         some, none = predict(X), predict(X[:0])
@@ -186,7 +181,7 @@ def check_random_models(functions, estimators, seed, tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # those of models that fit badly
 def test_random_models(tmp_path):
-    check_random_models(40, 30, 0, tmp_path)
+    check_random_models(20, 15, 0, tmp_path)
 
 
 @pytest.mark.slow
@@ -311,7 +306,7 @@ def test_files(tmp_path):
 
 
 def test_the_reader_is_that_of_the_page():
-    source = Path(reader.__file__).read_text()
+    source = Path(rkhs.export.__file__).with_name("_reader.py").read_text()
     assert source.endswith(READER), "copy src/rkhs/export/_reader.py to the page"
 
 

@@ -5,6 +5,7 @@ import onnxruntime
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from reading import read
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -14,7 +15,6 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncod
 import rkhs
 from refusals import refused
 from rkhs.exceptions import ExportError
-from rkhs.export._reader import read
 from rkhs.preprocessing import TableEncoder
 
 T = 60

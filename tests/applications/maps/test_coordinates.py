@@ -10,7 +10,7 @@ import rkhs
 from estimators.models import MODELS, ORDERED, QUANTILES, values
 from refusals import refused
 from rkhs._core.calculus.atoms import gaussian_rule
-from rkhs.maps._coordinates import LonLat
+from rkhs.maps import LonLat
 
 RADIUS = 6371.0088  # the mean one of the earth, in km
 RANDOM = np.random.default_rng(0)

@@ -10,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import rkhs
 from refusals import refused
 from rkhs.maps import GridMap, are_degrees, axes_around
-from rkhs.maps._grids import rounded_up, typical_gap
 
 xarray = pytest.importorskip("xarray")
 
@@ -104,7 +103,8 @@ def test_cells_far_from_data_are_empty():
 
 
 def gap_of(X):
-    return typical_gap(X, X.min(axis=0), X.max(axis=0), lambda rows: rows)
+    """Return a sixth of the distance from which on cells are empty."""
+    return GridMap.of(Plane(), X, None, spacing=np.ptp(X, axis=0).max() / 9).reach / 6
 
 
 def test_the_typical_gap_is_that_between_tracks():
@@ -123,7 +123,10 @@ def test_default_axes_are_round_and_few():
     assert_allclose(x / (x[1] - x[0]), np.round(x / (x[1] - x[0])), atol=1e-9)
     assert x[0] <= 0.13 < x[1]
     assert x[-2] < 9.81 <= x[-1]
-    assert [rounded_up(step) for step in (0.041, 0.05, 1.0, 7.5, 950)] == [0.05, 0.05, 1, 8, 1000]
+    for size in (0.02, 1.0, 37.0, 7e5):
+        x, y = axes_around(size * np.array([[0.0, 0.0], [3.1, 2.3]]), False, None, None)
+        assert f"{x[1] - x[0]:.6e}".split("e")[0][1:] == ".000000"  # one digit and a power of ten
+        assert 10_000 < len(x) * len(y) <= 41_000
 
 
 @pytest.mark.parametrize(

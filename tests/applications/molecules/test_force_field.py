@@ -64,7 +64,9 @@ def test_invariance_under_rotation_translation_and_exchange(model):
     np.testing.assert_allclose(model.predict(NEW[:, [0, 2, 1, 3]]), expected, **tolerance)
 
 
-@pytest.mark.parametrize(("length", "energy"), [(1e-3, 1e3), (1e3, 1e-3)])
+@pytest.mark.parametrize(
+    ("length", "energy"), [(1e-3, 1e3), pytest.param(1e3, 1e-3, marks=pytest.mark.slow)], ids=["small", "large"]
+)
 def test_energies_beside_forces_in_any_units(model, length, energy):
     """Energies determine the constant, and units do not matter."""
     scaled = clone(model).fit(length * R, energy / length * F, energy * (E - 7.0))

@@ -6,7 +6,7 @@ from threading import Thread
 import pytest
 
 from browser import Browser, needs_chromium
-from rkhs._command.play.scene import example
+from rkhs._command.play.scene import answer
 from rkhs._command.play.server import Server
 
 pytestmark = needs_chromium
@@ -104,7 +104,7 @@ def test_priors_weights_and_comparison(page):
     page.wait("document.querySelector('output[for=scale]').textContent === '1.26'")
     for name in ("rings", "line", "moons"):
         press(page, f"[data-example={name}]")
-        page.wait(f"{POINTS}.length === {len(example(name)['points'])}")
+        page.wait(f"{POINTS}.length === {len(answer('example', {'name': name})['points'])}")
         page.wait(SOLVED)
 
 

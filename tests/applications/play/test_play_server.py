@@ -11,8 +11,8 @@ from threading import Thread
 
 import pytest
 
-from rkhs._command.play.scene import example
-from rkhs._command.play.server import LARGEST, Handler, Server
+from rkhs._command.play.scene import answer as answer_to
+from rkhs._command.play.server import Server
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +23,10 @@ def server():
         yield own
         own.shutdown()
         thread.join()
+
+
+def example(name):
+    return answer_to("example", {"name": name})
 
 
 def ask(server, method, path, content=None, **headers):
@@ -106,7 +110,7 @@ MALFORMED = {
     "null": b"null",
     "text": b"\"__import__('os')\"",
     "no list": b'{"points": "' + b"x" * 1000 + b'"}',
-    "large": b"x" * (LARGEST + 1),
+    "large": b"x" * (2**17 + 1),
 }
 ASKED = (("GET", None), ("POST", example("line")))
 # name -> (method, path, content, headers, status of the answer)
@@ -151,7 +155,7 @@ def test_odd_lengths_are_refused(server):
 
 def test_who_says_nothing_is_not_waited_for(server):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Handler, "timeout", 0.3)
+        patch.setattr(server.RequestHandlerClass, "timeout", 0.3)
         with socket.create_connection(("127.0.0.1", server.server_port), timeout=600) as raw:
             head = f"POST {path(server, 'solve')} HTTP/1.0\r\nHost: {server.origins[0]}\r\n{JSON}"
             raw.sendall(f"{head}Content-Length: 100\r\n\r\n{{".encode())

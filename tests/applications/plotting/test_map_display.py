@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose
 
 import rkhs
 from rkhs.plotting import MapDisplay
-from rkhs.plotting._maps import degrees_text
 
 pytestmark = pytest.mark.usefixtures("figures")
 
@@ -40,7 +39,8 @@ def test_values_and_standard_deviations_of_an_estimator(sea):
     assert shown.min() >= 178
     assert shown.max() <= 182
     labels = [left.xaxis.get_major_formatter()(value, None) for value in (179, 180, 181)]
-    assert labels == ["179°E", "180°", "179°W"]
+    labels += [left.yaxis.get_major_formatter()(value, None) for value in (-12.5, 0.0, 7.0)]
+    assert labels == ["179°E", "180°", "179°W", "12.5°S", "0°", "7°N"]
 
 
 def test_a_dataset_is_drawn_as_its_estimator(sea):
@@ -67,7 +67,3 @@ def test_a_spike_does_not_dim_the_rest():
     assert len(display.axes_) == 1
     assert high < np.nanmax(display.map.values["value"])
     assert display.ax_.get_xlabel() == "x"
-
-
-def test_texts_of_degrees():
-    assert [degrees_text(v, "NS") for v in (-12.5, 0.0, 7.0)] == ["12.5°S", "0°", "7°N"]

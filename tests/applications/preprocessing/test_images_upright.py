@@ -10,7 +10,6 @@ from sklearn.pipeline import make_pipeline
 import rkhs
 from refusals import refused
 from rkhs.invariances import RandomImageTransform
-from rkhs.invariances._images import affine_coordinates, resampled
 from rkhs.preprocessing import Blur, Deskew
 
 SHAPE = (20, 16)
@@ -37,16 +36,11 @@ def moments(image):
     return r, c, aslant
 
 
-def test_resampling_each_image_at_places_of_its_own_is_that_of_scipy():
-    images, A = blobs(3), np.eye(2) + 0.1 * RNG.standard_normal((3, 2, 2))
-    b = RNG.standard_normal((3, 2))
+def moved(image, matrix, shift):
+    """Return an image that is moved around its center by SciPy's splines, its border continued."""
     center = (np.array(SHAPE) - 1) / 2
-    found = resampled(images, affine_coordinates(SHAPE, A, b))
-    for image, matrix, shift, result in zip(images, A, b, found, strict=True):
-        framed = np.pad(image, 12, mode="edge")
-        offset = center + shift - matrix @ center + 12
-        expected = ndimage.affine_transform(framed, matrix, offset, output_shape=SHAPE, order=3, mode="mirror")
-        np.testing.assert_allclose(result, expected, atol=1e-7)
+    framed, offset = np.pad(image, 12, mode="edge"), center + shift - matrix @ center + 12
+    return ndimage.affine_transform(framed, matrix, offset, output_shape=SHAPE, order=3, mode="mirror")
 
 
 @settings(max_examples=30, deadline=None)
@@ -59,7 +53,7 @@ def test_resampling_each_image_at_places_of_its_own_is_that_of_scipy():
 )
 def test_upright_images_do_not_know_how_they_were_sheared_shifted_or_measured(seed, shear, shift, unit, offset):
     image = blobs(1, np.random.default_rng(seed), reach=1.5)
-    slanted = resampled(image, affine_coordinates(SHAPE, np.array([[1.0, 0.0], [shear, 1.0]]), np.array(shift)))
+    slanted = moved(image[0], np.array([[1.0, 0.0], [shear, 1.0]]), np.array(shift))
     deskew = Deskew(SHAPE)
     first, second = (deskew.fit_transform(x.reshape(1, -1)).reshape(SHAPE) for x in (image, slanted))
     other = deskew.transform(unit * (slanted.reshape(1, -1) + offset)).reshape(SHAPE) / unit - offset

@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 
 from refusals import refused
 from rkhs.invariances import ImageTangents, RandomImageTransform, SignalTangents, transformed_copies
+from rkhs.invariances._images import affine_coordinates, resampled
 
 SHAPE = (24, 20)
 WIDTH = 1.5
@@ -90,6 +91,16 @@ def test_integers_are_converted(dtype, method):
         transformed_copies(SignalTangents())[0],
     ):
         assert_allclose(transform(X), transform(X.astype(float)))
+
+
+def test_resampling_each_image_at_places_of_its_own_is_that_of_scipy():
+    rng, center = np.random.default_rng(0), (np.array(SHAPE) - 1) / 2
+    images, A, b = blobs(6, 3), np.eye(2) + 0.1 * rng.standard_normal((3, 2, 2)), rng.standard_normal((3, 2))
+    found = resampled(images, affine_coordinates(SHAPE, A, b))
+    for image, matrix, shift, result in zip(images, A, b, found, strict=True):
+        framed, offset = np.pad(image, 12, mode="edge"), center + shift - matrix @ center + 12
+        expected = ndimage.affine_transform(framed, matrix, offset, output_shape=SHAPE, order=3, mode="mirror")
+        assert_allclose(result, expected, atol=1e-7)
 
 
 def test_thickness_is_simards_formula_and_the_derivative_of_a_dilation():
