@@ -20,6 +20,7 @@ from functools import partial
 from math import gcd
 from zlib import crc32
 
+import numpy as np
 import pytest
 from hypothesis import settings
 
@@ -46,6 +47,24 @@ def pytest_collection_modifyitems(items):
         for case in cases:
             if case.nodeid not in chosen:
                 case.add_marker(pytest.mark.slow)
+
+
+_starts = {}  # states of the generators of test modules after their import, by the id of the generator
+
+
+def pytest_collection_finish(session):
+    for generator in {id(one): one for item in session.items for one in _generators(item)}.values():
+        _starts[id(generator)] = generator.bit_generator.state
+
+
+def pytest_runtest_setup(item):
+    """Start the generators of the module again: what a test draws does not depend on the tests before it."""
+    for generator in _generators(item):
+        generator.bit_generator.state = _starts[id(generator)]
+
+
+def _generators(item):
+    return [one for one in vars(getattr(item, "module", item)).values() if isinstance(one, np.random.Generator)]
 
 
 def _test(item):

@@ -42,7 +42,7 @@ def test_a_plane_a_region_and_a_table_of_cells(folder):
     assert sorted(set(cells["e"])) == [-71, -70.5, -70]
 
 
-@pytest.mark.parametrize("true", [True, False])
+@pytest.mark.parametrize("true", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_errors_that_are_wrong_are_left_out(folder, true):
     rng, table = np.random.default_rng(0), soundings(40)
     error = np.where(np.arange(40) % 2, 1.0, 30.0)

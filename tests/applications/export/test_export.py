@@ -243,7 +243,7 @@ OTHERS = dict(others())
 
 
 @pytest.mark.every
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * ("CV, land" in n)) for n in OTHERS])
 def test_other_models(name, tmp_path):
     model, points = OTHERS[name]()
     expected, _, options = predictions(model, points)

@@ -157,7 +157,7 @@ OF_ROWS = {
 
 
 ALL = (*MODELS, *QUANTILES, *ORDERED, *OF_ROWS)
-SLOW = ("KernelPoissonRegressor", "QuantileRegressor", "coordinates, search")  # which are fitted for seconds
+SLOW = ("InvariantRegressorCV", "InvariantRegressorCV, landmarks", "coordinates, search")  # fitted for seconds
 
 
 @pytest.mark.every

@@ -84,17 +84,18 @@ def _kinds():
     The formula of each entry is one for all libraries and precisions, and its dimensions are those of double.
     """
     for name, d, dtype, library in product(KERNELS, DIMENSIONS, TOLERANCE, ("numpy", "torch")):
+        kind = name.split()[0].strip(",")
         seen = (dtype, library) == ("float64", "numpy") and (name, d) in PAIRS
         alike = (dtype, library) == ("float32", "torch") or ((dtype, library) != ("float64", "numpy") and d != 2)
-        yield pytest.param(name, d, dtype, library, marks=pytest.mark.slow if seen or alike else ())
+        yield pytest.param(kind, name, d, dtype, library, marks=pytest.mark.slow if seen or alike else ())
 
 
 PAIRS = {tuple(one.values) for one in _pairs() if not one.marks}
 
 
-@pytest.mark.every("name")
-@pytest.mark.parametrize(("name", "d", "dtype", "library"), list(_kinds()))
-def test_every_kind_in_every_library_and_precision(name, d, dtype, library):
+@pytest.mark.every("kind")  # of kernels, whose names begin with the same word
+@pytest.mark.parametrize(("kind", "name", "d", "dtype", "library"), list(_kinds()))
+def test_every_kind_in_every_library_and_precision(kind, name, d, dtype, library):
     kernel = KERNELS[name].make(d)
     families = [f for f in bounded(kernel, d) if f in KINDS]
     X = points(d).astype(dtype)

@@ -234,7 +234,7 @@ def test_landmarks_at_all_functionals_are_exact(phi, basis):
 
 def test_landmarks_of_a_sample_take_whole_vectors():
     """The preliminary fit uses a sample of the functionals, whose number need not be a multiple of three."""
-    points = RNG.uniform(-1, 1, (120, 2))
+    points = RNG.uniform(-1, 1, (60, 2))
     y = np.sign(points[:, 0])
     problem = rkhs.Problem(KERNEL, margins(0.3, y, 1.0, points), rkhs.Constant(), approximation=rkhs.Landmarks(20))
     solution = problem.solve(tol=1e-2)

@@ -120,7 +120,7 @@ DEGENERATE = [
 ]
 
 
-@pytest.mark.every("solver", "loss")
+@pytest.mark.every("solver")
 @pytest.mark.parametrize(
     ("solver", "loss", "more", "name"),
     [
