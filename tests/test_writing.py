@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import rkhs
-from concurrency_files import together
-from killing import kill_while_saving
+from model_files import kill_while_saving, share
 from rkhs._core.files import remove_unfinished
 from rkhs.extend import replacing
 
@@ -110,12 +109,10 @@ def test_save_that_fails_at_the_last_step_leaves_the_old_model(tmp_path, failing
 
 
 def test_save_that_is_killed_leaves_the_old_model_or_the_new_one(tmp_path):
-    """A short share of `tests/killing.py`."""
     found = kill_while_saving(tmp_path, 12, seed=3)
-    assert found["first"] + found["second"] == 12
+    assert found["model 0"] + found["model 1"] == 12
 
 
 @pytest.mark.slow
 def test_processes_and_threads_that_save_and_load_together(tmp_path):
-    """A short share of `tests/concurrency_files.py`."""
-    assert together(tmp_path, 1.0, processes=2, threads=3)["loads"] >= 6
+    assert share(tmp_path, 1.0, processes=2, threads=3) >= 6

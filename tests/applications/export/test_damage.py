@@ -12,13 +12,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import rkhs
-from damage import X, load_damaged, saved, without_checksum
+from model_files import X, load_damaged, saved, without_checksum
 from rkhs.export import _model_files as model_files, notes_of
 
 
 @pytest.mark.parametrize("checksum", [True, False], ids=["checksum", "CRC only"])
 def test_some_bytes_changed(tmp_path, checksum):
-    """A short share of `tests/damage.py`."""
     ends = load_damaged(tmp_path, 60, seed=1, checksum=checksum)
     assert ends["refused"] > 50
 
