@@ -33,14 +33,6 @@ def test_the_direction_is_found_and_predictions_are_better(learned):
     assert values[-1] > 20 * values[-2]
 
 
-@pytest.mark.parametrize("unit", [1e-6, 1e6])
-def test_units_do_not_matter(learned, unit):
-    units = np.where(np.arange(8) % 2, unit, 1.0)
-    other = model("agop").fit(X[:200] * units, RIDGE[:200])
-    np.testing.assert_allclose(other.predict(X[200:] * units), learned.predict(X[200:]), atol=1e-3)
-    np.testing.assert_allclose(other.metric_ * np.outer(units, units), learned.metric_, rtol=0, atol=1e-2)
-
-
 def test_noise_has_no_direction():
     noise = RNG.standard_normal(200)
     found = model("agop", C=1.0).fit(X[:200], noise)
@@ -103,3 +95,11 @@ def test_a_fall_beyond_chance():
     outlier = np.where(np.arange(100) == 0, 100.0, before)
     assert improves(outlier, np.where(np.arange(100) == 0, 105.0, 0.5 * before))  # all but one fall by half
     assert not improves(before, before + np.where(np.arange(100) == 0, 100.0, -0.01))  # not worth one that is lost
+
+
+def test_losses_that_fall_by_more_than_chance():
+    assert paired_test(np.ones(3), np.array([0.5, 0.6, 0.4]))
+    assert not paired_test(np.ones(3), np.array([0.0, 2.0, 0.5]))
+    before, after = np.array([3.0, 5.0]), np.array([2.0, 2.0])  # the mean falls by 2, with the standard error 0.707
+    assert paired_test(before, after, sure=2 / 0.708)
+    assert not paired_test(before, after, sure=2 / 0.707)

@@ -41,6 +41,7 @@ SEMI_SUPERVISED = {
     "unlabeled, graph": rkhs.InvariantClassifier(invariance="graph", C=100.0, nu=1000.0),
 }
 SEARCHES = {
+    "counts": rkhs.counts.KernelPoissonRegressor(),
     "landmarks CV": rkhs.InvariantClassifierCV(Cs=[1, 10], unlabeled=None, approximation=rkhs.Landmarks(20)),
     "Fourier features CV": rkhs.InvariantRegressorCV(Cs=[1, 10], approximation=rkhs.FourierFeatures(20)),
 }

@@ -31,7 +31,7 @@ Y = truth(X) + 0.7 * RANDOM.standard_normal(len(X))
 
 @pytest.fixture(scope="module")
 def mapped():
-    with with_limits(map_compared=200, map_tuned=300, exact_labels=1000):
+    with with_limits(map_compared=100, map_tuned=200, exact_labels=1000):
         return rkhs.InvariantRegressorCV().fit(X, Y)
 
 

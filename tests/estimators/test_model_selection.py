@@ -169,7 +169,7 @@ def test_features_of_one_unit_are_also_taken_as_they_are():
     X = 0.3 * rng.standard_normal((150, 40))
     X[:, :6] += 1.5 * rng.standard_normal((150, 2)) @ rng.standard_normal((2, 6)) + np.outer(y, np.tile([1.0, -1.0], 3))
     few = labels_of(y, np.arange(20))
-    one, own = (rkhs.InvariantClassifierCV(scales=scales).fit(X, few) for scales in ("median", "auto"))
+    one, own = (rkhs.InvariantClassifierCV("gaussian", scales=scales).fit(X, few) for scales in ("median", "auto"))
     assert one.score(X, y) > own.score(X, y) + 0.05
     units = np.geomspace(1e-3, 1e3, 40)
     np.testing.assert_allclose(units_of(units * X, one_unit=True), [np.ones(40), deviations(units * X)])
@@ -185,7 +185,7 @@ def test_features_of_one_unit_are_also_taken_as_they_are():
 def test_what_must_not_change_the_choice(data, change, few):
     X, y = data()
     few = labels_of(y, np.arange(4 if few == "four" else len(y) // 5))
-    one, other = (rkhs.InvariantClassifierCV(scales="median").fit(Z, few) for Z in (X, change(X)))
+    one, other = (rkhs.InvariantClassifierCV("gaussian", scales="median").fit(Z, few) for Z in (X, change(X)))
     kernels = [model.best_params_["kernel"] for model in (one, other)]
     assert type(kernels[0]) is type(kernels[1])
     for graph, changed in zip(*map(families.graphs_in, kernels), strict=True):
@@ -338,7 +338,7 @@ def test_scales_may_be_an_array():
 @pytest.mark.parametrize("unit", [1e100, 1e-100])
 def test_units_that_a_computer_has_change_nothing(unit):
     X, y = make_moons(40, noise=0.2, random_state=0)
-    one, other = (rkhs.InvariantClassifierCV().fit(u * X, y) for u in (1.0, unit))
+    one, other = (rkhs.InvariantClassifierCV("gaussian").fit(u * X, y) for u in (1.0, unit))
     np.testing.assert_allclose(other.decision_function(unit * X), one.decision_function(X), atol=2e-3)
 
 
@@ -529,7 +529,7 @@ def test_equal_rows_with_different_labels(labels):
     X, y = make_moons(100, noise=0.05, random_state=1)
     X, noisy = np.concatenate([X, X[:2], X[50:55]]), np.concatenate([y, 1 - y[:2], y[50:55]])
     few = labels_of(noisy, [*range(labels), 100, 101])
-    model = rkhs.InvariantClassifierCV(scales="median").fit(X, few)
+    model = rkhs.InvariantClassifierCV("gaussian", scales="median").fit(X, few)
     kernel = model.best_params_["kernel"]
     assert all(len(graph.nodes) == 100 for graph in families.graphs_in(kernel))
     assert families.graphs_in(kernel)
@@ -580,7 +580,7 @@ def test_directions_in_which_points_differ_help_where_classes_are_clusters():
 
 def test_decorrelated_features_help_where_classes_are_in_what_is_left():
     X, y = signals(400, 60)
-    model = rkhs.InvariantClassifierCV(scales="median").fit(X, np.where(np.arange(400) < 100, y, -1))
+    model = rkhs.InvariantClassifierCV("gaussian", scales="median").fit(X, np.where(np.arange(400) < 100, y, -1))
     parts = [part for part in model.selection_report_["weights"] if part["prior"] == "features"]
     assert any(part["kernel"].linear.shape == (60, 60) for part in parts)
     assert model.score(X, y) > 0.65
@@ -591,7 +591,7 @@ def test_several_outputs_share_the_settings(invariance):
     X = np.random.default_rng(0).standard_normal((120, 2))
     Y = np.stack([np.sin(X[:, 0]), X[:, 1] ** 2], axis=1)
     few = np.where((np.arange(120) < 50)[:, None], Y, np.nan)
-    model = rkhs.InvariantRegressorCV(invariance=invariance, unlabeled=np.nan).fit(X, few)
+    model = rkhs.InvariantRegressorCV("gaussian", scales="median", invariance=invariance, unlabeled=np.nan).fit(X, few)
     assert model.predict(X).shape == (120, 2)
     for errors, target in zip(Y[50:].T - model.predict(X[50:]).T, Y.T, strict=True):
         assert np.mean(errors**2) < 0.1 * np.var(target)

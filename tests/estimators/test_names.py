@@ -78,41 +78,58 @@ def fitted(name, way, path=None):
     return estimator.fit(FRAME, y)
 
 
-@pytest.fixture(params=ESTIMATORS)
-def name(request):
-    return request.param
+def blocks(frame, y, kind=pd.DataFrame):
+    return rkhs.streams.blocks(iter([(kind(FRAME), y), (kind(frame), y)]))
 
 
-@pytest.fixture(params=CHANGES)
-def change(request):
-    return request.param
+def partitions(frame, y):
+    """Return a frame and targets of dask, whose parts are what they are, whatever the frame says of them."""
+    parts, targets = [dask.delayed(FRAME), dask.delayed(frame)], [dask.delayed(pd.Series(y))] * 2
+    rows = dask.dataframe.from_delayed(parts, meta=FRAME[:0], verify_meta=False)
+    return rows, dask.dataframe.from_delayed(targets, meta=pd.Series(y[:0]))
 
 
-def check(change, use):
-    """Use the changed frame: as scikit-learn would have it."""
+USES = {  # of a frame with changed columns, by a model that has learned from `FRAME`, and the models that can do so
+    "predict": (lambda model, frame, y: values(model, frame), tuple(ESTIMATORS)),
+    "predict of dask": (lambda model, frame, y: values(model, lazy(frame)), tuple(ESTIMATORS)),
+    "score": (lambda model, frame, y: model.score(frame, y), tuple(MODELS)),  # quantiles have none
+    "partial_fit": (lambda model, frame, y: model.partial_fit(frame, y), IN_BLOCKS),
+    "blocks": (lambda model, frame, y: model.fit(blocks(frame, y)), (*IN_BLOCKS, *COLLECTED)),
+    "blocks of polars": (lambda model, frame, y: model.fit(blocks(frame, y, pl.from_pandas)), (*IN_BLOCKS, *COLLECTED)),
+    "partitions": (lambda model, frame, y: model.fit(*partitions(frame, y)), IN_BLOCKS),
+}
+WAYS = {name: ["fit", "dask"] for name in ESTIMATORS}
+WAYS |= {name: ["fit", "dask", "blocks", "parquet"] for name in COLLECTED}
+WAYS |= {name: ["fit", "dask", "blocks", "parquet", "partial_fit"] for name in IN_BLOCKS}
+
+
+@pytest.mark.every("use")
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    ("use", "name", "way"),
+    [
+        (use, name, way)
+        for use, (_, names) in USES.items()
+        for name in names
+        for way in (WAYS[name] if use != "partial_fit" else [use])  # after another way it starts anew
+    ],
+)
+def test_columns_are_those_of_the_fit(use, name, way, change, file):
+    """As scikit-learn would have it; where they are not, the model stays what it was."""
+    model, y = deepcopy(fitted(name, way, file)), y_of(ESTIMATORS[name])
+    assert model.feature_names_in_.tolist() == list(FRAME)
     changed, message = CHANGES[change]
     if message is None:
-        return use(changed(FRAME))
+        USES[use][0](model, changed(FRAME), y)
+        return
+    before = values(model, FRAME)
     with pytest.raises(ValueError, match=message):
-        use(changed(FRAME))
-    return None
+        USES[use][0](model, changed(FRAME), y)
+    np.testing.assert_array_equal(values(model, FRAME), before)
 
 
-def test_predict(name, change):
-    estimator = fitted(name, "fit")
-    found = check(change, lambda frame: values(estimator, frame))
-    if found is not None:
-        np.testing.assert_allclose(found, values(clone(estimator).fit(X, y_of(estimator)), X), atol=1e-9)
-        frame, y = pl.from_pandas(FRAME), pl.Series(y_of(estimator))
-        np.testing.assert_allclose(values(clone(estimator).fit(frame, y), frame), found, atol=1e-9)
-
-
-@pytest.mark.parametrize("name", MODELS)  # quantiles have no score, and no weights
-def test_score(name, change):
-    estimator = fitted(name, "fit")
-    check(change, lambda frame: estimator.score(frame, y_of(estimator)))
-
-
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", ESTIMATORS)
 def test_fit_again(name, change):
     """Another fit has other names, and none of the old ones."""
     changed = CHANGES[change][0](FRAME)
@@ -125,70 +142,15 @@ def test_fit_again(name, change):
         assert not hasattr(estimator, "feature_names_in_")
 
 
-def test_partial_fit(name, change):
-    if not hasattr(ESTIMATORS[name], "partial_fit"):
-        assert "CV" in name or "Invariant" not in name
-        return
-    estimator = fitted(name, "partial_fit")
-    before = values(estimator, FRAME)
-    if change != "same":
-        check(change, lambda frame: estimator.partial_fit(frame, y_of(estimator)))
-        np.testing.assert_array_equal(values(estimator, FRAME), before)
-    check(change, lambda frame: values(estimator, frame))
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if name not in (*IN_BLOCKS, *COLLECTED)])
+def test_blocks_of_rows_that_are_needed_at_once(name):
+    with pytest.raises(TypeError, match="memory"):
+        clone(ESTIMATORS[name]).fit(rkhs.streams.blocks(FRAME, TARGET), TARGET)
 
 
-def test_blocks(name, change):
-    if name not in (*IN_BLOCKS, *COLLECTED):
-        with pytest.raises(TypeError, match="memory"):
-            clone(ESTIMATORS[name]).fit(rkhs.streams.blocks(FRAME, TARGET), TARGET)
-        return
-    estimator = fitted(name, "blocks")
-    check(change, lambda frame: values(estimator, frame))
-    y = y_of(estimator)
-    for read, kind in ((iter, pd.DataFrame), (lambda parts: lambda: iter(parts), pl.from_pandas)):
-        check(
-            change,
-            lambda frame, read=read, kind=kind: clone(estimator).fit(
-                rkhs.streams.blocks(read([(kind(FRAME), y), (kind(frame), y)]))
-            ),
-        )
-
-
-def test_parquet(name, change, file):
-    if name not in (*IN_BLOCKS, *COLLECTED):
-        return
-    check(change, lambda frame: values(fitted(name, "parquet", file), frame))
-
-
-def test_dask(name, change):
-    estimator = fitted(name, "dask")
-    assert estimator.feature_names_in_.tolist() == list(FRAME)
-    found = check(change, lambda frame: values(estimator, frame))
-    check(change, lambda frame: values(estimator, lazy(frame)))
-    if found is not None:
-        np.testing.assert_allclose(found, values(fitted(name, "fit"), FRAME), atol=1e-6)
-
-
-@pytest.mark.parametrize("name", IN_BLOCKS)
-def test_partitions_of_a_dask_frame(name, change):
-    """Its parts are what they are, whatever the frame says of them."""
-    y = y_of(ESTIMATORS[name])
-
-    def fit(frame):
-        parts = [dask.delayed(FRAME), dask.delayed(frame)]
-        rows = dask.dataframe.from_delayed(parts, meta=FRAME[:0], verify_meta=False)
-        targets = dask.dataframe.from_delayed([dask.delayed(pd.Series(y))] * 2, meta=pd.Series(y[:0]))
-        return clone(ESTIMATORS[name]).fit(rows, targets)
-
-    check(change, fit)
-
-
-@pytest.mark.parametrize("way", ["fit", "partial_fit", "blocks", "parquet", "dask"])
-@pytest.mark.parametrize("name", IN_BLOCKS)
+@pytest.mark.parametrize(("name", "way"), [(name, way) for name, ways in WAYS.items() for way in ways])
 def test_all_ways_are_one(name, way, file):
-    estimator = fitted(name, way, file)
-    assert estimator.feature_names_in_.tolist() == list(FRAME)
-    np.testing.assert_allclose(values(estimator, FRAME), values(fitted(name, "fit"), FRAME), atol=1e-5)
+    np.testing.assert_allclose(values(fitted(name, way, file), FRAME), values(fitted(name, "fit"), FRAME), atol=1e-5)
 
 
 @pytest.mark.parametrize("way", ["fit", "partial_fit", "blocks", "parquet", "dask"])
@@ -256,6 +218,7 @@ BESIDE = {  # frames beside X, about its columns
     [("gradients", pd.DataFrame), ("gradients", pl.from_pandas), ("the box of a Shape", pd.DataFrame)],
     ids=["gradients", "gradients of polars", "the box of a Shape"],
 )
+@pytest.mark.parametrize("change", CHANGES)
 def test_frames_beside_X_have_its_columns(what, kind, change):
     fit, given = BESIDE[what], SLOPES if what == "gradients" else BOX
     changed, message = CHANGES[change]

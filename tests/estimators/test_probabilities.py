@@ -34,6 +34,12 @@ def test_a_discriminant_is_as_sure_as_left_out_labels_allow():
     assert after.mean() < before.mean() - 0.05
 
 
+def test_the_slope_of_a_sigmoid():
+    """Against a number computed by hand."""
+    f = np.array([[1.0, -1.0], [0.5, -0.5], [-1.0, 1.0], [0.5, -0.5]])
+    assert round(fitted_slope(f, np.array([0, 0, 1, 1]), np.ones(4), 0.0), 2) == 0.42
+
+
 def test_a_few_labels_at_which_scores_are_wrong_do_not_make_all_others_unsure():
     codes = np.arange(200) % 2
     values = np.where(codes, 2.0, -2.0) + 0.5 * RNG.standard_normal(200)
