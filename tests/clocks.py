@@ -1,6 +1,7 @@
-"""A clock that is made, not looked at: time limits are tested without waiting, alike on all computers."""
+"""What ends work early: a clock that is made, not looked at, which is alike on all computers, and Ctrl-C."""
 
 from contextlib import contextmanager
+from itertools import count
 
 import pytest
 
@@ -30,3 +31,26 @@ def ticking(each: float = 0.0):
             patch.setattr(module, "slowness", lambda: 1.0)
         patch.setattr(_progress, "clock", clock.look)
         yield clock
+
+
+def stopping(iteration, how):
+    """Return a callback that ends a solve after an iteration, by its answer or by Ctrl-C."""
+
+    def callback(record):
+        if record.iteration == iteration and how == "interrupted":
+            raise KeyboardInterrupt
+        return record.iteration == iteration
+
+    return callback
+
+
+def interrupting(monkeypatch, place, name, calls):
+    """Let Ctrl-C come while a function is called for the n-th time."""
+    own, left = getattr(place, name), count(calls, -1)
+
+    def called(*arguments, **options):
+        if next(left) == 0:
+            raise KeyboardInterrupt
+        return own(*arguments, **options)
+
+    monkeypatch.setattr(place, name, called)

@@ -9,6 +9,8 @@ registry, the test has the marker `every`:
     @pytest.mark.every("kernel")   # one case of each kernel; the other parameters rotate
 
 The choice depends on nothing but names, so it is the same in every process and on every computer.
+
+Tests pass in any order: `pytest --shuffle=1` runs the files, and the tests of each, in the random order of this seed.
 """
 
 import os
@@ -18,6 +20,7 @@ os.environ.setdefault("SCIPY_ARRAY_API", "1")  # scikit-learn's dispatch to tens
 import signal
 from functools import partial
 from math import gcd
+from random import Random
 from zlib import crc32
 
 import numpy as np
@@ -26,8 +29,16 @@ from hypothesis import settings
 
 CASES = 2  # of a parametrized test, in the quick run
 
-settings.register_profile("quick", max_examples=8, derandomize=True, deadline=None, database=None)
+settings.register_profile("quick", max_examples=5, derandomize=True, deadline=None, database=None)
 settings.register_profile("all", parent=settings.get_profile("quick"), max_examples=25)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--shuffle", type=int, metavar="SEED", help="run files, and the tests of each, in random order")
+
+
+def pytest_report_header(config):
+    return None if config.option.shuffle is None else f"random order: --shuffle={config.option.shuffle}"
 
 
 def pytest_configure(config):
@@ -37,7 +48,7 @@ def pytest_configure(config):
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest applies -m "not slow"
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     laws = {}
     for item in items:
         if hasattr(item, "callspec") and item.get_closest_marker("slow") is None:
@@ -47,6 +58,19 @@ def pytest_collection_modifyitems(items):
         for case in cases:
             if case.nodeid not in chosen:
                 case.add_marker(pytest.mark.slow)
+    if config.option.shuffle is not None:
+        items[:] = _shuffled(items, Random(config.option.shuffle))
+
+
+def _shuffled(items, chance):
+    """Return the tests in random order, but file by file, since the fixtures of a file are computed once."""
+    files = {}
+    for item in items:
+        files.setdefault(item.path, []).append(item)
+    order = list(files.values())
+    for tests in (order, *order):
+        chance.shuffle(tests)
+    return [item for tests in order for item in tests]
 
 
 _starts = {}  # states of the generators of test modules after their import, by the id of the generator

@@ -270,12 +270,12 @@ def test_a_graph_without_edges():
 
 PLANE, SPACE, TENSORS = rkhs.Evaluation(X), rkhs.Evaluation(np.zeros((6, 3))), rkhs.Evaluation(torch.tensor(X))
 OF_FAMILIES = [lambda L, M: rkhs.gram(K, L, M), lambda L, M: rkhs.stack([L, M]), lambda L, M: L + M, lambda L, M: L - M]
-OF_POINTS = [K, rkhs.Difference, DirectionalDerivative, lambda A, B: rkhs.gram(K, rkhs.Evaluation(A)) @ B]
+OF_TWO = [K, rkhs.Difference, DirectionalDerivative, lambda A, B: rkhs.gram(K, rkhs.Evaluation(A)) @ B]
 LIBRARIES_DIFFER = r"different libraries cannot be combined: numpy and torch.*from_numpy"
 test_what_does_not_go_together = refused(
     *((lambda of=of: of(PLANE, SPACE), r"R\^2\) and .*R\^3\) .* of different dimension") for of in OF_FAMILIES),
     *((lambda of=of: of(PLANE, TENSORS), LIBRARIES_DIFFER, TypeError) for of in OF_FAMILIES),
-    *((lambda of=of: of(PLANE.X, TENSORS.X), LIBRARIES_DIFFER, TypeError) for of in OF_POINTS),
+    *((lambda of=of: of(PLANE.X, TENSORS.X), LIBRARIES_DIFFER, TypeError) for of in OF_TWO),
     (lambda: torch.ones((2, 6)) @ PLANE, "W is a tensor, but .* holds NumPy arrays", TypeError),
     (lambda: K(X, np.zeros((6, 3))), "X has 2 features but Y has 3"),
     (lambda: rkhs.Difference(X, Y), r"X has shape \(6, 2\) and Y has \(4, 2\): a Difference needs pairs"),
@@ -678,7 +678,7 @@ def test_parameters_are_not_shared():
 
 
 class Handed:
-    """Copies of arrays as a caller would hand them over, all of which are then overwritten."""
+    """Arrays as a caller would hand them over, all of which are then overwritten."""
 
     def __init__(self, library):
         self.library, self.arrays = library, []
@@ -687,82 +687,61 @@ class Handed:
         self.arrays.append(self.library(values))
         return self.arrays[-1]
 
+    def numpy(self, values):
+        self.arrays.append(np.array(values))
+        return self.arrays[-1]
+
     def spoil(self):
         for array in self.arrays:
             array[...] = 0
 
 
-OWNERS = {
+def problem_of(hand):
+    points = hand(X)
+    term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), hand(X[:, 0]), hand(np.arange(1.0, 7.0)))
+    slopes = rkhs.Term(rkhs.Gradient(points), rkhs.losses.Absolute(), hand(X), 0.5)
+    return rkhs.Problem(K, [term, slopes], rkhs.Constant())
+
+
+OF_POINTS = {
     **{name: make for name, make in FAMILIES.items() if isinstance(make(X), rkhs.extend.Functional)},
     "Difference of two": lambda X: rkhs.Difference(X, X + 1),
     "Components": rkhs.functionals.Components,
     "Average": Average,
     "sum": lambda X: rkhs.Evaluation(X) - 2 * LocalAverage(X, 0.5),
 }
-LIBRARIES = pytest.mark.parametrize("library", [np.array, torch.tensor], ids=["NumPy", "PyTorch"])
+OWNERS = {  # of arrays that are handed over; those of `numpy` are NumPy's whatever the points are
+    **{name: lambda hand, make=make: make(hand(X)) for name, make in OF_POINTS.items()},
+    "directions": lambda hand: DirectionalDerivative(hand(X), hand(np.arange(12.0).reshape(6, 2))),
+    "matrix": lambda hand: hand(np.arange(18.0).reshape(3, 6)) @ rkhs.Evaluation(hand(X)),
+    "sparse matrix": lambda hand: (
+        scipy.sparse.csr_array(tuple(map(hand.numpy, ([1.0, 1.0], [1, 4], [0, 2]))), shape=(1, 6))
+        @ rkhs.Evaluation(hand(X))
+    ),
+    "edges": lambda hand: GraphDifference(hand(X), hand.numpy([[0, 1], [2, 3]]), hand.numpy([1.0, 1.0])),
+    "weights": lambda hand: Average(hand(X), hand.numpy(np.ones(6))),
+    "factors": lambda hand: hand.numpy(np.ones(6)) * rkhs.Evaluation(hand(X)),
+    "function": lambda hand: Function(K, rkhs.Evaluation(hand(Y)), hand(np.ones(4)), rkhs.Constant(), hand(np.ones(1))),
+    "problem": problem_of,
+    "solution": lambda hand: problem_of(hand).solve(tol=1e-8).function,
+}
 
 
-def parts_of(family):
-    return [np.asarray(part.atoms.points) for part in family.parts]
-
-
-@LIBRARIES
+@pytest.mark.every("name")
+@pytest.mark.parametrize("library", [np.array, torch.tensor], ids=["NumPy", "PyTorch"])
 @pytest.mark.parametrize("name", OWNERS)
-def test_functionals_own_their_points(name, library):
-    """Also those whose normal form is made when it is first asked for."""
-    handed = Handed(library)
-    family, expected = OWNERS[name](handed(X)), OWNERS[name](library(X))
-    handed.spoil()
-    for found, wanted in zip(parts_of(family), parts_of(expected), strict=True):
-        np.testing.assert_array_equal(found, wanted)
+def test_objects_own_their_numbers(name, library):
+    """Also functionals whose normal form is made when it is first asked for, and problems before they are solved."""
 
-
-@LIBRARIES
-def test_functionals_own_directions_weights_and_matrices(library):
-    V, W, edges, c = rng.standard_normal((6, 2)), rng.standard_normal((3, 6)), np.array([[0, 1], [2, 3]]), np.ones(6)
-
-    def families(hand):
-        points = rkhs.Evaluation(library(X))
-        numpy = hand if library is np.array else np.asarray  # these are NumPy's
-        yield DirectionalDerivative(library(X), hand(V))
-        yield hand(W) @ points
-        sparse = numpy(np.ones(2)), numpy(np.array([1, 4])), numpy(np.array([0, 2]))
-        yield scipy.sparse.csr_array(sparse, shape=(1, 6)) @ points
-        yield GraphDifference(library(X), numpy(edges), numpy(np.ones(2)))
-        yield Average(library(X), numpy(c))
-        yield numpy(c) * points
+    def numbers(owner):
+        if isinstance(owner, rkhs.extend.Functional):
+            return rkhs.gram(K, owner).dense()
+        return (owner.solve(tol=1e-8).function if isinstance(owner, rkhs.Problem) else owner)(library(Y + 0.1))
 
     handed = Handed(library)
-    found, expected = list(families(handed)), list(families(library))
+    owner, expected = OWNERS[name](handed), OWNERS[name](Handed(library))
     handed.spoil()
-    f = Function(K, rkhs.Evaluation(library(Y)), library(np.ones(4)))
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(np.asarray(one(f)), np.asarray(other(f)))
-
-
-@LIBRARIES
-def test_functions_terms_and_solutions_own_their_numbers(library):
-    """Before they are solved, and after; so do functions that are made by hand."""
-
-    def made(hand):
-        points = hand(X)
-        term = rkhs.Term(rkhs.Evaluation(points), rkhs.Squared(), hand(X[:, 0]), hand(np.arange(1.0, 7.0)))
-        slopes = rkhs.Term(rkhs.Gradient(points), rkhs.losses.Absolute(), hand(X), 0.5)
-        by_hand = Function(K, rkhs.Evaluation(hand(Y)), hand(np.ones(4)), rkhs.Constant(), hand(np.ones(1)))
-        return rkhs.Problem(K, [term, slopes], rkhs.Constant()), by_hand
-
-    handed = Handed(library)
-    problem, f = made(handed)
-    solved, g = made(handed)
-    solution = solved.solve(tol=1e-8)
-    handed.spoil()
-    expected, h = made(library)
-    new = library(Y + 0.1)
-    wanted = np.asarray(expected.solve(tol=1e-8).function(new))
-    for found in (solution.function, solved.solve(tol=1e-8).function, problem.solve(tol=1e-8).function):
-        np.testing.assert_array_equal(np.asarray(found(new)), wanted)
-    for function in (f, g):
-        np.testing.assert_array_equal(np.asarray(function(new)), np.asarray(h(new)))
+    np.testing.assert_array_equal(np.asarray(numbers(owner)), np.asarray(numbers(expected)))
 
 
 def test_what_is_owned_is_not_copied_again():

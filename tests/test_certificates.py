@@ -11,38 +11,21 @@ import judge
 import problems
 import rkhs
 
-SEEDS = 24
-LARGEST = 40
+FAILED = (36, 54, 114, 186, 201, 233, 236, 261, 647, 955)  # with losses of counts or vectors, or waves
+SEEDS = {  # kinds of problems, their largest size, and seeds for all runs and for all but the quick one
+    "plain": (40, range(24), range(24, 60)),
+    "near": (60, (10, 42, 49, 899), (*range(9), 29, 62, 74, 120, 132)),
+    "wide": (40, (*FAILED, *range(6)), range(6, 60)),
+}
+CASES = [(kind, seed) for kind, (_, quick, _) in SEEDS.items() for seed in quick]
+OTHERS = [(kind, seed) for kind, (_, _, others) in SEEDS.items() for seed in others]
 
 
-@pytest.mark.parametrize("seed", [*range(SEEDS), *(pytest.param(s, marks=pytest.mark.slow) for s in range(SEEDS, 60))])
-def test_certificates(seed):
-    found = campaign.verdicts(campaign.draw(seed, LARGEST), seed, every=False, time_limit=0.2)
-    wrong = [str(v) for v in found if v.broken]
-    assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize(
-    "seed", [10, 42, 49, 899, *(pytest.param(s, marks=pytest.mark.slow) for s in (*range(9), 29, 62, 74, 120, 132))]
-)
-def test_certificates_of_problems_near_a_singular_one(seed):
-    """Near-coincident points, redundant bases, landmarks that repeat, periodic kernels many periods away."""
-    found = campaign.verdicts(campaign.draw(seed, 60, "near"), seed, every=False, time_limit=0.2, kind="near")
-    wrong = [str(v) for v in found if v.broken]
-    assert not wrong, "\n".join(wrong)
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [
-        *(36, 54, 114, 186, 201, 233, 236, 261, 647, 955),  # which have failed
-        *range(6),
-        *(pytest.param(s, marks=pytest.mark.slow) for s in range(6, 60)),
-    ],
-)
-def test_certificates_of_counts_vectors_and_waves(seed):
-    """Poisson losses, losses of vectors, Fourier features and Fourier grids."""
-    found = campaign.verdicts(campaign.draw(seed, LARGEST, "wide"), seed, every=False, time_limit=0.2, kind="wide")
+@pytest.mark.every("kind")
+@pytest.mark.parametrize(("kind", "seed"), [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHERS)])
+def test_certificates(kind, seed):
+    problem = campaign.draw(seed, SEEDS[kind][0], kind)
+    found = campaign.verdicts(problem, seed, every=False, time_limit=0.2, kind=kind)
     wrong = [str(v) for v in found if v.broken]
     assert not wrong, "\n".join(wrong)
 

@@ -1,4 +1,8 @@
-"""Problems on a device and in a precision, exact and in spans: the same solution, with a true gap."""
+"""Problems and models on a device and in a precision, exact and in spans: the same solution, with a true gap.
+
+Where there is no GPU, as in CI, tensors of the CPU refuse what those of a GPU refuse (`far`): to become NumPy arrays
+unless `to_numpy` asks for it, and to be made without saying where.
+"""
 
 import pickle
 from dataclasses import replace
@@ -10,25 +14,107 @@ import torch
 import rkhs
 from rkhs.spaces import LandmarkSpace
 
-RNG = np.random.default_rng(5)
-X, Z = RNG.standard_normal((60, 4)), RNG.standard_normal((9, 4))
-Y = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
-SOLVERS = {
-    rkhs.Squared(): (rkhs.solvers.ConjugateGradients(), rkhs.solvers.Galerkin(), rkhs.solvers.NonlinearCG()),
-    rkhs.SquaredHinge(): (rkhs.solvers.Galerkin(), rkhs.solvers.NonlinearCG()),
-    rkhs.Hinge(): (rkhs.solvers.Galerkin(),),
-}
-CASES = [(loss, solver) for loss, solvers in SOLVERS.items() for solver in solvers]
+RNG = np.random.default_rng(7)
+X, Z = RNG.standard_normal((40, 3)), RNG.standard_normal((5, 3))
+Y = np.where(X[:, 0] + X[:, 1] > 0, 1.0, -1.0)
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+FAR = {"device": DEVICE}  # as tensors
+THERE = rkhs.SolverOptions(**FAR)
+PROBES = torch.from_numpy(Z).to(DEVICE)
+MADE = ("asarray", "zeros", "ones", "full", "eye", "arange", "linspace", "empty")
+SOLVERS = [
+    (rkhs.Squared(), rkhs.solvers.Direct()),
+    (rkhs.Squared(), rkhs.solvers.ConjugateGradients(5)),
+    (rkhs.Squared(), rkhs.solvers.Galerkin()),
+    (rkhs.Squared(), rkhs.solvers.Newton()),
+    (rkhs.Squared(), rkhs.solvers.GreedyCoordinate()),
+    (rkhs.Logistic(), rkhs.solvers.Newton()),
+    (rkhs.Logistic(), rkhs.solvers.Galerkin()),
+    (rkhs.Logistic(), rkhs.solvers.SchurComplement()),
+    (rkhs.SquaredHinge(), rkhs.solvers.Galerkin()),
+    (rkhs.SquaredHinge(), rkhs.solvers.NonlinearCG()),
+    (rkhs.SquaredHinge(), rkhs.solvers.LBFGS()),
+    (rkhs.SquaredHinge(), rkhs.solvers.SchurComplement()),
+    (rkhs.Hinge(), rkhs.solvers.Galerkin()),
+    (rkhs.Hinge(), rkhs.solvers.BoxDual()),
+    (rkhs.Hinge(), rkhs.solvers.ProximalNewton()),
+    (rkhs.Hinge(), rkhs.solvers.SchurComplement()),
+    (rkhs.Hinge(), rkhs.solvers.NonlinearCG()),
+    (rkhs.losses.Absolute(), "auto"),
+    (rkhs.Logistic(), "auto"),
+]
+
+
+@pytest.fixture
+def far(monkeypatch):
+    """Tensors as those of a GPU, if they are not."""
+    if torch.cuda.is_available():
+        return
+
+    def refuse(self, dtype=None, copy=None):
+        raise TypeError("a tensor is not for NumPy without to_numpy")
+
+    def placed(make):
+        def call(*args, device=None, **options):
+            assert device is not None or "like" in options or isinstance(args[0], torch.Tensor), "on which device?"
+            return make(*args, device=device, **options)
+
+        return call
+
+    for place, name, made in [
+        (torch.Tensor, "__array__", refuse),
+        *((torch, name, placed(getattr(torch, name))) for name in MADE),
+    ]:
+        monkeypatch.setattr(place, name, made)
 
 
 def problem(loss, kernel=None, **where):
-    labels = rkhs.Term(rkhs.Evaluation(X), loss, Y, 10.0)
+    labels = rkhs.Term(rkhs.Evaluation(X[:20]), loss, Y[:20], 5.0)
     flat = rkhs.Term(rkhs.Gradient(X), rkhs.Squared(), weight=0.1)
     return rkhs.Problem(kernel or rkhs.Gaussian(2.0), [labels, flat], rkhs.Constant(), **where)
 
 
+def near(found, expected, tol=2e-3):
+    np.testing.assert_allclose(found.numpy(force=True), expected, atol=tol * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("loss", "solver"), SOLVERS, ids=repr)
+def test_every_solver_leaves_numbers_where_they_are(far, loss, solver):
+    tol = 1e-3 if isinstance(solver, rkhs.solvers.LBFGS) else 1e-6  # which is slow
+    found = problem(loss, **FAR).solve(solver, tol=tol)
+    assert found.status == "converged"
+    near(found.function(PROBES), problem(loss).solve(solver, tol=tol).function(Z), 2 * tol**0.5)
+    assert found.function.compress(1e-9).functionals.size <= X.size + 20
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [rkhs.Matern(2.5, 2.0), rkhs.kernels.Polyharmonic(3), rkhs.Gaussian(1.0) * rkhs.kernels.Linear()],
+    ids=repr,
+)
+def test_every_kernel_leaves_numbers_where_they_are(far, kernel):
+    found = problem(rkhs.SquaredHinge(), kernel, **FAR).solve(tol=1e-6)
+    near(found.function(PROBES), problem(rkhs.SquaredHinge(), kernel).solve(tol=1e-6).function(Z))
+
+
+@pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Hinge(), rkhs.Logistic()], ids=repr)
+def test_a_grid_leaves_numbers_where_they_are(far, loss):
+    cells = {"weights": {0: [1, 10], 1: [0.1, 1]}, "held_out": {0: [[0, 1, 2], [3, 4, 5]]}, "tol": 1e-6}
+    found, expected = (problem(loss, **where).grid(**cells) for where in (FAR, {}))
+    for one, other in zip(found.flat, expected.flat, strict=True):
+        near(one.function(PROBES), other.function(Z))
+
+
+CORRECTED = [  # by exact products
+    (loss, solver)
+    for loss, solver in SOLVERS
+    if isinstance(solver, rkhs.solvers.Galerkin)
+    or (loss.smooth and isinstance(solver, rkhs.solvers.ConjugateGradients | rkhs.solvers.NonlinearCG))
+]
+
+
 @pytest.mark.parametrize("precision", ["float64", "float32", "tf32x3", "tf32"])
-@pytest.mark.parametrize(("loss", "solver"), CASES, ids=repr)
+@pytest.mark.parametrize(("loss", "solver"), CORRECTED, ids=repr)
 def test_the_gap_is_true_whatever_the_products(loss, solver, precision):
     """A gap of 1e-8 is far beyond products of 1e-3: residuals are corrected."""
     tol = 1e-8 if precision != "tf32" else 1e-6
@@ -82,6 +168,58 @@ def test_what_comes_out_is_of_the_kind_of_what_goes_in(approximation):
 def test_a_device_that_pytorch_does_not_know_is_refused(device):
     with pytest.raises(ValueError, match='device must be one that PyTorch knows, such as "cuda"'):
         problem(rkhs.Squared(), device=device).solve()
+
+
+ROBUST = rkhs.Invariance("gradient", loss="huber")
+MACHINES = {
+    "classifier": {},
+    "hinge": {"loss": "hinge"},
+    "logistic": {"loss": "logistic", "invariance": ROBUST},
+    "graph": {"loss": "squared_hinge", "invariance": "graph"},
+    "averages": {"loss": "squared", "invariance": "local_average"},
+}
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_machines_leave_numbers_where_they_are(far, name):
+    classes = np.argmax(X, axis=1)
+    classes[20:] = -1
+    found, expected = (
+        rkhs.InvariantClassifier(tol=1e-6, solver=where, **MACHINES[name]).fit(X, classes) for where in (THERE, "auto")
+    )
+    for values in (found.decision_function(Z), found.predict_proba(Z)):
+        assert isinstance(values, np.ndarray)
+    np.testing.assert_allclose(found.decision_function(Z), expected.decision_function(Z), atol=5e-3)
+
+
+SEARCHES = {
+    "auto": {},
+    "squared": {"invariance": "gradient", "loss": "squared"},
+    "hinge": {"invariance": "gradient", "loss": "hinge", "scales": [1.0]},
+    "logistic": {"invariance": "gradient", "loss": "logistic"},
+    "landmarks": {"invariance": "gradient", "loss": "squared", "approximation": rkhs.Landmarks(20)},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_choose_the_same_there(far, name):
+    classes = np.argmax(X, axis=1)
+    classes[30:] = -1
+    options = SEARCHES[name] | {"Cs": [1.0, 10.0], "tol": 1e-8}
+    options |= {"nus": [0.0]} if name == "auto" else {"nus": [0.0, 0.1], "cv": 3}
+    found, expected = (rkhs.InvariantClassifierCV(**options, solver=where).fit(X, classes) for where in (THERE, "auto"))
+    assert str(found.best_params_) == str(expected.best_params_)  # distances in graphs are rounded differently
+    np.testing.assert_allclose(found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"])
+    np.testing.assert_allclose(found.decision_function(Z), expected.decision_function(Z), atol=5e-3)
+
+
+def test_a_search_of_numbers_chooses_the_same_there(far):
+    options = {"invariance": "gradient", "Cs": [1.0, 10.0], "nus": [0.0, 0.1], "cv": 3, "tol": 1e-8}
+    values = np.sin(X[:, 0])
+    found, expected = (rkhs.InvariantRegressorCV(**options, solver=where).fit(X, values) for where in (THERE, "auto"))
+    assert found.best_params_ == expected.best_params_
+    np.testing.assert_allclose(found.predict(Z), expected.predict(Z), atol=5e-3)
 
 
 # Sums of an approximation on a device: the same numbers as in NumPy, in tiles that fit.
@@ -212,9 +350,12 @@ def crowded(monkeypatch):
             raise FullError
         return tile(self, points)
 
-    monkeypatch.setattr(LandmarkSpace, "tile", with_time_limit)
-    monkeypatch.setattr("rkhs._core.finite.sums.out_of_memory", lambda: (FullError,))
-    monkeypatch.setattr("rkhs._core.finite.sums.release_memory", lambda: released.append(True))
+    for place, made in {
+        "spaces.LandmarkSpace.tile": with_time_limit,
+        "_core.finite.sums.out_of_memory": lambda: (FullError,),
+        "_core.finite.sums.release_memory": lambda: released.append(True),
+    }.items():
+        monkeypatch.setattr(f"rkhs.{place}", made)
     return room, released
 
 
@@ -237,7 +378,7 @@ def test_a_full_device_hands_the_problem_to_the_cpu():
     class OnFullDevice(rkhs.Gaussian):
         def radial_derivatives(self, q, orders):
             tiles.append(isinstance(q, torch.Tensor))
-            if tiles[-1] and len(tiles) > 8:
+            if tiles[-1] and len(tiles) > 40:
                 raise torch.OutOfMemoryError("CUDA out of memory.")
             return super().radial_derivatives(q, orders)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import rkhs
+from clocks import stopping
 from refusals import refused
 from rkhs.solvers import Newton, NonlinearCG
 
@@ -43,20 +44,11 @@ def is_honest(solution, minimum):
 # Stopping before the end.
 
 
-def stopping(at, how):
-    def callback(record):
-        if record.iteration == at and how == "interrupted":
-            raise KeyboardInterrupt
-        return record.iteration == at
-
-    return {"callback": callback}
-
-
 STOPPED = [
     ("time limit", NonlinearCG(), {"time_limit": 0.0}, (0, 1)),
     ("iteration limit", NonlinearCG(max_iterations=3), {}, (3,)),
-    ("stopped by the callback", NonlinearCG(), stopping(4, "stopped by the callback"), (4,)),
-    ("interrupted", NonlinearCG(), stopping(5, "interrupted"), (5,)),
+    ("stopped by the callback", NonlinearCG(), {"callback": stopping(4, "stopped by the callback")}, (4,)),
+    ("interrupted", NonlinearCG(), {"callback": stopping(5, "interrupted")}, (5,)),
 ]
 
 

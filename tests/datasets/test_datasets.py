@@ -1,5 +1,6 @@
 """Data sets: from a folder, from OpenML (which is played here), and what is said when there is neither."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,12 @@ def nowhere(tmp_path, monkeypatch):
     """A folder without any data set."""
     monkeypatch.setenv("RKHS_DATA", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def openml(monkeypatch):
+    """Let a function answer for OpenML."""
+    return partial(monkeypatch.setattr, sklearn.datasets, "fetch_openml")
 
 
 def no_network(**_):
@@ -60,7 +67,7 @@ def test_another_version_of_a_set_is_refused(nowhere):
         datasets.load("heart")
 
 
-def test_openml_stands_in_for_a_missing_file(nowhere, monkeypatch):
+def test_openml_stands_in_for_a_missing_file(nowhere, openml):
     X, y = heart(np.random.default_rng(0))
     asked = []
 
@@ -68,25 +75,23 @@ def test_openml_stands_in_for_a_missing_file(nowhere, monkeypatch):
         asked.append(options["data_id"])
         return SimpleNamespace(data=X, target=np.where(y > 0, "present", "absent"))
 
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    openml(fetch)
     found = datasets.load("heart")
     assert asked == [datasets._CATALOG["heart"].openml]
     assert np.array_equal(found.y, y)
     assert np.array_equal(found.X, X)
 
 
-def test_digits_of_openml_keep_their_labels(nowhere, monkeypatch):
+def test_digits_of_openml_keep_their_labels(nowhere, openml):
     labels = np.tile(np.arange(1, 11), 930)[:9298].astype(str)  # it numbers the digits from 1
-    monkeypatch.setattr(
-        sklearn.datasets, "fetch_openml", lambda **_: SimpleNamespace(data=np.zeros((9298, 256)), target=labels)
-    )
+    openml(lambda **_: SimpleNamespace(data=np.zeros((9298, 256)), target=labels))
     found = datasets.load("usps_digits")
     assert np.array_equal(found.y, labels.astype(int) - 1)
     assert found.train == 7291
 
 
-def test_without_file_and_network_it_says_what_is_missing(nowhere, monkeypatch, tmp_path):
-    monkeypatch.setattr(sklearn.datasets, "fetch_openml", no_network)
+def test_without_file_and_network_it_says_what_is_missing(nowhere, openml, monkeypatch, tmp_path):
+    openml(no_network)
     for name, sentence in (
         ("heart", r"heart was not found .* cannot be reached .* set RKHS_DATA"),
         ("g241c", r"g241c was not found .* OpenML does not have it: set RKHS_DATA"),
