@@ -95,8 +95,8 @@ def test_sample_replaces_nothing_and_can_write_parquet(folder):
 def table(folder):
     """y rises with a, a wiggle on top of it."""
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a [1/h]": rng.uniform(0, 10, 40).round(3), "b": rng.normal(size=40).round(3)})
-    frame["y"] = (frame["a [1/h]"] + 3 * np.sin(frame["a [1/h]"]) + 0.1 * rng.normal(size=40)).round(3)
+    frame = pd.DataFrame({"a [1/h]": rng.uniform(0, 10, 25).round(3), "b": rng.normal(size=25).round(3)})
+    frame["y"] = (frame["a [1/h]"] + 3 * np.sin(frame["a [1/h]"]) + 0.1 * rng.normal(size=25)).round(3)
     frame.to_csv("table.csv", index=False)
     return frame
 
