@@ -2,6 +2,7 @@
 
 import base64
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -26,22 +27,19 @@ def drawn(found):
     return values.reshape(found["raster"] ** 2, -1)
 
 
-def run(scene, monkeypatch):
-    """Return the names that the code of a scene defines; what it draws is not shown."""
-    import matplotlib.pyplot as plt
-
-    monkeypatch.setattr(plt, "show", lambda: None)
+def run(scene):
+    """Return the names that the code of a scene defines."""
     space = {}
-    exec(answer("code", scene)["code"], space)
-    plt.close("all")
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # that there is no screen
+        exec(answer("code", scene)["code"], space)
     return space
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_code_gives_what_is_drawn(prior, classes, monkeypatch):
+def test_the_code_gives_what_is_drawn(prior, classes, figures):
     scene = {"points": points(classes=classes), **PLAIN, **prior}
-    space, found = run(scene, monkeypatch), answer("solve", scene)
+    space, found = run(scene), answer("solve", scene)
     ticks = np.linspace(-1, 1, found["raster"])
     board = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)  # row by row from the bottom
     values = np.asarray(space["f"](board)).reshape(len(board), -1)
@@ -61,9 +59,9 @@ def test_quick_is_near_exact(prior):
 
 
 @pytest.mark.parametrize("direction", ["right", "left", "up", "down"])
-def test_f_grows_where_it_is_said_to(direction, monkeypatch):
+def test_f_grows_where_it_is_said_to(direction, figures):
     scene = {"points": points(), **PLAIN, "nu": 1000.0, "monotone": direction}
-    f, X = run(scene, monkeypatch)["f"], np.array(scene["points"])[:, :2]
+    f, X = run(scene)["f"], np.array(scene["points"])[:, :2]
     step = {"right": [1e-3, 0], "left": [-1e-3, 0], "up": [0, 1e-3], "down": [0, -1e-3]}[direction]
     assert np.min(f(X + np.array(step)) - f(X)) > -1e-4
 
