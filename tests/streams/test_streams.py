@@ -167,7 +167,6 @@ PARTS = {
 }
 
 
-@pytest.mark.every
 @pytest.mark.parametrize(
     ("loss", "name"),
     [pytest.param("hinge", "two blocks", marks=pytest.mark.slow), *(("logistic", name) for name in PARTS)],
