@@ -78,7 +78,7 @@ class ConditioningEquations:
         Q = double(self.system.Q)
         q, r = Q.shape
         U, sizes, Vt = np.linalg.svd(np.concatenate([Q, np.zeros((max(r - q, 0), r))]), full_matrices=False)
-        k = int(np.sum(sizes > UNDETERMINED))
+        k = int(np.sum(sizes > 1e-6))
         parts = U[:q, :k], Vt[:k].T / sizes[:k], Vt[k:].T
         U, seen, unseen = (like(np.ascontiguousarray(matrix), self.system.Q) for matrix in parts)
         return U, seen, unseen
