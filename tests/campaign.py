@@ -40,7 +40,7 @@ LENGTHS = (rkhs.Squared(), rkhs.Huber(0.5), rkhs.losses.Absolute(), rkhs.losses.
 SOLVERS = {
     n: getattr(rkhs.solvers, n)()
     for n in sorted(rkhs.solvers.__all__)
-    if issubclass(getattr(rkhs.solvers, n), rkhs.solvers.Solver) and n != "Solver"
+    if issubclass(getattr(rkhs.solvers, n), rkhs.solvers.Solver) and n not in ("Race", "Solver")
 }
 BASES = (None, rkhs.Constant(), rkhs.Polynomials(1))
 REDUNDANT = (

@@ -7,11 +7,13 @@ import pytest
 import rkhs
 from rkhs._core.finite.certificate import certify
 from rkhs.extend import Iterate, Solver, Step
+from rkhs.solvers import Race
 from rkhs.solvers._base import finished
 from rkhs.testing import check_solver
 
 PUBLIC = [getattr(rkhs.solvers, name) for name in rkhs.solvers.__all__]
-SOLVERS = [kind() for kind in PUBLIC if isinstance(kind, type) and issubclass(kind, Solver) and kind is not Solver]
+ALONE = [kind() for kind in PUBLIC if isinstance(kind, type) and kind not in (Solver, Race)]
+SOLVERS = [*ALONE, Race((rkhs.solvers.Newton(), rkhs.solvers.NonlinearCG()))]
 
 
 @pytest.mark.every

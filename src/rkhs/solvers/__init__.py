@@ -1,7 +1,8 @@
-"""Solvers of the finite problem, one algorithm per file; `_choose.auto` selects one by estimated cost."""
+"""Solvers of the finite problem, one algorithm per file; `_choose.auto` lets up to three of them race."""
 
 from rkhs.solvers._admm import ADMM
 from rkhs.solvers._base import Solver
+from rkhs.solvers._choose import Race
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
 from rkhs.solvers._direct import Direct, SchurComplement
 from rkhs.solvers._galerkin import Galerkin, GreedyCoordinate
@@ -23,6 +24,7 @@ __all__ = [
     "Newton",
     "NonlinearCG",
     "ProximalNewton",
+    "Race",
     "SchurComplement",
     "Solver",
 ]

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from math import inf, log
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ ENTRY = 18e-9  # seconds per entry to compute a dense Gram matrix
 FLOP = 1 / 25e9  # seconds per floating-point operation of a factorization or a matrix product
 STEP = 1.5e-3  # seconds per iteration of an iterative solver, without its Gram product
 SHARED = 0.2  # cost of each further column of a Gram product, relative to the first
+ITERATIONS = 30  # the typical number of iterations of conjugate gradients to a relative gap of 1e-4
 
 
 def factorization(size: int) -> float:
@@ -42,11 +43,10 @@ def factorization(size: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The costs of the parts of a solver, for a problem and a tolerance."""
+    """The costs of the parts of a solver for a problem."""
 
     system: FiniteProblem
-    tol: float
-    assumed_iterations: float | None = None  # assumed number of iterations of iterative solvers; None to estimate it
+    iterations: float = ITERATIONS  # of an iterative solver
 
     @property
     def matrix(self) -> float:
@@ -71,62 +71,16 @@ class Estimate:
         stored = self.matrix * kind.SHARE + self.iterations * kind.product_seconds(size)
         return kind if stored < self.iterations * self.product else None
 
-    @property
-    def stored_product(self) -> float:
-        """The seconds of one Gram product of an iterative solver, which may store the matrix."""
-        return self.product if self.storing is None else self.storing.product_seconds(self.system.size)
-
     def iterating(self, step: float) -> float:
         """Return the seconds of all iterations of a solver that take `step` seconds each."""
         matrix = 0.0 if self.storing is None else self.matrix * self.storing.SHARE
         return matrix + self.iterations * step
 
     def step(self, factor: float = 1.0) -> float:
-        """Return the seconds of a Gram product and `factor` evaluations of the losses."""
+        """Return the seconds of a Gram product, which may be stored, and `factor` evaluations of the losses."""
+        product = self.product if self.storing is None else self.storing.product_seconds(self.system.size)
         # A row with a loss that is not squared takes 1.2e-6 s.
-        return factor * (STEP + 1.2e-6 * len(self.system.other_rows)) + self.stored_product
-
-    @cached_property
-    def conditioning(self) -> float:
-        """An estimate of 1 + the largest eigenvalue of H^1/2 G H^1/2, H the largest curvatures of the losses.
-
-        It comes from five power iterations on a sample of 100 rows of each block.  The curvature of a loss with a kink
-        is taken as if it were smoothed over a unit.
-        """
-        system = self.system
-        rng, rows, root = np.random.default_rng(0), [], []
-        for t in system.terms:
-            size = t.rows.stop - t.rows.start
-            sample = rng.choice(size, min(size, 100), replace=False)
-            width = max(getattr(t.loss, "width", 0.0) or 0.25, 1e-6)
-            curvature = to_numpy(t.weight[sample]).max(axis=1, initial=0.0) / width
-            rows.append(t.rows.start + sample)
-            root.append(np.sqrt(curvature * size / max(len(sample), 1)))
-        chosen, scale = np.concatenate(rows), np.concatenate(root)[:, None]
-        if not len(chosen):
-            return 1.0
-        G = double(system.exact.block(chosen, chosen))
-        if not system.definite:
-            basis = np.linalg.qr(double(take_rows(system.Q, chosen)))[0]
-            G = G - basis @ (basis.T @ G)
-            G = G - (G @ basis) @ basis.T
-        v, largest = rng.standard_normal((len(chosen), 1)), 0.0
-        for _ in range(5):
-            v = scale * (G @ (scale * (v / np.linalg.norm(v))))
-            largest = float(np.linalg.norm(v))
-            if not largest > 0:
-                break
-        return 1.0 + largest
-
-    @property
-    def iterations(self) -> float:
-        """The number of iterations of conjugate gradients.
-
-        Eigenvalues decay fast, so that it grows with the fourth root of the conditioning, not with its square root.
-        """
-        if self.assumed_iterations is not None:
-            return self.assumed_iterations
-        return (8 + 3.5 * self.conditioning**0.25) * max(log(1 / max(self.tol, 1e-16)), 1.0) / log(1e4)
+        return factor * (STEP + 1.2e-6 * len(self.system.other_rows)) + product
 
 
 # Arrays of the size of the Gram matrix that a dense solver may hold: the matrix, the equations, their factor, and one
@@ -175,7 +129,7 @@ class Solver(ABC):
         """
 
     def cost(self, estimate: Estimate) -> float:
-        """Return the estimated seconds on the reference computer.
+        """Return the expected seconds of all steps on the reference computer.
 
         Parameters
         ----------
@@ -185,12 +139,12 @@ class Solver(ABC):
         Returns
         -------
         float
-            The seconds; infinite for solvers that are never chosen automatically.
+            The seconds; by default those of a typical number of iterations.
         """
-        return inf
+        return estimate.iterating(self.step(estimate))
 
     def step(self, estimate: Estimate) -> float:
-        """Return the estimated seconds of one iteration, with its Gram product.
+        """Return the expected seconds of the first iteration, with its Gram product; a race measures the others.
 
         Parameters
         ----------
@@ -200,7 +154,7 @@ class Solver(ABC):
         Returns
         -------
         float
-            The seconds; infinite for solvers of few iterations, whose number is known.
+            The seconds; infinite if they are not known, and for solvers of few iterations, which have a `cost` instead.
         """
         return inf
 
@@ -271,7 +225,7 @@ def in_memory_steps(
     monitor: Monitor,
 ) -> Steps:
     """Solve the same problem with its Gram matrix in memory, which is computed if there is enough time."""
-    monitor.afford(Estimate(system, tol).matrix)
+    monitor.afford(Estimate(system).matrix)
     inside = in_memory(system)
     steps, whole = solve(inside, to_memory(inside, system, start), tol, monitor), partial(from_memory, inside, system)
     return whole((yield from mapped(steps, whole)))
@@ -309,9 +263,9 @@ def lacking(
     return f"{solver.name} needs {needed}, but one loss is {wrong[0]!r}: use {remedy}." if wrong else None
 
 
-def cheapest(among: Sequence[Solver], system: FiniteProblem, tol: float) -> Solver:
+def cheapest(among: Sequence[Solver], system: FiniteProblem) -> Solver:
     """Return the applicable solver of least cost, or the last one if none of the others applies."""
-    estimate = Estimate(system, tol)
+    estimate = Estimate(system)
     fit = [solver for solver in among[:-1] if solver.lacks(system) is None]
     return min(fit, key=lambda solver: solver.cost(estimate)) if fit else among[-1]
 

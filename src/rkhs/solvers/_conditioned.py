@@ -63,14 +63,15 @@ class ConditioningEquations:
 
     system: FiniteProblem
     tol: float  # relative accuracy of the solutions if S is not factorized
+    smallest: float = UNDETERMINED  # norm on q of basis functions of norm one that q determines
 
     @classmethod
-    def of(cls, system: FiniteProblem, tol: float) -> ConditioningEquations:
+    def of(cls, system: FiniteProblem, tol: float, smallest: float = UNDETERMINED) -> ConditioningEquations:
         part = system.part(system.quadratic_rows, [t for t in system.terms if t.loss.quadratic])
         if not factorable(part):
-            return cls(part, tol)
+            return cls(part, tol, smallest)
         inside = in_memory(part)
-        return cls(inside.with_geometry(Q=double(part.Q)), tol)
+        return cls(inside.with_geometry(Q=double(part.Q)), tol, smallest)
 
     @cached_property
     def split(self) -> tuple[Array, Array, Array]:
@@ -78,7 +79,7 @@ class ConditioningEquations:
         Q = double(self.system.Q)
         q, r = Q.shape
         U, sizes, Vt = np.linalg.svd(np.concatenate([Q, np.zeros((max(r - q, 0), r))]), full_matrices=False)
-        k = int(np.sum(sizes > 1e-6))
+        k = int(np.sum(sizes > self.smallest))
         parts = U[:q, :k], Vt[:k].T / sizes[:k], Vt[k:].T
         U, seen, unseen = (like(np.ascontiguousarray(matrix), self.system.Q) for matrix in parts)
         return U, seen, unseen

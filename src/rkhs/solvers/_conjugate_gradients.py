@@ -65,11 +65,8 @@ class ConjugateGradients(Solver):
     def lacks(self, system: FiniteProblem) -> str | None:
         return lacking_squares(self, system)
 
-    def cost(self, estimate: Estimate) -> float:
-        return estimate.iterating(self.step(estimate)) * (1 + SHARED * (estimate.system.columns - 1))
-
     def step(self, estimate: Estimate) -> float:
-        return estimate.step()
+        return estimate.step() * (1 + SHARED * (estimate.system.columns - 1))
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         plain = iterations_before(system.geometry, landmark_count(system.geometry, None))

@@ -33,6 +33,7 @@ import numpy as np
 
 from rkhs._core.backend.arrays import namespace, take_rows, zeros
 from rkhs._core.backend.memory import budget_bytes
+from rkhs._core.finite.basis import UNDETERMINED
 from rkhs._core.finite.certificate import certify, relative_gap
 from rkhs._core.finite.monitor import FACTOR, Monitor, Step, Steps, mapped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
@@ -85,7 +86,7 @@ class Direct(Solver):
         return estimate.matrix + factorization(estimate.system.size)
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
-        monitor.afford(self.cost(Estimate(system, tol)))
+        monitor.afford(self.cost(Estimate(system)))
         stored = system.exact.stored
         inside = in_memory(system) if stored else in_numpy(system)
         w, b, Q = inside.weight, inside.target, inside.Q
@@ -111,6 +112,9 @@ def lacking_squares(solver: Solver, system: FiniteProblem) -> str | None:
     return lacking(solver, system, lambda loss: loss.quadratic, "all losses to be Squared", f"{remedy} at any size")
 
 
+# Norm on the quadratic terms of basis functions of norm one that are eliminated with them.  Weaker ones have squares of
+# the size of rounding errors; their elimination would leave entries of 1e12 or more.
+WEAK = 1e-6
 DENSE: tuple[Solver, ...] = (Direct(), LibSVM(), Newton(), BoxDual(), ProximalNewton(), NonlinearCG())
 
 
@@ -167,26 +171,27 @@ class SchurComplement(Solver):
             return inf
         left = FACTORIZATIONS * factorization(rest)
         if system.smooth:  # Newton's method takes as many steps as on the whole problem
-            left = min(left, expected(estimate) * (STEP + factorization(rest)))
+            left = min(left, expected(system) * (STEP + factorization(rest)))
         return estimate.matrix + 5e-3 + factorization(q) + 4 * FLOP * q**2 * rest + system.columns * left
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         inside = in_memory(system) if factorable(system) else system
+        smallest = WEAK if system.definite else UNDETERMINED
         with monitor.showing(FACTOR):  # losses with a kink depend on the square root of the gap of conjugate gradients
-            rest = _RemainingProblem(inside, ConditioningEquations.of(inside, (0.1 * tol) ** 2))
+            rest = _RemainingProblem(inside, ConditioningEquations.of(inside, (0.1 * tol) ** 2, smallest))
         left = Iterate.joined([problem.start() for problem in rest.outputs])
 
         def whole(k: int, output: Iterate) -> Iterate:
             return from_memory(inside, system, rest.lift(left.with_output(k, output)))
 
         for k, problem in enumerate(rest.outputs):
-            steps = cheapest(DENSE, problem, tol).steps(problem, problem.start(), tol, monitor)
+            steps = cheapest(DENSE, problem).steps(problem, problem.start(), tol, monitor)
             left = left.with_output(k, (yield from mapped(steps, partial(whole, k), above=rest.known[k])))
         iterate = from_memory(inside, system, rest.lift(left))
         if inside is system or certify(inside, to_memory(inside, system, iterate), tol).within(tol):
             return iterate
         # The elimination was not accurate enough: continue on the whole problem.
-        return (yield from cheapest(DENSE, inside, tol).steps(system, iterate, tol, monitor))
+        return (yield from cheapest(DENSE, inside).steps(system, iterate, tol, monitor))
 
 
 class _RemainingProblem:

@@ -83,7 +83,7 @@ def solve(
         if not dense or gap <= tol:
             return theta, alpha
     elimination = Elimination(problem)
-    return elimination.solve(cheapest(KINKED, elimination.system, tol), tol, monitor)
+    return elimination.solve(cheapest(KINKED, elimination.system), tol, monitor)
 
 
 def dual_point(problem: FiniteProblem, theta: Vector) -> Vector:

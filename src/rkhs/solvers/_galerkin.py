@@ -28,8 +28,7 @@ from rkhs._core.finite.monitor import Monitor, Step, Steps, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import joined_iterates
 from rkhs._core.limits import limits
-from rkhs.solvers._base import FLOP, SHARED, Estimate, Solver, factorization
-from rkhs.solvers._interior_point import FACTORIZATIONS
+from rkhs.solvers._base import SHARED, Estimate, Solver, factorization
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._recycling import (
     CellPoints,
@@ -40,6 +39,7 @@ from rkhs.solvers._recycling import (
     solve_together,
 )
 
+REDUCED = 5  # factorizations of a reduced problem with kinks
 FORCING = 0.1  # relative accuracy of reduced problems, in units of the current gap (inexact steps)
 
 
@@ -79,14 +79,9 @@ class Galerkin(Solver):
             f"{losses}: use rkhs.solvers.NonlinearCG()."
         )
 
-    def cost(self, estimate: Estimate) -> float:
-        system = estimate.system
-        sums = 3 * FLOP * len(system.other_rows) * system.columns * estimate.iterations**3
-        return estimate.iterating(self.step(estimate)) + sums
-
     def step(self, estimate: Estimate) -> float:
-        system = estimate.system  # losses with kinks are solved by interior points in each step
-        reduced = 0.0 if system.smooth else FACTORIZATIONS * factorization(len(system.other_rows))
+        system = estimate.system  # kinks in the span of few directions take fewer operations than those of all rows
+        reduced = 0.0 if system.smooth else REDUCED * factorization(len(system.other_rows))
         return estimate.step() * (1 + SHARED * (system.columns - 1)) + system.columns * reduced
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:

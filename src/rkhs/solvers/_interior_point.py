@@ -165,8 +165,8 @@ class InteriorPointCG(Solver):
         return lacking_intervals(self, system)
 
     def cost(self, estimate: Estimate) -> float:
-        products = replace(estimate, assumed_iterations=STEPS * PRODUCTS_EACH * estimate.system.columns)
-        return 2 * products.iterating(estimate.step())  # the landmarks may take as long as the products
+        steps = replace(estimate, iterations=STEPS * estimate.system.columns)
+        return 2 * steps.iterating(self.step(estimate))  # the landmarks may take as long as the products
 
     def step(self, estimate: Estimate) -> float:
         return PRODUCTS_EACH * estimate.step()

@@ -19,7 +19,7 @@ loss.  The result is a box-constrained dual (`_interior_point`), solved exactly;
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, log10
+from math import inf
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from rkhs.solvers._reduced import around, minimize
 
 CURVED = 1e-200  # second derivatives below this count as zero: their reciprocals would overflow
 STEP = 3e-3  # seconds per step, without its factorization
+STEPS = 12  # the typical number of steps
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Newton(OutputSolver):
             if isinstance(t.loss, IntervalLoss):
                 one_sided += sum(int(np.isinf(to_numpy(end)[:, 0]).sum()) for end in t.loss.interval(t.target))
         curved = system.size - int(0.6 * one_sided)  # about 40 percent of the rows of one-sided losses are active
-        return estimate.matrix + system.columns * expected(estimate) * (STEP + factorization(curved))
+        return estimate.matrix + system.columns * expected(system) * (STEP + factorization(curved))
 
     def output_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         point = _NewtonState(system, start)
@@ -94,15 +95,13 @@ class Newton(OutputSolver):
         raise OutOfIterations
 
 
-def expected(estimate: Estimate) -> float:
-    """Return the expected number of Newton steps for an output: 4, plus 2.5 per power of ten of the conditioning.
+def expected(system: FiniteProblem) -> float:
+    """Return the typical number of Newton steps for an output.
 
     There are fewer where few rows have losses that are piecewise quadratic and all others are squared.
     """
-    system = estimate.system
     piecewise = all(isinstance(t.loss, IntervalLoss) for t in system.terms)
-    most = 2 + 0.8 * len(system.other_rows) ** 0.5 if piecewise else inf
-    return most if most <= 4 else min(most, 4 + 2.5 * log10(estimate.conditioning))  # computed only if needed
+    return min(STEPS, 2 + 0.8 * len(system.other_rows) ** 0.5) if piecewise else STEPS
 
 
 class _NewtonState:

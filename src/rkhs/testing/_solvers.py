@@ -142,7 +142,7 @@ def _reference(loss: Loss, kernel: Kernel, basis: FunctionSpace | None, further:
     """Solve a separate problem, in case a solver changes the problem that it gets."""
     trial = SolverTrial(DENSE[0], loss, kernel, basis, further)
     fresh = trial.problem(trial.target[:, output])
-    return fresh.solve(cheapest(DENSE, fresh.system, SHARP), tol=SHARP)
+    return fresh.solve(cheapest(DENSE, fresh.system), tol=SHARP)
 
 
 def _trials(solver: Solver) -> Iterator[SolverTrial]:

@@ -10,7 +10,7 @@ import problems
 import rkhs
 from refusals import refused
 from rkhs.extend import Step
-from rkhs.solvers._choose import Race
+from rkhs.solvers import Race
 
 RNG = np.random.default_rng(3)
 X, Z = RNG.uniform(-1, 1, (14, 2)), RNG.uniform(-1, 1, (7, 2))

@@ -17,7 +17,8 @@ RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((30, 2)), RNG.standard_normal((7, 2))
 Y = np.where(X[:, 0] * X[:, 1] + 0.3 * RNG.standard_normal(30) > 0, 1.0, -1.0)
 LOSSES = (rkhs.Squared(), rkhs.Hinge(), rkhs.SquaredHinge(), rkhs.Logistic())
-SOLVERS = [kind() for kind in map(rkhs.solvers.__dict__.get, rkhs.solvers.__all__) if kind is not rkhs.solvers.Solver]
+KINDS_OF_SOLVERS = [getattr(rkhs.solvers, name) for name in rkhs.solvers.__all__ if name not in ("Race", "Solver")]
+SOLVERS = [kind() for kind in KINDS_OF_SOLVERS]
 SLOW = (rkhs.solvers.ADMM, rkhs.solvers.LBFGS, rkhs.solvers.NonlinearCG, rkhs.solvers.GreedyCoordinate)
 KINDS = {"float32": np.float32, "torch": torch.float64, "torch, float32": torch.float32}
 

@@ -82,3 +82,18 @@ def test_without_the_null_space():
     solution = problem.solve(rkhs.solvers.SchurComplement(), tol=1e-8)
     assert solution.status == "converged"
     assert solution.primal == pytest.approx(problem.solve(rkhs.solvers.BoxDual(), tol=1e-8).primal, rel=1e-7)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-8, 1e-3])
+def test_a_constant_that_squared_terms_hardly_see_is_not_eliminated(size):
+    """Differences along a graph by an eigendecomposition: those of a constant are the root of a rounding error."""
+    differences = np.diff(np.eye(40), axis=0)
+    differences[:, 0] += size
+    flat = rkhs.Term(differences @ rkhs.Evaluation(X), rkhs.Squared())
+    problem = rkhs.Problem(rkhs.Gaussian(1.0), [labels(), flat], rkhs.Constant())
+    found, exact = (
+        problem.solve(solver, tol=1e-8) for solver in (rkhs.solvers.SchurComplement(), rkhs.solvers.BoxDual())
+    )
+    assert found.status == "converged"
+    assert found.iterations < 8
+    assert found.primal == pytest.approx(exact.primal, rel=1e-7)

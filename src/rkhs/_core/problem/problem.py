@@ -329,7 +329,7 @@ class Problem:
                 return self._unapproximated(replace(self, approximation=None)._solved(solver, monitor, start))
             return cast(Solution, self._approximated(WeightGrid(len(self.terms), {}, {}), monitor).item())
         system, tol = self.system, monitor.tol
-        chosen = auto(system, tol) if solver == "auto" else solver
+        chosen = auto(system) if solver == "auto" else solver
         if not isinstance(chosen, Solver):
             raise TypeError(f'solver must be "auto" or an object such as rkhs.solvers.NonlinearCG(), got {solver!r}.')
         lacking = chosen.lacks(system)

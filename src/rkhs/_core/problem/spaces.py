@@ -163,7 +163,7 @@ def solve_weightings(
 
 def _solved(system: FiniteProblem, start: Iterate, monitor: Monitor) -> Iterate:
     """Solve a finite problem in a space to the tolerance of a monitor."""
-    return monitor.follow(auto(system, monitor.tol).steps(system, start, monitor.tol, monitor))
+    return monitor.follow(auto(system).steps(system, start, monitor.tol, monitor))
 
 
 def _solution(

@@ -118,7 +118,7 @@ def _pays(system: FiniteProblem, changed: int, tol: float) -> bool:
 
     The first one factorizes, which may take four times as long as that solver.
     """
-    estimate = Estimate(system, tol)
+    estimate = Estimate(system)
     update = 1e-3 + (40e-9 + 4 * FLOP * changed) * system.size**2  # the first number is for copies, measured
     direct, iterative = Direct().cost(estimate), ConjugateGradients().cost(estimate)
     return update < min(direct, iterative) and direct < 4 * iterative

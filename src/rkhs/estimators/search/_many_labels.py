@@ -271,7 +271,7 @@ def iterates_exactly(system: FiniteProblem) -> bool:
     if not isinstance(system.Q, np.ndarray):
         return system.size <= MOST_ON_DEVICE
     products = 100 if system.quadratic else PRODUCTS * system.columns
-    estimate = Estimate(system, 1e-2, assumed_iterations=products)
+    estimate = Estimate(system, products)
     most = inf if system.quadratic else limits().exact_seconds
     return estimate.storing is not None and slowness() * estimate.iterating(estimate.step()) < min(seconds_left(), most)
 
