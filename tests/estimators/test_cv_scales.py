@@ -5,8 +5,8 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 import rkhs
-from rkhs.estimators.search._families import ScaleLearner
-from rkhs.estimators.search._scorers import C_for_loss, LeaveOneOutScorer, ScoringTargets, folds
+from rkhs.estimators.search._families import ScaleLearner, left_out
+from rkhs.estimators.search._scorers import C_for_loss, LeaveOneOutScorer, ScoringTargets, evidence, folds
 from rkhs.extend import Outcome
 
 
@@ -199,3 +199,68 @@ def test_kernels_of_classes_are_compared_by_errors_and_those_of_values_by_eviden
     assert evidences[1] < evidences[0]
     poor = start(0.05, 1.0, "gaussian")
     assert of_values.outcome([smooth, rough], poor).params["kernel"] == "gaussian"
+
+
+def torque(noise):
+    """Whether one product of whole numbers exceeds another one, at 300 different points."""
+    rng = np.random.default_rng(0)
+    X = rng.permutation(np.stack(np.meshgrid(*[np.arange(1.0, 6.0)] * 4), axis=-1).reshape(-1, 4))
+    difference = X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3]
+    X, y = X[difference != 0], difference[difference != 0] > 0
+    return X, y ^ (rng.random(len(y)) < noise)
+
+
+def test_a_rule_without_noise_is_learned_by_a_large_margin():
+    X, y = torque(0.0)
+    model, plain = (rkhs.InvariantClassifierCV(loss=loss).fit(X[:300], y[:300]) for loss in ("auto", "squared"))
+    assert (model.loss_, model.best_params_["loss"], plain.loss_) == ("hinge", "hinge", "squared")
+    assert model.selection_report_["sentence"].startswith("The hinge loss has")
+    assert model.score(X[300:], y[300:]) > plain.score(X[300:], y[300:])
+    again = rkhs.InvariantClassifier(**model.best_params_).fit(X[:300], y[:300])
+    np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-2)
+    assert not [one for one in plain.selection_report_["candidates"] if one["prior"] == "margin"]
+
+
+def test_noisy_labels_keep_the_squared_loss():
+    """It is tried, and listed with its errors."""
+    X, y = torque(0.2)
+    model = rkhs.InvariantClassifierCV(unlabeled=None).fit(X[:200], y[:200])
+    assert model.loss_ == "squared"
+    assert [one["chosen"] for one in model.selection_report_["candidates"] if one["prior"] == "margin"] == [False]
+
+
+def test_errors_of_large_margins_are_of_labels_in_folds():
+    X, y = torque(0.0)
+    X, target = X[:60], np.where(y[:60], 1.0, -1.0)[:, None]
+    targets = ScoringTargets.of(np.arange(60), target, np.ones(60), np.arange(60), y[:60].astype(int))
+    kernel, parts = rkhs.Gaussian(3.0), list(folds(60, targets.classes, 5))
+    found = left_out(targets, kernel, kernel(X), 10.0, parts)
+    for group, rest in parts:
+        term = rkhs.Term(rkhs.Evaluation(X[rest]), rkhs.Hinge(), target[rest, 0], 10.0)
+        f = rkhs.Problem(kernel, [term], rkhs.Constant()).solve(tol=1e-8).function
+        np.testing.assert_allclose(found.values[group, 0], f(X[group]), atol=2e-2)
+    wrong = (found.values > 0) != (target > 0)
+    assert found.error == pytest.approx(wrong.mean())
+    assert targets.standard_error(found.values) == pytest.approx(wrong.std() / 60**0.5)
+
+
+def test_a_family_of_a_user_takes_part():
+    X = np.random.default_rng(0).uniform(0, 10, (80, 4))
+    y = np.sin(4 * X[:, 0]) + 0.05 * X[:, 1]
+
+    def periodic(scorer, found):
+        assert found
+        for length in (1.5, np.pi / 2, 1.7):
+            wave = rkhs.kernels.Periodic(period=length) @ np.eye(4)[:1] + 0.1 * rkhs.Gaussian(10.0)
+            yield [rkhs.extend.Trial(wave, kind="periodic")]
+
+    model, plain = (rkhs.InvariantRegressorCV(some).fit(X, y) for some in (periodic, "auto"))
+    assert "periodic" in [one["prior"] for one in model.selection_report_["weights"]]
+    new = np.random.default_rng(1).uniform(0, 10, (200, 4))
+    truth = np.sin(4 * new[:, 0]) + 0.05 * new[:, 1]
+    assert model.score(new, truth) > max(0.95, plain.score(new, truth))
+
+
+@pytest.mark.parametrize(("count", "counted"), [(19, 0), (20, 20)])
+def test_two_labels_of_each_of_many_classes_are_evidence(count, counted):
+    assert evidence(np.repeat(np.arange(count), 2)) == counted

@@ -15,7 +15,7 @@ import rkhs
 from rkhs._command import comparison
 from rkhs._command.comparison import Comparison, compare
 from rkhs._command.effects import advise, effects
-from rkhs._command.learning import LABELED, LANDMARKS, MOST, OTHERS, PRIORS, UNLABELED, Examples, Fit, short_name
+from rkhs._command.learning import LABELED, LANDMARKS, MOST, OTHERS, UNLABELED, Examples, Fit, short_name
 from rkhs._command.options import AUTO, Request, check_picture
 from rkhs._command.report import charts, draw, write_report
 from rkhs._command.tables import NOTES, Kinds, TableColumn, classify, describe, features_of, read
@@ -149,8 +149,8 @@ def _facts(request: Request, fit: Fit, compared: Comparison, learned_from: Examp
         **asdict(request.form),
         "rows learned from": len(learned_from.y),
         "rows compared": len(compared.ours.truth),
-        "kernel": short_name(model.function_.kernel),
-        "prior": PRIORS.get(fit.prior, fit.prior),
+        "kernel": short_name(repr(model.function_.kernel)),
+        "prior": getattr(fit.search, "selection_report_", {"chosen": {"name": fit.prior}})["chosen"]["name"],
         "choice": fit.search.selection_report_["sentence"] if request.invariance == AUTO else None,
         "increasing": list(request.increasing),
         "decreasing": list(request.decreasing),

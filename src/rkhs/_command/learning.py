@@ -18,16 +18,6 @@ from rkhs._command.terminal import CommandError, listed
 from rkhs.extend import Vector, to_numpy
 from rkhs.invariances import Invariance, Monotone, RandomSubset
 
-PRIORS = {  # what the automatic choice tries, by their names in `selection_report_`
-    "none": NONE,
-    "additive": "a sum of functions of one column each",
-    "features": "distances from the covariance of all rows",
-    "trend": "a linear trend",
-    "scales": "a length scale for each column",
-    "graph": "neighboring rows have similar targets",
-    "clusters": "rows of one cluster share a class",
-    "sum": "a weighted sum of the kernels that errors cannot tell apart",
-}
 OF_ALL_ROWS = ("features", "graph", "clusters")  # computed from the unlabeled rows too
 FRACTION = re.compile(r"[0-9]+\.[0-9]+(e[+-]?[0-9]+)?")  # in the name of a kernel
 UNLABELED = ""  # the label of a row that has none
@@ -126,7 +116,7 @@ class Fit:
         if "scale" not in self.search.best_params_:
             kernel: Any = self.search.function_.kernel  # of a search, which always has one or more length scales
             params["scale"] = kernel.scale
-        return params | {"loss": self.search.loss} | self.search.best_params_
+        return params | {"loss": self.search.loss_} | self.search.best_params_
 
     @property
     def prior(self) -> str:
@@ -161,33 +151,6 @@ class Fit:
         return replace(self, model=model)
 
 
-@dataclass(frozen=True)
-class Tried:
-    """What an automatic choice has compared: names of candidates, their values of a criterion, and the chosen one."""
-
-    measure: str  # the name of what is known of each candidate: its evidence or its error
-    criterion: str
-    names: list[str]
-    values: list[float]
-    chosen: int
-
-    @classmethod
-    def by(cls, search: Search) -> Tried | None:
-        """Return the candidates in the report of a search; None if it has none."""
-        report = getattr(search, "selection_report_", None)
-        if report is None:
-            return None
-        rows = report["candidates"]
-        if "evidence" in rows[0]:  # the candidates are sorted
-            criterion = "logarithm of the evidence minus the number of learned settings"
-            names = [short_name(row["kernel"]) for row in rows]
-            return cls("evidence", criterion, names, [float(row["score"]) for row in rows], 0)
-        kinds = [row["prior"] for row in rows]
-        names, losses = [PRIORS[kind] for kind in kinds], [row["loss"] for row in rows]
-        chosen = kinds.index(report["chosen"]["prior"])
-        return cls("error", "mean squared error of left-out targets", names, losses, chosen)
-
-
 def _search(request: Request, folds: Folds, X: Vector) -> Search:
     """Return the estimator that chooses settings, without monotone features."""
     options: dict[str, Any] = {"invariance": None if request.invariance == NONE else request.invariance}
@@ -212,9 +175,9 @@ def _search(request: Request, folds: Folds, X: Vector) -> Search:
     return rkhs.InvariantClassifierCV(unlabeled=UNLABELED, **options)
 
 
-def short_name(kernel: Any) -> str:
-    """Return the name of a kernel with four digits of its numbers."""
-    return FRACTION.sub(lambda found: f"{float(found[0]):.4g}", repr(kernel))
+def short_name(text: str) -> str:
+    """Return the name of a kernel or a prior with four digits of its numbers."""
+    return FRACTION.sub(lambda found: f"{float(found[0]):.4g}", text)
 
 
 def deviations(model: Any, X: Vector) -> Vector:

@@ -28,7 +28,7 @@ from sklearn.metrics import confusion_matrix
 import rkhs
 from rkhs._command.comparison import Comparison, OutOfFold, format_error
 from rkhs._command.effects import Effect
-from rkhs._command.learning import Examples, Fit, Search, Tried
+from rkhs._command.learning import Examples, Fit, Search, short_name
 from rkhs._command.options import write_figure
 from rkhs._command.terminal import as_text, finite, show_section
 from rkhs.extend import Vector, replacing
@@ -281,21 +281,19 @@ def reliability(ours: OutOfFold) -> list[tuple[float, float, int]]:
 
 
 def candidates_table(search: Search, regression: bool) -> str:
-    """Show what an automatic choice has compared: the best settings for each kind of prior, or kernels."""
-    tried = Tried.by(search)
-    if tried is None:
+    """Show what an automatic choice has compared, from its report."""
+    report = getattr(search, "selection_report_", None)
+    if report is None:
         return ""
-    report = search.selection_report_
-    evidence, rows = tried.measure == "evidence", []
-    for k, (row, name, value) in enumerate(zip(report["candidates"], tried.names, tried.values, strict=True)):
-        measured = row[tried.measure]
-        shown = Shown(measured, f"{measured:.1f}" if evidence else format_error(measured, regression))
-        rows.append([name, shown, value, row["C"], "chosen" if k == tried.chosen else ""])
-    what, measure = ("kernel", "logarithm of the evidence") if evidence else ("prior", "leave-one-out error")
-    note = f"{'Kernels' if evidence else 'The best settings of each kind'} are compared by the {tried.criterion}."
-    if not evidence and (report["chosen"]["prior"] == "sum" or tried.values[tried.chosen] > min(tried.values)):
-        note = report["sentence"]  # errors do not decide alone
-    return f"<p>{escape(note)}</p>" + table([what, measure, tried.criterion, "C", ""], rows)
+    rows = []
+    for row in report["candidates"]:
+        shown = {key: row[key] for key in report["columns"]}
+        if "standard_error" in row:
+            texts = (format_error(row[key], regression) for key in ("error", "standard_error"))
+            shown["error"] = Shown(row["error"], " ± ".join(texts))
+        rows.append([short_name(row["name"]), *shown.values(), row["C"], "chosen" if row["chosen"] else ""])
+    headings = ["tried", *report["columns"].values(), "C", ""]
+    return f"<p>{escape(report['sentence'])}</p>" + table(headings, rows)
 
 
 def grid_chart(search: Search, regression: bool) -> str:
@@ -303,7 +301,7 @@ def grid_chart(search: Search, regression: bool) -> str:
 
     An automatic choice is not made by this error, but by what `candidates_table` shows.
     """
-    if Tried.by(search) is not None:
+    if hasattr(search, "selection_report_"):
         return ""
     grid = GridDisplay.from_estimator(search, ax=Figure().subplots())
     errors = np.sqrt(np.maximum(-grid.scores, 0)) if regression else 1 - grid.scores
@@ -435,15 +433,15 @@ def draw(path: Path, fit: Fit, examples: Examples, X: Vector, facts: dict[str, A
     import matplotlib.pyplot as plt
 
     compared, known = facts["comparison"], examples.labeled
-    tried, several = Tried.by(fit.search), len(fit.search.cv_results_["params"]) > 1
+    report, several = getattr(fit.search, "selection_report_", None), len(fit.search.cv_results_["params"]) > 1
     with mpl.rc_context({"text.parse_math": False}):  # a class may be called $b^{$
         canvas, axes = plt.subplots(1, 2 + several, figsize=(5 * (2 + several), 4.2), layout="constrained")
         heights = [compared["error"], compared["its error"]]
         bars = axes[0].bar(["the model", compared["compared with"]], heights, color=["tab:blue", "0.7"])
         axes[0].bar_label(bars, fmt="%.3g")
         axes[0].set(ylabel=facts["measure"], title="cross-validated")
-        if several and tried is not None:
-            _draw_tried(axes[1], tried)
+        if several and report is not None:
+            _draw_tried(axes[1], report)
         elif several:
             GridDisplay.from_estimator(fit.search, ax=axes[1])
             axes[1].set_title("settings tried; frame: chosen")
@@ -466,10 +464,11 @@ def draw(path: Path, fit: Fit, examples: Examples, X: Vector, facts: dict[str, A
         write_figure(canvas, path)
 
 
-def _draw_tried(ax: Any, tried: Tried) -> None:
+def _draw_tried(ax: Any, report: dict[str, Any]) -> None:
     """Draw the values by which an automatic choice was made, with the chosen one in another color."""
-    places = range(len(tried.names))
-    ax.scatter(tried.values, places, color=["tab:blue" if k == tried.chosen else "0.7" for k in places])
-    ax.set_yticks(places, [fill(short(name, 72), 24) for name in tried.names], fontsize="small")
-    ax.set(xlabel=fill(tried.criterion, 48), title="candidates (blue: chosen)")
+    (*_, (key, criterion)), rows = report["columns"].items(), report["candidates"]
+    places = range(len(rows))
+    ax.scatter([row[key] for row in rows], places, color=["tab:blue" if row["chosen"] else "0.7" for row in rows])
+    ax.set_yticks(places, [fill(short(short_name(row["name"]), 72), 24) for row in rows], fontsize="small")
+    ax.set(xlabel=fill(criterion, 48), title="candidates (blue: chosen)")
     ax.invert_yaxis()

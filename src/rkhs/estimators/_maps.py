@@ -26,7 +26,7 @@ regions are left out at a time, so this is repeated with other regions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -279,8 +279,12 @@ class MapChoice(Choice):
         """Return `selection_report_`."""
         assert self.errors is not None
         ways = list(self.errors.held_out.ways)
-        rows = [({"error": one.loss, **dict(zip(ways, -one.scores, strict=False))}, one) for one in self.found]
-        return report(self.sentence, replace(self.best, scores=np.array([-self.best.loss])), rows)
+        columns = {"error": "geometric mean of errors at left-out rows"}
+
+        def known(one: Outcome) -> dict[str, Any]:
+            return {"error": one.loss, **dict(zip(ways, -one.scores, strict=False))}
+
+        return report(self.sentence, replace(self.best, scores=np.array([-self.best.loss])), columns, self.found, known)
 
 
 def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoice:
@@ -292,7 +296,7 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
     proposals, best, status = by_evidence(settings, sample)
     proposed = {**best.params, "approximation": whole}
     if sample.size < limits().map_fewest or not isinstance(config.label_loss, Squared):
-        return MapChoice(proposals, status, _first, settings=replace(best, params=proposed))
+        return MapChoice(proposals, status, lambda found: found[0], settings=replace(best, params=proposed))
     held_out = HeldOutRows.of(double(sample.X))
     first, more = (MapErrors(config, sample, held_out, most) for most in (FIRST, MORE))
     open_settings: list[dict[str, Any]] = []
@@ -318,15 +322,11 @@ def chosen_map(config: ModelConfig, sample: Sample, most_exact: int) -> MapChoic
         chosen = found[-1] if found[-1].loss < 0.99 * local.loss else local
     if not np.isfinite(chosen.loss):  # no time was left to compare errors, and neighborhoods take none to be learned
         near = replace(best, params={**proposed, "approximation": NEAREST})
-        return MapChoice(proposals, TIME_LIMIT, _first, settings=near)
+        return MapChoice(proposals, TIME_LIMIT, lambda found: found[0], settings=near)
     solved = [one for one in found if np.isfinite(one.loss)]
     limited = any(one.status == TIME_LIMIT for one in (*quick, *found))
     status = TIME_LIMIT if limited else CONVERGED
     return MapChoice(solved, status, lambda _: chosen, settings=chosen, errors=more)
-
-
-def _first(found: Sequence[Outcome]) -> Outcome:
-    return found[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,7 +61,7 @@ class LibSVM(OutputSolver):
 
     def output_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         labels, weights = system.target[:, 0], system.weight[:, 0]
-        a, c = _svm(system.gram.dense(), labels, weights, system.Q)
+        a, c = svm(system.gram.dense(), labels, weights, system.Q)
         return dual_steps(system, Iterate(a[:, None], c[:, None], a[:, None]), tol, monitor)
 
 
@@ -70,13 +70,13 @@ def _constant(Q: Matrix) -> bool:
     return Q.shape[1] == 1 and bool(np.all(np.abs(Q - Q[:1]) <= 1e-9 * np.abs(Q[:1])))
 
 
-def _svm(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix) -> tuple[Matrix, Matrix]:
-    """Return the coefficients (N,) and those of the basis (r,)."""
+def svm(G: Matrix, labels: Matrix, weights: Matrix, Q: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the coefficients (N,) of labels with a Gram matrix G (N, N), and those of the basis Q (N, r)."""
     positive = np.flatnonzero(weights > 0)
     if len(positive) < len(weights):
         a = np.zeros(len(weights))
         block = G[np.ix_(positive, positive)]
-        a[positive], c = _svm(block, labels[positive], weights[positive], Q[positive])
+        a[positive], c = svm(block, labels[positive], weights[positive], Q[positive])
         return a, c
     if len(labels) == 0:
         return np.zeros(0), np.zeros(Q.shape[1])

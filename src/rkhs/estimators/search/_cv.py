@@ -40,10 +40,10 @@ from rkhs.estimators._length_scales import (
     formulate,
 )
 from rkhs.estimators._regressor import InvariantRegressor, MultiOutputMixin
-from rkhs.estimators.search import _families as families, _many_labels as many_labels
+from rkhs.estimators.search import _families as kinds, _many_labels as many_labels
 from rkhs.estimators.search._decide import Decision, Discriminant, chosen, evidence_report
 from rkhs.estimators.search._scorers import C_for_loss, LeaveOneOutScorer, ScoringTargets, evidence
-from rkhs.estimators.search._search import Choice, CompactResults, Family, Outcome, choose, cv_results, row_losses
+from rkhs.estimators.search._search import Choice, Family, Outcome, choose, cv_results, row_losses
 from rkhs.exceptions import NotBoundedError, NotSolvedError, warn
 from rkhs.functionals import Evaluation, Functional, Gradient
 from rkhs.invariances._base import as_invariances
@@ -149,15 +149,6 @@ class CrossValidated(BaseKernelEstimator):
     solver: Any = "auto"
     time_limit: float | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {**state, "cv_results_": CompactResults.of(state["cv_results_"])} if "cv_results_" in state else state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        results = state.get("cv_results_")
-        expanded = {"cv_results_": results.expanded()} if isinstance(results, CompactResults) else {}
-        super().__setstate__({**state, **expanded})
-
     def _idle(self, slopes: bool) -> list[Idle]:
         automatic = self._is_automatic
         evidence = "settings of values and slopes are those of largest evidence"
@@ -166,6 +157,11 @@ class CrossValidated(BaseKernelEstimator):
             ("cv", automatic, "settings are chosen without folds; invariance=None chooses by folds"),
             ("nus", automatic, 'invariance="auto" has no weight nu; nus=[0] leaves out graphs'),
             ("nus", self.invariance is None, "invariance=None has no weight"),
+            (
+                "kernel",
+                bool(self._families) and (slopes or not automatic),
+                "only a search by leave-one-out has families",
+            ),
             ("Cs", slopes, evidence),
             ("scales", slopes and self._scales_by_rule, evidence),
             ("invariance", slopes, f"{evidence}; InvariantRegressor takes slopes and a prior"),
@@ -174,6 +170,18 @@ class CrossValidated(BaseKernelEstimator):
     @property
     def _is_automatic(self) -> bool:
         return same(self.invariance, "auto")
+
+    @property
+    def _families(self) -> list[Family]:
+        return [one for one in formulation.as_list(self.kernel) if callable(one) and not isinstance(one, Kernel)]
+
+    @property
+    def _compares_kernels(self) -> bool:
+        return same(self.kernel, "auto") or bool(self._families)
+
+    @property
+    def _losses(self) -> list[Any]:
+        return ["squared"] if same(self.loss, "auto") else formulation.as_list(self.loss)
 
     @property
     def _scales_by_rule(self) -> bool:
@@ -212,13 +220,11 @@ class CrossValidated(BaseKernelEstimator):
             X, y, sample_weight = collected(X, y, sample_weight)
         given = self._rows(X, y, sample_weight, *gradients)
         sample = self._merged(given)
-        points, count = sample.X, sample.size
+        points = sample.X
         if self._input_map() is not None:  # those of the sample are positions
             points = self._validated_input(X, "fit")
             points = points[as_weights(sample_weight, points) > 0]
-            count = len(points)
-        rows = np.arange(count) if count <= 200 else np.random.default_rng(0).choice(count, 200, replace=False)
-        self._points = Evaluation(take_rows(points, rows))  # for `feature_importances_`
+        self._points = Evaluation(take_rows(points, drawn_rows(len(points), 200)))  # for `feature_importances_`
         repeated = self._is_automatic and sample.slopes is None and calibration.is_repeated(sample)
         self._searched = sample if repeated and not is_classifier(self) else None
         self._choose_and_learn(sample, X, y, sample_weight)
@@ -316,8 +322,8 @@ class CrossValidated(BaseKernelEstimator):
             yield count
 
     def _config(self, **changes: Any) -> ModelConfig:
-        kernel = CLASS_KERNELS[0] if same(self.kernel, "auto") else self.kernel
-        return super()._config(**{"kernel": kernel, "loss": formulation.as_list(self.loss)[0], **changes})
+        kernel = CLASS_KERNELS[0] if self._compares_kernels else self.kernel
+        return super()._config(**{"kernel": kernel, "loss": self._losses[0], **changes})
 
     def _keep_choice(
         self, choice: Choice, params: dict[str, Any], start: float, report: dict[str, Any] | None = None
@@ -332,7 +338,7 @@ class CrossValidated(BaseKernelEstimator):
             ended = f"{type(self).__name__} stopped its search after {len(found)} candidates ({status})."
             warn(ended, ConvergenceWarning)
         self.C_, self.nu_, self.scale_ = params["C"], params["nu"], params.get("scale", best.params["scale"])
-        self.loss_ = best.params.get("loss", self.loss)
+        self.loss_ = best.params.get("loss", "squared" if same(self.loss, "auto") else self.loss)
         self.best_params_, self.best_score_ = params, float(best.scores.mean())
         self.best_index_, self.search_status_ = found.index(best), status
         self.cv_results_ = cv_results(found, perf_counter() - start, best.params if report is not None else params)
@@ -345,12 +351,11 @@ class CrossValidated(BaseKernelEstimator):
         start, (targets, mean) = perf_counter(), self._scored_by(sample)
         scorer, tried, many = self._tried(sample, targets, mean)
         monitor = many_labels.SelectionMonitor(0.0, verbose=self.verbose)
-        monitor.kernels = sum(getattr(family, "expected", 1) for family in tried)
         choice, left_out = choose(tried, scorer, chosen, monitor), targets
         if many and choice.status == CONVERGED:
             every = self._scored_by(sample, inf)[0]
-            order = np.random.default_rng(0).permutation(len(every.rows))
-            held_out = many_labels.HeldOutScorer(scorer.X[every.rows], every, scorer.kernels, order, self._device)
+            device, order = SolverOptions.of(self.solver).device, np.random.default_rng(0).permutation(len(every.rows))
+            held_out = many_labels.HeldOutScorer(scorer.X[every.rows], every, scorer.kernels, order, device)
             compared, scored = many_labels.chosen(held_out, choice.found, monitor)
             if compared.found:  # none are if no time was left
                 choice, left_out = compared, scored
@@ -372,26 +377,22 @@ class CrossValidated(BaseKernelEstimator):
             C = C_for_loss(loss, C, K, targets)
         self._keep_choice(choice, {**best.params, "C": C / mean}, start, decision.report())
         self.cv_results_["mean_test_loss"] = np.array([one.loss for one in found])
-        learned = decision.share(["scales"])  # of kernels with a length scale for each feature
+        learned = sum(
+            weight for weight, one in best.summands if one.kind == "scales"
+        )  # of kernels with a length scale for each feature
         self._settings = (len(scorer.Cs) > 1) + 1 + learned * (int(sample.X.shape[1]) - 1)
         return self._config(**self.best_params_)
-
-    @property
-    def _device(self) -> str | None:
-        return SolverOptions.of(self.solver).device
 
     def _compared_kernels(self) -> list[Any]:
         """Return the kernels to compare, or the one that is given."""
         names: list[Any] = [self._config().kernel]
-        if same(self.kernel, "auto") and shape_of(self) is None:  # f of others is too rough for proofs of a shape
+        if self._compares_kernels and shape_of(self) is None:  # f of others is too rough for proofs of a shape
             names = list(CLASS_KERNELS if is_classifier(self) else VALUE_KERNELS)
             if getattr(self.approximation, "needs_spectrum", False):  # there is none of the second
                 names = names[:1]
         return names
 
-    def _tried(
-        self, sample: Sample, targets: ScoringTargets, mean: float
-    ) -> tuple[LeaveOneOutScorer, list[Family], bool]:
+    def _tried(self, sample: Sample, targets: ScoringTargets, mean: float) -> tuple[Any, list[Family], bool]:
         """Return the scorer, the families of kernels to try, and whether labels are too many for the scorer alone.
 
         Values of C, scales and kernels that are given are those to choose among.  `mean` is the mean weight of a label.
@@ -407,23 +408,26 @@ class CrossValidated(BaseKernelEstimator):
         graphs = any(nus) and scaled and not shaped and self._tries_graphs(sample)
         each = scales is None and same(self.scales, "auto")
         varied = self.approximation is None and not shaped and bool(np.any(np.ptp(targets.target, axis=0) > 0))
-        free = same(self.kernel, "auto") and each and self.Cs is None
+        free = self._compares_kernels and each and self.Cs is None
         many = free and varied and not graphs and int(sample.labeled.sum()) >= limits().many_labels
         few = not many and len(targets.rows) <= limits().compared_labels
         refines = free and not many and not is_classifier(self)
         kernels = NormalizedKernels(type(self).__name__, sample)
         scorer = LeaveOneOutScorer(double(sample.X), targets, kernels, Cs)
         one_unit = scales is None and not each
-        neighbors = families.Graphs(scorer.X, one_unit, self._device)
+        neighbors = kinds.Graphs(scorer.X, one_unit, SolverOptions.of(self.solver).device)
+        plain = scales is None and varied and few
         tried: list[tuple[Family, bool]] = [
-            (families.Smooth(names, scales, one_unit, not shaped), True),
-            (families.trends, scales is None and names == list(VALUE_KERNELS)),
-            (families.additive_sums, scales is None and len(names) > 1),
-            (families.refined, refines),
-            (families.LearnedScales(refines), each and not many),
-            (families.Clusters(neighbors, names[0]), graphs),
-            (families.NeighborGraphs(neighbors), graphs),
-            (families.Sums(refines), named and scales is None and varied and few),
+            (kinds.Smooth(names, scales, one_unit, not shaped), True),
+            (kinds.trends, scales is None and names == list(VALUE_KERNELS)),
+            (kinds.additive_sums, scales is None and len(names) > 1),
+            *((family, True) for family in self._families),
+            (kinds.refined, refines),
+            (kinds.LearnedScales(refines), each and not many),
+            (neighbors.clusters, graphs),
+            (neighbors.neighbors, graphs),
+            (kinds.Sums(refines), named and plain),
+            (kinds.LargeMargin(), free and plain and is_classifier(self) and same(self.loss, "auto")),
         ]
         return scorer, [family for family, is_tried in tried if is_tried], many
 
@@ -485,14 +489,14 @@ class CrossValidated(BaseKernelEstimator):
             return choose(
                 [lambda scorer, found: [kernels]],
                 EvidenceScorer(config, rows, {"time_limit": limit, "verbose": config.verbose}),
-            ).ranked()
+            )
 
         choice = by_evidence(sample)
-        best = choice.found[0]
+        best = choice.best
         report = evidence_report(choice, best, sample)
 
         def without(alone: Sample) -> ModelConfig | None:
-            other = by_evidence(alone).found[0]
+            other = by_evidence(alone).best
             return replace(config, **other.params) if np.isfinite(best.loss) and np.isfinite(other.loss) else None
 
         compared = errors_by_slopes(replace(config, **best.params), sample, without)
@@ -516,7 +520,7 @@ class CrossValidated(BaseKernelEstimator):
             "C": formulation.as_grid(4 if self.Cs is None else self.Cs, "Cs", formulation.C_RANGE),
             "nu": formulation.as_grid(4 if self.nus is None else self.nus, "nus", nu_range, with_zero=True),
             "scale": formulation.as_list(self.scales),
-            "loss": formulation.as_list(self.loss),
+            "loss": self._losses,
         }
         if self.Cs is None or isinstance(self.Cs, Integral):
             weight = sample.weight[sample.labeled]
@@ -579,18 +583,18 @@ class CrossValidated(BaseKernelEstimator):
 
         The graphs are those of the features of `seen`, which vary.
         """
-        graphs = families.graphs_in(self.best_params_["kernel"])
+        graphs = kinds.graphs_in(self.best_params_["kernel"])
         if not graphs or self.solution_.span is not None:
             return
         unlabeled = np.flatnonzero(~sample.labeled)
         rows = np.sort(np.random.default_rng(0).permutation(unlabeled)[:CHECKED])
         f = self.function_.function if isinstance(self.function_, Pullback) else self.function_  # points are positions
-        between, values = families.as_new_points(f, sample.X, rows)
+        between, values = kinds.as_new_points(f, sample.X, rows)
         if is_classifier(self):
             agreement = float(np.mean(predicted_codes(between) == predicted_codes(values)))
         else:
             agreement = float(np.sqrt(np.mean((between - values) ** 2)))
-        count = families.warn_of_unreached(graphs[0], seen.X, sample.labeled)
+        count = kinds.warn_of_unreached(graphs[0], seen.X, sample.labeled)
         self.selection_report_ |= {"agreement": agreement, "unreached": count}
 
 
@@ -609,8 +613,10 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     decide between these.  Therefore the kernel is a sum of the best of each family, with weights that decrease with the
     errors: the more labels there are, the fewer kernels remain.  Half of the prior weight has the assumption that rows
     of one cluster share a class.  Only labels beyond two of each class are evidence for or against it: with one or two,
-    it is used alone, and three or more classes are assumed to be as frequent as among the labels.  `selection_report_`
-    has the weights, and the best candidate of each kind.  With three classes or more, if it has significantly fewer
+    it is used alone, and three or more classes are assumed to be as frequent as among the labels; of twenty classes or
+    more, two labels of each are evidence.  Where classes follow a rule without noise, the hinge loss is clearly better
+    in folds than the squared loss, and f is learned with it.  `selection_report_` has the weights, and the best
+    candidate of each kind.  With three classes or more, if it has significantly fewer
     errors, a linear discriminant of left-out scores replaces the largest score (`discriminant_`, otherwise None).
 
     With any other `invariance`, C and nu maximize the held-out accuracy: the labeled points are split into stratified
@@ -619,8 +625,9 @@ class InvariantClassifierCV(Classifier, CrossValidated):
 
     Parameters
     ----------
-    kernel : str or Kernel, default="auto"
-        "auto" compares the Gaussian and the Laplace kernel; others as in `InvariantClassifier`.
+    kernel : str, Kernel or callable, default="auto"
+        "auto" compares the Gaussian and the Laplace kernel; others as in `InvariantClassifier`.  A function, or a list
+        of functions, is a family of further candidates for invariance="auto" (page "A family of candidates").
     Cs : int or list of float, optional
         The values of C, or their number: from 0.1 to 1e8 for invariance="auto" (10 by default), otherwise from 1 to
         1000 (4 by default).
@@ -633,9 +640,9 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         times the median distance.  "auto" supposes that each feature has a unit of its own, and also learns a scale for
         each; "median" is for features that all have one unit, such as the channels of a spectrum.  For other
         invariances they are those of `InvariantClassifier`.
-    loss : str, Loss, or list of these, default="squared"
+    loss : str, Loss, or list of these, default="auto"
         As in `InvariantClassifier`; a list is part of the grid.  invariance="auto" chooses by the squared loss and
-        learns with this one.
+        learns with this one.  "auto" is "squared", or "hinge" with any of C if that has clearly fewer errors in folds.
     invariance : object, default="auto"
         "auto", or as in `InvariantClassifier`.
     shape : Shape or dict, optional
@@ -672,10 +679,10 @@ class InvariantClassifierCV(Classifier, CrossValidated):
         The share of each feature in the mean squared slope of f, in units of its standard deviation.
     selection_report_ : dict
         For invariance="auto": a "sentence", what was "chosen", and the best of the "candidates" of each kind of prior:
-        "none", "additive", "features", "trend" (in regression), "scales", "graph", "clusters" and "sum", the weighted
-        sum, whose parts have "weights".  If a graph was chosen, also the "agreement", the share of points that would be
-        classified alike as new points, and the number of points "unreached", in components of the graph that have no
-        label.
+        "none", "additive", "features", "trend" (in regression), "scales", "graph", "clusters", "sum", the weighted
+        sum, whose parts have "weights", and "margin", each with its left-out error and the standard error.  If a graph
+        was chosen, also the "agreement", the share of points that would be classified alike as new points, and the
+        number of points "unreached", in components of the graph that have no label.
     search_status_ : str
         "converged" if all candidates were solved, otherwise the reason why not.
     function_, solution_, problem_, classes_, labeled_, shape_certificate_ : object
@@ -702,6 +709,7 @@ class InvariantClassifierCV(Classifier, CrossValidated):
     'Landmarks: 30 functions'
     """
 
+    loss: Any = "auto"
     class_weight: Any = None
     unlabeled: Any = -1
 
@@ -830,7 +838,7 @@ class InvariantRegressorCV(MultiOutputMixin, CrossValidated):
         return self
 
     def _fold_error(self) -> Loss:
-        losses = [formulation.as_loss(loss, formulation.REGRESSION, "loss") for loss in formulation.as_list(self.loss)]
+        losses = [formulation.as_loss(loss, formulation.REGRESSION, "loss") for loss in self._losses]
         if all(isinstance(loss, Quantile) and loss == losses[0] for loss in losses):
             return losses[0]
         if all(isinstance(loss, Squared | SquaredEpsilonInsensitive) for loss in losses):

@@ -35,7 +35,6 @@ from rkhs.estimators.search._scorers import (
     BEYOND,
     LeaveOneOutScorer,
     ScoringTargets,
-    evidence,
     folds,
     leave_one_out,
 )
@@ -43,6 +42,7 @@ from rkhs.estimators.search._search import KINDS, OF_ALL_POINTS, Choice, Outcome
 
 CLUSTERS_SHARE = 0.5  # the prior share of the assumption that clusters are classes
 POWER = 0.25  # of the mean squared errors, for each label
+COMPARED = ("margin",)  # kinds that were compared with what was best by then
 LEAST = 0.03  # of the largest weight
 USUAL_C, DECADES = 10.0, 1.0  # the prior of C for classes and a kernel of variance one: its median, and its deviation
 TINY = 1e-12  # squared errors that count as none
@@ -99,11 +99,11 @@ def index_of_C(Cs: Vector, losses: Vector, count: int, variance: float) -> int:
     return int(np.argmin(np.abs(np.log(Cs) - np.log(Cs) @ share / share.sum())))
 
 
-def each(found: Sequence[Outcome], kinds: Sequence[str] = KINDS) -> list[Outcome]:
-    """Return the best outcome of each kind; of several C with nearly the smallest loss the smallest."""
+def each(found: Sequence[Outcome], without: Sequence[str] = ()) -> list[Outcome]:
+    """Return the best outcome of each kind but some; of several C with nearly the smallest loss the smallest."""
     result = []
-    for kind in kinds:
-        of_kind = [one for one in found if one.kind == kind]
+    for kind in dict.fromkeys((*KINDS, *(one.kind for one in found))):
+        of_kind = [one for one in found if one.kind == kind and kind not in without]
         if of_kind:
             best = min(of_kind, key=lambda one: one.loss)
             same = {**best.params, "C": None}
@@ -112,21 +112,20 @@ def each(found: Sequence[Outcome], kinds: Sequence[str] = KINDS) -> list[Outcome
     return result
 
 
-def _least(found: Sequence[Outcome], kinds: Sequence[str]) -> Outcome | None:
-    """Return the outcome of some kinds with the smallest loss; of equal ones that of the first kind."""
-    return min(each(found, kinds), key=lambda one: one.loss, default=None)
+def smallest(found: Sequence[Outcome]) -> Outcome | None:
+    """Return the outcome with the smallest loss, the first of equal ones; None if there is none."""
+    return min(found, key=lambda one: one.loss, default=None)
 
 
 def least(found: Sequence[Outcome]) -> Outcome:
-    """Return the outcome with the smallest loss; of equal kinds the first of `KINDS`."""
-    best = _least(found, KINDS)
-    assert best is not None  # those of the kind NONE are scored first
-    return best
+    """Return the outcome with the smallest loss that needs no comparison; of equal kinds the first of `KINDS`."""
+    return min(each(found, COMPARED), key=lambda one: one.loss)
 
 
 def chosen(found: Sequence[Outcome]) -> Outcome:
-    """Return the weighted sum if there is one, else the outcome with the smallest loss."""
-    return next((one for one in reversed(found) if one.parts), None) or least(found)
+    """Return what is clearly better than the others, else a weighted sum, else the outcome with the smallest loss."""
+    better = [one for one in found if one.kind in COMPARED and one.accepted]
+    return next((one for one in reversed([*found, *better]) if one.parts or one in better), None) or least(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,31 +194,16 @@ class Decision:
     unlabeled: bool  # whether there are points without labels
     scorer: LeaveOneOutScorer | None = None  # None if rows that were not learned from scored the candidates
 
-    @property
-    def errors(self) -> str:
-        """Of what the errors of candidates are."""
-        return "Held-out rows" if self.scorer is None else "Leave-one-out"
-
-    @property
-    def assumes_clusters(self) -> bool:
-        """Whether no label is evidence for or against the assumption that clusters are classes, which is made."""
-        codes = self.targets.classes
-        return self.best.kind == "clusters" and codes is not None and not evidence(codes)
-
-    @property
-    def parts(self) -> Sequence[tuple[float, Outcome]]:
-        """The kernels whose sum is chosen, with their weights."""
-        return self.best.parts or [(1.0, self.best)]
-
-    def share(self, kinds: Sequence[str]) -> float:
-        """Return the weight of kernels of some kinds."""
-        return sum(weight for weight, part in self.parts if part.kind in kinds)
-
     @cached_property
     def discriminant(self) -> tuple[Discriminant | None, float]:
         """The discriminant of the scores, None unless it lowers the errors significantly, and the share of errors."""
         values, codes, weight = self.best.values, self.targets.classes, self.targets.weight
-        if codes is None or np.any(weight != weight[0]) or not Discriminant.applies(values, codes):
+        if (
+            codes is None
+            or "loss" in self.best.params
+            or np.any(weight != weight[0])
+            or not Discriminant.applies(values, codes)
+        ):
             return None, self.best.error
         if self.scorer is None:
             predicted, discriminated = map(predicted_codes, (values, Discriminant.cross_validated(values, codes)))
@@ -251,51 +235,55 @@ class Decision:
     @property
     def sentence(self) -> str:
         """A sentence about the weights or the gain of unlabeled points, and about the discriminant if there is one."""
-        best, using, parts = self.best, _least(self.found, OF_ALL_POINTS), self.parts
-        without = _least(self.found, [kind for kind in KINDS if kind not in (*OF_ALL_POINTS, "sum")])
+        best, parts, tried = self.best, self.best.summands, each(self.found)
+        using = smallest([one for one in tried if one.kind in OF_ALL_POINTS])
+        without = smallest([one for one in tried if one.kind not in (*OF_ALL_POINTS, "sum", *COMPARED)])
+        share = sum(weight for weight, one in parts if one.kind in OF_ALL_POINTS)
+        errors = "Held-out rows" if self.scorer is None else "Leave-one-out"
         regression = self.targets.classes is None
         what = "root mean squared error" if regression else "errors"
 
         def shown(candidate: Outcome) -> str:
             return f"{candidate.error:.4g}" if regression else f"{100 * candidate.error:.1f} %"
 
-        if self.assumes_clusters:
+        if best.kind == "clusters" and not self.targets.evidence:
             shares = " and that classes are as frequent as among the labels" if best.values.shape[1] > 1 else ""
             return (
                 f"No class has more than {BEYOND} labels, too few to compare errors: it is assumed that rows of one "
                 f"cluster share a class{shares}."
             )
-        if not self.unlabeled or using is None or without is None:
+        if best.kind in COMPARED:
+            rival = chosen([one for one in self.found if one.kind not in COMPARED])
+            text = f"The hinge loss has {shown(best)} {what} in folds; the squared loss has {shown(rival)} left out."
+        elif not self.unlabeled or using is None or without is None:
             why = "Unlabeled rows were not tried" if self.unlabeled else "There are no unlabeled rows"
             of = f" of a weighted sum of {len(parts)} kernels" if len(parts) > 1 else ""
-            text = f"{self.errors}: {shown(best)} {what}{of}. {why}."
+            text = f"{errors}: {shown(best)} {what}{of}. {why}."
         elif len(parts) > 1:
             text = (
-                f"{self.errors}: {shown(best)} {what} of a weighted sum of {len(parts)} kernels. Those that use "
-                f"unlabeled rows have {100 * self.share(OF_ALL_POINTS):.0f} % of the weight; the best "
+                f"{errors}: {shown(best)} {what} of a weighted sum of {len(parts)} kernels. Those that use "
+                f"unlabeled rows have {100 * share:.0f} % of the weight; the best "
                 f"kernel without them has {shown(without)} {what} alone."
             )
-        elif best.kind not in OF_ALL_POINTS:
-            verdict = "did not help" if using.error >= best.error else "did not lower the squared error"
-            text = f"Unlabeled rows {verdict}: {shown(best)} {what} without them, {shown(using)} with them."
-        elif best.error < without.error:
-            text = f"Unlabeled rows helped: {shown(best)} {what} instead of {shown(without)}."
         else:
-            text = (
-                f"Unlabeled rows lowered the squared error only: {shown(best)} {what}, {shown(without)} without them."
-            )
+            verdict = "helped" if best.kind in OF_ALL_POINTS else "did not help"
+            text = f"Unlabeled rows {verdict}: {shown(without)} {what} without them, {shown(using)} with them."
         rule, error = self.discriminant
         return text if rule is None else f"{text} A linear discriminant of the scores has {100 * error:.1f} % errors."
 
     def report(self) -> dict[str, Any]:
         """Return `selection_report_`: the best outcome of each kind, the chosen one, and a sentence about them."""
-        rows = [({"prior": one.kind, "error": one.error, "loss": one.loss}, one) for one in each(self.found)]
-        return report(self.sentence, self.best, rows)
+        columns = {"error": "error of left-out targets", "loss": "mean squared error of left-out targets"}
+
+        def known(one: Outcome) -> dict[str, Any]:
+            return {"error": one.error, "standard_error": self.targets.standard_error(one.values), "loss": one.loss}
+
+        return report(self.sentence, self.best, columns, each(self.found), known)
 
 
 def evidence_report(choice: Choice, best: Outcome, sample: Sample) -> dict[str, Any]:
     """Return `selection_report_` of a search by evidence."""
-    found = choice.found
+    found = sorted(choice.found, key=lambda one: one.loss) if sample.slopes is not None else choice.found
     used, total = found[0].problem.tuning.functionals
     what = "targets" if sample.slopes is None else "values and slopes"
     reason = (
@@ -304,5 +292,9 @@ def evidence_report(choice: Choice, best: Outcome, sample: Sample) -> dict[str, 
         else "is the first, with the settings of its start: no time was left to compare them."
     )
     sentence = f"Of {len(found)} kernels, {best.params['kernel']!r} {reason}"
-    rows = [({"evidence": one.problem.tuning.value, "score": -one.loss}, one) for one in found]
-    return report(sentence, replace(best, scores=-np.array([found[0].loss])), rows)
+    columns = {"evidence": "logarithm of the evidence", "score": "the same minus the number of learned settings"}
+
+    def known(one: Outcome) -> dict[str, Any]:
+        return {"name": repr(one.params["kernel"]), "evidence": one.problem.tuning.value, "score": -one.loss}
+
+    return report(sentence, replace(best, scores=-np.array([found[0].loss])), columns, found, known)

@@ -4,9 +4,9 @@ Each is a function of the scorer and of the outcomes so far that yields batches 
 first (`Smooth`), the weighted sum of the best ones of all families last (`Sums`): errors of few labels cannot decide
 between them.
 
-*Graphs.*  `NeighborGraphs` yields the kernels of graphs of nearest neighbors of labeled and unlabeled points, with
-several cutoffs.  `Clusters` depends on the points alone: it assumes that points of one cluster share a class.  It is
-the sum of
+*Graphs.*  `Graphs.neighbors` yields the kernels of graphs of nearest neighbors of labeled and unlabeled points, with
+several cutoffs.  `Graphs.clusters` depends on the points alone: it assumes that points of one cluster share a class.
+It is the sum of
 
     a Gaussian kernel of standardized features, and one of their first three principal components,
     a kernel of the graph of features divided by their ranges, and one of standardized features,
@@ -44,11 +44,13 @@ from rkhs.estimators._length_scales import (
     feature_maps,
     units_of,
 )
-from rkhs.estimators.search._decide import TINY, USUAL_C, index_of_C, least, members, weighted
+from rkhs.estimators.search._decide import TINY, USUAL_C, chosen, index_of_C, least, members, weighted
 from rkhs.estimators.search._scorers import (
     BEYOND,
     FACTORIZED,
+    MANY_CLASSES,
     LeaveOneOutScorer,
+    ScoringTargets,
     folds,
     free_variance,
     leave_one_out,
@@ -56,21 +58,43 @@ from rkhs.estimators.search._scorers import (
 from rkhs.estimators.search._search import Outcome, Trial, paired_test
 from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
-from rkhs.kernels import GraphKernel, Kernel, Laplace, Linear, Standardized, Sum, Tunable, additive, median_scale
+from rkhs.kernels import (
+    GraphKernel,
+    Kernel,
+    Laplace,
+    Linear,
+    Polynomial,
+    Standardized,
+    Sum,
+    Tunable,
+    additive,
+    median_scale,
+)
 from rkhs.kernels._algebra import LinearTransform
 from rkhs.kernels._graph import graph_kernels, kernel_matrices
 from rkhs.kernels._scaled import LEAST
+from rkhs.solvers._libsvm import svm
 
 Batches = Iterator[Sequence[Any]]
+GIVEN = FeatureTransform(1.0)  # of length scales that are given
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
 FEW = 300  # labels by whose evidence kernels with learned scales are compared
 MOST_LEARNED = 400  # labels from which length scales are learned
 KEPT = 12  # one of so many trials is kept by the errors of a sample, if labels are many
+MARGIN_FOLDS, MARGIN_CS, DEGREES = (
+    10,
+    (100.0, 1.0, 10.0, 1e3, 1e4),
+    (2, 3),
+)  # folds, C and polynomials for the hinge loss
+MOST_MARGINS, FEWEST_MISTAKES = (
+    3000,
+    3,
+)  # labels times outputs for which folds take a second; errors that can fall clearly
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
 ADDITIVE_WIDTHS = (0.3, 1.0, 3.0, 10.0)  # length scales of additive kernels, in deviations of the features
 POWER, CUTOFFS = 2, (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
-NEIGHBORS = 10
+NEIGHBORS, FEWER = 10, (5, 10)  # of a graph; tried for many classes, of which few points are near each other
 MORE_COMPONENTS = 100  # tried besides the usual number for many points of many features
 SMALL = 4000  # points up to which several graphs are tried
 CLUSTER_POWER = 3
@@ -91,8 +115,13 @@ def check_size(X: Matrix) -> None:
 
 def linear_kernel(X: Matrix) -> Kernel:
     """Return the linear kernel of standardized features, with the mean k(x, x) = 1 at points X (t, n)."""
+    return Linear() @ standardization(X)
+
+
+def standardization(X: Matrix) -> Standardized:
+    """Return the map to standardized features with the mean squared norm 1 at points X (t, n)."""
     unit = deviations(X) * X.shape[1] ** 0.5
-    return Linear() @ Standardized(tuple(X.mean(axis=0).tolist()), tuple(unit.tolist()))
+    return Standardized(tuple(X.mean(axis=0).tolist()), tuple(unit.tolist()))
 
 
 def promising(scorer: LeaveOneOutScorer, trials: Sequence[Trial], most: int) -> list[Trial]:
@@ -139,24 +168,15 @@ class Smooth:
     one_unit: bool = False  # whether all features are measured in the same unit
     rotations: bool = True  # whether maps of the features that mix them are tried
 
-    @property
-    def expected(self) -> int:
-        """The number of trials, about."""
-        return len(self.names) * (len(self.scales) if self.scales else 2 * len(WIDTHS))
-
     def __call__(self, scorer: LeaveOneOutScorer, found: list[Outcome]) -> Batches:
         check_size(scorer.X)
-        if self.scales is not None:
-            features = FeatureTransform(1.0)
-            yield [
-                Trial(kernel, scale, family=kernel, features=features)
-                for kernel, scale in product(self.names, self.scales)
-            ]
-            return
         trials = list(self._trials(scorer))
-        yield promising(scorer, trials, -(-len(trials) // KEPT))
+        yield trials if self.scales else promising(scorer, trials, -(-len(trials) // KEPT))
 
     def _trials(self, scorer: LeaveOneOutScorer) -> Iterator[Trial]:
+        if self.scales:
+            yield from (Trial(*one, family=one[0], features=GIVEN) for one in product(self.names, self.scales))
+            return
         rows, subset = scorer.samples
         maps = feature_maps(rows, self.one_unit)
         for k, features in enumerate(f for f in maps if self.rotations or f.linear is None):
@@ -205,60 +225,12 @@ class LearnedScales:
     """The best kernels with a learned length scale for each feature, if one is significantly better."""
 
     refines: bool = False  # whether C may lie between two values of the grid
-    expected = 40  # learning takes as long as 20 trials of each kernel
 
     def __call__(self, scorer: LeaveOneOutScorer, found: list[Outcome]) -> Batches:
         labeled = scorer.X[scorer.targets.rows]
         if len(labeled) >= FEWEST_LABELS and labeled.shape[1] > 1:
             learned = ScaleLearner(scorer, labeled, self.refines).outcome(starts(scorer, found), least(found))
             yield [] if learned is None else [learned]
-
-
-@dataclass(frozen=True)
-class Clusters:
-    """The assumption that rows of one cluster share a class; its C is fixed."""
-
-    graphs: Graphs
-    kernel: Any
-
-    def __call__(self, scorer: LeaveOneOutScorer, found: list[Outcome]) -> Batches:
-        targets, kernels = scorer.targets, scorer.kernels
-        few = targets.classes is not None and int(np.bincount(targets.classes).min()) <= BEYOND
-        if targets.classes is None or not (few or len(scorer.X) <= SMALL):
-            return
-        with with_progress_callback(_check_time):
-            classes = targets.target.shape[1] if targets.target.shape[1] > 1 else 2
-            most = min(classes, len(targets.rows))
-            kernel = kernels(self.graphs.cluster_sum(most, scorer.samples[1], self.kernel, kernels), 1.0)
-            yield [Trial(kernel, kind="clusters", Cs=[USUAL_C], family="clusters")]
-
-
-@dataclass(frozen=True)
-class NeighborGraphs:
-    """Kernels of graphs after the feature maps with the smallest errors.
-
-    There is one graph if the points are many, since its neighbors take long to find.
-    """
-
-    graphs: Graphs
-
-    @property
-    def expected(self) -> int:
-        """The number of trials, about."""
-        return (MAPS if len(self.graphs.X) <= SMALL else 1) * len(CUTOFFS)
-
-    def __call__(self, scorer: LeaveOneOutScorer, found: list[Outcome]) -> Batches:
-        smallest: dict[FeatureTransform, float] = {}  # loss of each feature map, without a graph
-        for one in found:
-            if one.features is not None:
-                smallest[one.features] = min(smallest.get(one.features, inf), one.loss)
-        few = len(scorer.X) <= SMALL
-        maps = (f for f in smallest if f.linear is None or (f.components is not None and few))
-        best = nsmallest(MAPS if few else 1, maps, key=lambda features: smallest[features])
-        for k, features in enumerate(best if scorer.targets.evidence else []):
-            with with_progress_callback(_check_time):
-                for kernel, K in self.graphs.candidates(scorer.targets.rows, features):
-                    yield [Trial(kernel, kind="graph", matrix=K, family=("graph", k))]
 
 
 @dataclass(frozen=True)
@@ -299,6 +271,48 @@ class Sums:
         k = int(losses.argmin()) if classes is None else index_of_C(Cs, losses, count, 1 / variance)
         one = targets.scored(Trial(kernels(total, 1.0), kind="sum"), float(Cs[k]), predictions[k])
         return replace(one.with_errors(max(unseen, 1.0), classes is None), parts=parts)
+
+
+@dataclass(frozen=True, eq=False)
+class LargeMargin:
+    """The hinge loss with one of the best kernels so far or a polynomial, accepted if it has clearly fewer errors.
+
+    Where classes follow a rule without noise, the squared loss pays for points that are far on the right side, and the
+    hinge does not.  Both are compared by the labels of folds.  The best of several settings seems better than it is, so
+    that the numbers of errors e have to differ by more than a standard error, sqrt(e_1 + e_2), of independent counts.
+    """
+
+    def __call__(self, scorer: LeaveOneOutScorer, found: list[Outcome]) -> Batches:
+        targets, base = scorer.targets, chosen(found)
+        count, outputs = targets.target.shape
+        if count < FEWEST_LABELS or count * outputs > MOST_MARGINS or base.error * count < FEWEST_MISTAKES:
+            return
+        parts = list(folds(count, targets.classes, MARGIN_FOLDS))
+        inner, groups = standardization(scorer.X[scorer.targets.rows]), [group for group, _ in parts]
+        known = [(one.params["kernel"], one.params["scale"]) for one in (base, *starts(scorer, found))]
+        pairs = [*known, *((Polynomial(degree) @ inner, 1.0) for degree in DEGREES)]
+        matrices = [(kernel, scorer.matrix(kernel)) for kernel in (scorer.kernels(*pair) for pair in pairs)]
+        [values] = leave_one_out(matrices[0][1], targets.target, targets.weight, [base.params["C"]], groups)
+        before = targets.error(values)
+        tried = list(map_in_threads(lambda pair: left_out(targets, pair[0], pair[1], MARGIN_CS[0], parts), matrices))
+        best = min(tried, key=lambda one: (one.error, one.loss))
+        if best.error <= before:
+            kernel, K = matrices[tried.index(best)]
+            more = map_in_threads(lambda C: left_out(targets, kernel, K, C, parts), MARGIN_CS[1:])
+            best = min([best, *more], key=lambda one: (one.error, one.loss))
+        # e_1 - e_2 > sqrt((e_1 + e_2) / l) for shares of l labels
+        yield [replace(best, accepted=before - best.error > ((before + best.error) / count) ** 0.5)]
+
+
+def left_out(
+    targets: ScoringTargets, kernel: Kernel, K: Matrix, C: float, parts: Sequence[tuple[Vector, Vector]]
+) -> Outcome:
+    """Return the outcome of the hinge loss for the labels of folds, from the kernel matrix K (l, l)."""
+    values, labels = np.empty_like(targets.target), np.where(targets.target < 0, -1.0, 1.0)
+    for (group, rest), k in product(parts, range(labels.shape[1])):
+        a, c = svm(K[np.ix_(rest, rest)], labels[rest, k], C * targets.weight[rest], np.ones((len(rest), 1)))
+        values[group, k] = K[np.ix_(group, rest)] @ a + c
+    return targets.scored(Trial(kernel, kind="margin", loss="hinge"), C, values)
 
 
 def _check_time(fraction: float) -> None:
@@ -424,19 +438,50 @@ class Graphs:
             return [None]
         return [at.projected_features, min(MORE_COMPONENTS, n)]
 
-    def graph(self, unit: Any, components: int | None) -> NeighborGraph:
+    def graph(self, unit: Any, components: int | None, neighbors: int = NEIGHBORS) -> NeighborGraph:
         """Return the graph of the points divided by `unit`."""
-        count, key = min(NEIGHBORS, len(self.X) - 1), (np.asarray(unit).tobytes(), components)
+        count, key = min(neighbors, len(self.X) - 1), (np.asarray(unit).tobytes(), components, neighbors)
         if key not in self.built:
             self.built[key] = NeighborGraph.of(self.X, count, unit, components, device=self.device)
         return self.built[key]
 
-    def candidates(self, labels: Vector, features: FeatureTransform) -> Iterator[tuple[GraphKernel, Matrix]]:
+    def candidates(
+        self, labels: Vector, features: FeatureTransform, neighbors: int
+    ) -> Iterator[tuple[GraphKernel, Matrix]]:
         """Yield graph kernels after a feature map, with their matrices (l, l) of the labeled points."""
         place = self.place
         for number in self.components if features.components is None else [features.components]:
-            kernels = graph_kernels(self.graph(features.unit, number), POWER, CUTOFFS, place)
+            kernels = graph_kernels(self.graph(features.unit, number, neighbors), POWER, CUTOFFS, place)
             yield from zip(kernels, kernel_matrices(kernels, self.X[labels], place), strict=True)
+
+    def neighbors(self, scorer: LeaveOneOutScorer, found: list[Outcome]) -> Batches:
+        """Yield kernels of graphs after the feature maps with the smallest errors.
+
+        There is one graph if the points are many, since its neighbors take long to find.
+        """
+        least: dict[FeatureTransform, float] = {}  # loss of each feature map, without a graph
+        for one in found:
+            if one.features is not None:
+                least[one.features] = min(least.get(one.features, inf), one.loss)
+        few, several = len(self.X) <= SMALL, scorer.targets.target.shape[1] >= MANY_CLASSES
+        maps = [f for f in least if f.linear is None or (f.components is not None and few)]
+        best = nsmallest(MAPS if few and not several else 1, maps, key=least.__getitem__)
+        each = product(best if scorer.targets.evidence else [], FEWER if several else [NEIGHBORS])
+        for k, (features, count) in enumerate(each):
+            with with_progress_callback(_check_time):
+                for kernel, K in self.candidates(scorer.targets.rows, features, count):
+                    yield [Trial(kernel, kind="graph", matrix=K, family=("graph", k))]
+
+    def clusters(self, scorer: LeaveOneOutScorer, found: list[Outcome]) -> Batches:
+        """Yield the assumption that rows of one cluster share a class, whose C is fixed."""
+        targets, kernels = scorer.targets, scorer.kernels
+        few = targets.classes is not None and int(np.bincount(targets.classes).min()) <= BEYOND
+        if targets.classes is None or not (few or len(self.X) <= SMALL):
+            return
+        with with_progress_callback(_check_time):
+            most = min(max(targets.target.shape[1], 2), len(targets.rows))
+            kernel = kernels(self.cluster_sum(most, scorer.samples[1], found[0].params["kernel"], kernels), 1.0)
+            yield [Trial(kernel, kind="clusters", Cs=[USUAL_C], family="clusters")]
 
     def cluster_sum(self, most: int, rows: Matrix, kernel: Any, kernels: NormalizedKernels) -> Kernel:
         """Return the sum of kernels that assumes clusters, of which there are at most as many as given.

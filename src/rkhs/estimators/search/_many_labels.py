@@ -194,7 +194,6 @@ def chosen(scorer: HeldOutScorer, found: Sequence[Outcome], monitor: SelectionMo
     sample = scorer.order[: int(np.clip(len(X) // 5, in_units(SAMPLE[0]), in_units(SAMPLE[1])))]
     learns = 1 < X.shape[1] <= len(sample) // LABELS_PER_SCALE
     learner = EvidenceLearner(X[sample], targets.take(sample), scorer.kernels)
-    monitor.kernels = len(monitor.history) + len(proposed) + (6 if learns else 0) + FINALISTS
     families = [lambda scorer, found: [proposed], *([learner.proposals] if learns else [])]
     first = choose(families, scorer, monitor=monitor)
     of_first = targets.take(scorer.rows(FIRST)[1])
@@ -223,18 +222,11 @@ def is_sum(outcome: Outcome) -> bool:
     return isinstance(kernel, Kernel) and len(kernel.summands()) > 1
 
 
-@dataclass
 class SelectionMonitor(Monitor):
-    """Progress of a selection: the number of scored kernels, out of about `kernels`, and the remaining time."""
-
-    kernels: int = 0
+    """Progress of a selection: the number of scored kernels and the smallest error."""
 
     def line(self, record: Record) -> str:
-        left = record.seconds * max(self.kernels / record.iteration - 1, 0.0)
-        return (
-            f"choosing: {record.iteration} of about {self.kernels} kernels, {record.seconds:.0f} s, about {left:.0f} s "
-            f"to go, least squared error {record.primal:.4g}"
-        )
+        return f"choosing: {record.iteration} kernels, {record.seconds:.0f} s, least squared error {record.primal:.4g}"
 
 
 def affordable_problem(problem: Problem, name: str, values: bool, verbose: bool) -> Problem:

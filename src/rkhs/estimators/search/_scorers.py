@@ -23,19 +23,24 @@ from rkhs._core.finite.term import Term
 from rkhs._core.gram import gram
 from rkhs._core.problem import Problem
 from rkhs.estimators._data import drawn_rows, predicted_codes
-from rkhs.estimators.search._search import Outcome, Trial
+from rkhs.estimators.search._search import Outcome, Trial, mean_and_error
 from rkhs.functionals import Evaluation
 from rkhs.kernels import Kernel, Tunable
 from rkhs.losses import Loss, Squared
 
 LEAST_NOISE = 5e-3  # deviation of noise that models with other losses than the squared one assume, relative to targets
 FACTORIZED = 3  # values of C up to which Cholesky factorizations are faster than an eigendecomposition
+MANY_CLASSES = 20  # classes from which left-out labels are many, although those of each are few; 10 were not enough
 BEYOND = 2  # labels of each class that are no evidence: their class would be unknown, or known by one label
 
 
 def evidence(classes: Vector) -> int:
-    """Return the number of labels, given as class indices, whose leave-one-out errors are evidence."""
-    return int(np.clip(np.bincount(classes) - BEYOND, 0, None).sum())
+    """Return the number of labels, given as class indices, whose leave-one-out errors are evidence.
+
+    Of many classes two labels of each are enough to compare errors.
+    """
+    counts = np.bincount(classes)
+    return int(np.clip(counts - (1 if len(counts) >= MANY_CLASSES else BEYOND), 0, None).sum())
 
 
 def free_variance(K: Matrix) -> float:
@@ -120,6 +125,13 @@ class ScoringTargets:
             return self.loss(values) ** 0.5
         return float(np.average(self.mistakes(predicted_codes(values)), weights=self.weight))
 
+    def standard_error(self, values: Matrix) -> float:
+        """Return the standard error of `error`, for the root of a mean by its derivative."""
+        if self.codes is not None:
+            return mean_and_error(self.mistakes(predicted_codes(values)), self.weight)[1]
+        mean, deviation = mean_and_error(self.squares(values), self.weight)
+        return deviation / max(2 * mean**0.5, 1e-300)
+
     def problem(self, kernel: Kernel, X: Matrix, C: Any, device: str | None = None) -> Problem:
         """Return the problem of squared losses of the labels, whose points X (p, n) have the weights C w."""
         term = Term(Evaluation(X), Squared(), self.target, C * self.weight)
@@ -134,6 +146,7 @@ class ScoringTargets:
     def scored(self, trial: Trial, C: float, values: Matrix) -> Outcome:
         """Return the outcome with held-out predictions (p, q)."""
         params = {"C": C, "nu": 0.0, "scale": trial.scale, "kernel": trial.kernel, "invariance": None}
+        params |= {} if trial.loss is None else {"loss": trial.loss}
         error, loss = self.error(values), self.loss(values)
         score = -loss if self.classes is None else 1 - error
         about: dict[str, Any] = {"kind": trial.kind, "family": trial.family, "features": trial.features}

@@ -28,7 +28,18 @@ from rkhs._core.finite.monitor import Monitor, Stopped
 from rkhs._core.finite.solution import CONVERGED
 from rkhs.losses import Loss
 
-KINDS = ("none", "additive", "features", "trend", "scales", "graph", "clusters", "sum")  # of priors
+PRIORS = {  # kinds of families, in the order in which they are reported
+    "none": "none",
+    "additive": "a sum of functions of one column each",
+    "features": "distances from the covariance of all rows",
+    "trend": "a linear trend",
+    "scales": "a length scale for each column",
+    "graph": "neighboring rows have similar targets",
+    "clusters": "rows of one cluster share a class",
+    "sum": "a weighted sum of the kernels that errors cannot tell apart",
+    "margin": "a large margin, by the hinge loss",
+}
+KINDS = tuple(PRIORS)
 OF_ALL_POINTS = ("features", "graph", "clusters")  # kinds of kernels that are computed from the unlabeled points too
 
 
@@ -48,6 +59,8 @@ class Trial:
         The values of C to try; by default all of the search.
     family : object, optional
         Similar trials, the best of which is part of a weighted sum.
+    loss : str or Loss, optional
+        The loss by which the model would be learned, if it is not that of the search.
     matrix : ndarray of shape (l, l), optional
         The kernel matrix of the labeled points, if it is known.
     features : object, optional
@@ -65,6 +78,7 @@ class Trial:
     kind: str = "none"
     Cs: Sequence[float] | None = None
     family: Any = None
+    loss: Any = None
     matrix: Matrix | None = None
     features: Any = None
 
@@ -105,6 +119,8 @@ class Outcome:
         The feature map of the kernel.
     parts : sequence of pairs of float and Outcome, default=()
         The summands of a weighted sum, with their weights.
+    accepted : bool, default=True
+        Whether it may be chosen: False if it was compared with a simpler one and is not clearly better.
 
     Examples
     --------
@@ -125,6 +141,12 @@ class Outcome:
     problem: Any = None
     features: Any = None
     parts: Sequence[tuple[float, Outcome]] = ()
+    accepted: bool = True
+
+    @property
+    def summands(self) -> Sequence[tuple[float, Outcome]]:
+        """The kernels whose sum it is, with their weights: itself if it is no sum."""
+        return self.parts or [(1.0, self)]
 
     def with_errors(self, ratio: float, regression: bool) -> Outcome:
         """Return the outcome with `ratio` times the squared error, and the error and score that belong to it."""
@@ -164,10 +186,6 @@ class Choice:
     def best(self) -> Outcome:
         """The outcome that is chosen."""
         return (self.decide or best_of)(self.found)
-
-    def ranked(self) -> Choice:
-        """Return the choice with the outcomes in the order of their losses."""
-        return replace(self, found=sorted(self.found, key=lambda one: one.loss))
 
 
 def choose(
@@ -246,23 +264,26 @@ def best_of(found: Sequence[Outcome]) -> Outcome:
     return min(tied, key=lambda candidate: candidate.tie)
 
 
-def report(sentence: str, best: Outcome, rows: Sequence[tuple[dict[str, Any], Outcome]]) -> dict[str, Any]:
-    """Return `selection_report_`: a sentence, what is known of each outcome, the chosen one, and the summands of it."""
-    parts = best.parts or [(1.0, best)]
-    weights = [{"weight": weight, "prior": one.kind, "error": one.error, **one.params} for weight, one in parts]
-    return {
-        "sentence": sentence,
-        "candidates": [{**known, **one.params} for known, one in rows],
-        "chosen": {"prior": best.kind, **best.params},
-        "score": float(best.scores[0]),
-        "weights": weights,
-    }
+def report(sentence: str, best: Outcome, columns: Any, found: Sequence[Outcome], known: Any) -> dict[str, Any]:
+    """Return `selection_report_`: a sentence, what is `known` of each outcome, the chosen one, and its summands.
+
+    `columns` are the meanings of what is known and compared, the criterion last.  The chosen outcome is the first one
+    of the kind of the best.
+    """
+    kinds = [one.kind for one in found]
+    rows = [{"prior": one.kind, "name": PRIORS.get(one.kind, one.kind), **known(one), **one.params} for one in found]
+    for k, row in enumerate(rows):
+        row["chosen"] = k == (kinds.index(best.kind) if best.kind in kinds else 0)
+    weights = [{"weight": w, "prior": one.kind, "error": one.error, **one.params} for w, one in best.summands]
+    chosen = {"prior": best.kind, "name": PRIORS.get(best.kind, best.kind), **best.params}
+    about = {"sentence": sentence, "columns": columns, "candidates": rows}
+    return {**about, "chosen": chosen, "score": float(best.scores[0]), "weights": weights}
 
 
 def cv_results(found: Sequence[Outcome], seconds: float, names: Iterable[str] | None = None) -> dict[str, Any]:
     """Return `cv_results_` in the form of scikit-learn's `GridSearchCV`, with the named parameters."""
     names = list(found[0].params if names is None else names)
-    params = [{name: candidate.params[name] for name in names} for candidate in found]
+    params = [{name: candidate.params.get(name, "squared") for name in names} for candidate in found]
     scores = np.array([candidate.scores for candidate in found])  # (candidates, folds)
     zeros = np.zeros(len(params))
     results: dict[str, Any] = {"mean_fit_time": zeros + seconds / scores.size, "std_fit_time": zeros}
@@ -312,12 +333,19 @@ def paired_test(
     >>> paired_test(before, before - 0.3), paired_test(before, before + np.array([0.5, -0.5, 0.4, -0.5]))
     (True, False)
     """
-    share, fall = np.broadcast_to(weight, before.shape) / np.sum(np.broadcast_to(weight, before.shape)), before - after
-    mean = float(share @ fall)
-    error = float(np.sqrt(share**2 @ (fall - mean) ** 2))  # var(sum_i s_i d_i) = sum_i s_i^2 var(d_i)
+    fall, weight = before - after, np.broadcast_to(weight, before.shape)
+    mean, error = mean_and_error(fall, weight)
     if signs and mean > 0 and float(np.mean(np.sign(fall))) * len(fall) ** 0.5 > 2.0:
         return True
-    return bool(np.isfinite(mean)) and mean > max(sure * error, least * float(share @ before))
+    return bool(np.isfinite(mean)) and mean > max(sure * error, least * float(np.average(before, weights=weight)))
+
+
+def mean_and_error(losses: Vector, weight: Vector) -> tuple[float, float]:
+    """Return the weighted mean of independent losses (l,), and its standard error."""
+    share = weight / np.sum(weight)
+    mean = float(share @ losses)
+    # var(sum_i s_i d_i) = sum_i s_i^2 var(d_i)
+    return mean, float(np.sqrt(share**2 @ (losses - mean) ** 2))
 
 
 def row_losses(loss: Loss, values: Any, target: Any) -> Vector:
@@ -342,37 +370,6 @@ def row_losses(loss: Loss, values: Any, target: Any) -> Vector:
     array([1., 5.])
     """
     return to_numpy(loss.value(values, target)).reshape(len(values), -1).sum(axis=1)
-
-
-@dataclass(frozen=True, eq=False)
-class CompactResults:
-    """`cv_results_` in the form in which it is saved: parameter values shared by many candidates are stored once."""
-
-    entries: dict[str, Any]  # numeric arrays; None for entries that are rebuilt from `params`
-    params: dict[str, tuple[list[Any], Vector]]  # by name: the distinct values, and the index of each candidate's value
-
-    @classmethod
-    def of(cls, results: dict[str, Any]) -> CompactResults:
-        params = results["params"]
-        entries = {
-            name: None if value is params or (name.startswith("param_") and value.dtype.kind == "O") else value
-            for name, value in results.items()
-        }
-        factorized = {}
-        for name in params[0]:
-            values = [candidate[name] for candidate in params]
-            keys = [(type(v), repr(v)) if isinstance(v, str | float | int | tuple) else id(v) for v in values]
-            distinct = dict(zip(keys, values, strict=True))
-            index = {key: k for k, key in enumerate(distinct)}
-            factorized[name] = list(distinct.values()), np.array([index[key] for key in keys], dtype=np.int32)
-        return cls(entries, factorized)
-
-    def expanded(self) -> dict[str, Any]:
-        """Return the results in their original form."""
-        values = {name: [distinct[k] for k in codes] for name, (distinct, codes) in self.params.items()}
-        params = [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
-        objects = {f"param_{name}": masked_objects(column) for name, column in values.items()}
-        return {name: objects.get(name, params) if value is None else value for name, value in self.entries.items()}
 
 
 def masked_objects(values: Sequence[Any]) -> Any:
