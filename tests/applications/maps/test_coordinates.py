@@ -6,10 +6,10 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.preprocessing import StandardScaler
 
+import oracle
 import rkhs
 from estimators.models import MODELS, ORDERED, QUANTILES, values
 from refusals import refused
-from rkhs._core.calculus.atoms import gaussian_rule
 from rkhs.maps import LonLat
 
 RADIUS = 6371.0088  # the mean one of the earth, in km
@@ -204,10 +204,9 @@ def test_the_norm_and_inner_products_are_those_of_positions():
     assert_allclose(first.norm() ** 2, rkhs.inner(first, first))
     assert_allclose(function.norm(), [first.norm(), second.norm()])
     assert_allclose(rkhs.inner(first, second), rkhs.inner(first.function, second.function))
-    assert_allclose(
-        rkhs.functionals.LocalAverage(TWO[:1], width=0.05)(first),
-        first(TWO[:1] + 0.05 * gaussian_rule(2)[0]) @ gaussian_rule(2)[1],
-    )
+    nodes, weights = oracle.hermite_grid(2, 9)
+    average = rkhs.functionals.LocalAverage(TWO[:1], width=0.05)(first)
+    assert_allclose(average, first(TWO[:1] + 0.05 * nodes) @ weights)
     with pytest.raises(ValueError, match="in different spaces"):
         rkhs.inner(first, rkhs.InvariantRegressor(coordinates=projected).fit(TWO, CURVED).function_)
 
