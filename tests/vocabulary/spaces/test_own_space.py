@@ -84,7 +84,7 @@ def test_the_laws_of_spaces(space):
     check_space(space(KERNEL, 4))
 
 
-@pytest.mark.every
+@pytest.mark.every("loss")
 @SPACES
 @pytest.mark.parametrize("loss", [rkhs.Squared(), rkhs.Huber(0.1), rkhs.Logistic(), rkhs.Hinge()], ids=repr)
 def test_solutions_and_grids(space, loss):
@@ -101,7 +101,7 @@ def test_solutions_and_grids(space, loss):
         np.testing.assert_allclose(own.function(X), other.function(X), atol=2e-3)
 
 
-@pytest.mark.every("space", "loss")
+@pytest.mark.every("loss")
 @SPACES
 @pytest.mark.parametrize("basis", [None, CONSTANT], ids=repr)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
