@@ -74,7 +74,6 @@ from rkhs.estimators._length_scales import as_kernel as as_kernel, scaled_kernel
 from rkhs.estimators._regressor import Regressor as Regressor
 from rkhs.estimators.search._search import (
     Choice as Choice,
-    Family as Family,
     Outcome as Outcome,
     Trial as Trial,
     best_of as best_of,
