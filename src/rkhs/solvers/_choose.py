@@ -82,8 +82,8 @@ def auto(system: FiniteProblem) -> Solver:
 class Race(Solver):
     """Several solvers in turns, until one of them has solved the problem.
 
-    The next step is that of the solver which has used the least time, together with what it is expected to need.  So
-    they take at most as many times as long as the fastest one alone as there are solvers, mostly far less.  Solvers
+    The next step is that of the solver which has used the least time, together with the time it is expected to need.
+    So they take at most as many times as long as the fastest one alone as there are solvers, mostly far less.  Solvers
     that do not apply to a problem do not take part.
 
     Parameters

@@ -80,7 +80,7 @@ GIVEN = FeatureTransform(1.0)  # of length scales that are given
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
 FEW = 300  # labels by whose evidence kernels with learned scales are compared
 MOST_LEARNED = 400  # labels from which length scales are learned
-KEPT = 12  # one of so many trials is kept by the errors of a sample, if labels are many
+KEPT = 12  # one of this many trials is kept by the errors of a sample, if labels are many
 MARGIN_FOLDS, MARGIN_CS, DEGREES = (
     10,
     (100.0, 1.0, 10.0, 1e3, 1e4),
