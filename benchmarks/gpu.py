@@ -1,7 +1,7 @@
-"""One GPU: products of jets in each precision, beside bare matrix products; GPyTorch's posterior mean beside ours; and
-landmarks for a million points.
+"""One GPU: products of jets in each precision, beside bare matrix products; GPyTorch's posterior mean beside ours;
+dense algebra where the matrix is; and landmarks for a million points.
 
-    python -m benchmarks.gpu products|peer|landmarks [--quick] [--out DIR]
+    python -m benchmarks.gpu products|peer|dense|landmarks [--quick] [--out DIR]
 
 Needs PyTorch with CUDA, and GPyTorch for `peer`.  Times are medians after a warm-up, by the host's clock around a
 synchronized device.  `--quick` takes small sizes and runs anywhere.
@@ -72,6 +72,41 @@ def products(quick: bool) -> list[dict[str, Any]]:
             rows.append(row)
             print(json.dumps(row), flush=True)
             del G, found
+    return rows
+
+
+def dense(quick: bool) -> list[dict[str, Any]]:
+    """Squared and hinge losses by factorizations on the device, with left-out values, bars and the evidence.
+
+    The seconds of the Gram matrix alone are stated beside those of the whole.
+    """
+    rows = []
+    for n in (300,) if quick else (5_000, 10_000, 15_000, 36_000, 100_000):
+        generator = torch.Generator(device=DEVICE).manual_seed(0)
+        X = torch.rand(n, 8, dtype=torch.float64, device=DEVICE, generator=generator)
+        y = torch.sin(6 * X[:, 0]) * X[:, 1] + 0.1 * torch.randn(n, dtype=X.dtype, device=DEVICE, generator=generator)
+        problem = rkhs.Problem(rkhs.Matern(2.5, (1.0,) * 8), [rkhs.Term(rkhs.Evaluation(X), rkhs.Squared(), y, 50.0)])
+        row: dict[str, Any] = {"rows": n}
+        _reset_peak()
+        if n <= 36_000:
+            row["matrix"] = seconds(lambda p=problem: p.system.exact.in_double(), 1)
+        solutions: list[Any] = []
+        row["solve"] = seconds(lambda p=problem, s=solutions: s.append(p.solve(rkhs.solvers.Direct(), tol=1e-8)), 1)
+        row["gap"], row["status"], row["peak_GiB"] = solutions[-1].relative_gap, str(solutions[-1].status), _peak()
+        row["auto"] = seconds(lambda p=problem, s=solutions: s.append(p.solve()), 1) if n <= 36_000 else None
+        row["auto_is"] = solutions[-1].solver
+        if n <= 36_000:
+            row["left_out"] = seconds(lambda p=problem: p.leave_out(), 1)
+        if n <= 10_000:
+            row["evidence"] = seconds(lambda p=problem: p.evidence(gradient=True), 1)
+            posterior, Z = solutions[-1].posterior, torch.rand(10_000, 8, dtype=X.dtype, device=DEVICE)
+            row["bars"] = seconds(lambda q=posterior, Z=Z: q.std(rkhs.Evaluation(Z)), 1)
+            hinge = rkhs.Problem(rkhs.Gaussian(1.0), [rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), torch.sign(y), 10.0)])
+            row["hinge"] = seconds(lambda p=hinge, s=solutions: s.append(p.solve()), 1)
+            row["hinge_is"], row["hinge_status"] = solutions[-1].solver, str(solutions[-1].status)
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        del problem, solutions, X, y
     return rows
 
 
@@ -175,11 +210,11 @@ def _peak() -> float:
 def main() -> None:
     """Run one of them and write its rows as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["products", "peer", "landmarks"])
+    parser.add_argument("what", choices=["products", "peer", "dense", "landmarks"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
-    found = {"products": products, "peer": peer, "landmarks": landmarks}[options.what](options.quick)
+    found = {"products": products, "peer": peer, "dense": dense, "landmarks": landmarks}[options.what](options.quick)
     options.out.mkdir(parents=True, exist_ok=True)
     name = torch.cuda.get_device_name() if DEVICE == "cuda" else "CPU"
     page = {"device": name, "torch": torch.__version__, "rows": found}

@@ -21,6 +21,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 FAR = {"device": DEVICE}  # as tensors
 THERE = rkhs.SolverOptions(**FAR)
 PROBES = torch.from_numpy(Z).to(DEVICE)
+DENSE = ("solvers._base", "_core.learning.evidence")  # modules that ask where dense algebra belongs
 MADE = ("asarray", "zeros", "ones", "full", "eye", "arange", "linspace", "empty")
 SOLVERS = [
     (rkhs.Squared(), rkhs.solvers.Direct()),
@@ -61,11 +62,12 @@ def far(monkeypatch):
 
         return call
 
-    for place, name, made in [
-        (torch.Tensor, "__array__", refuse),
-        *((torch, name, placed(getattr(torch, name))) for name in MADE),
-    ]:
-        monkeypatch.setattr(place, name, made)
+    for place, made in {
+        "torch.Tensor.__array__": refuse,
+        **{f"torch.{name}": placed(getattr(torch, name)) for name in MADE},
+        **{f"rkhs.{module}.on_cpu": lambda array: isinstance(array, np.ndarray) for module in DENSE},
+    }.items():
+        monkeypatch.setattr(place, made)
 
 
 def problem(loss, kernel=None, **where):
@@ -95,6 +97,16 @@ def test_every_solver_leaves_numbers_where_they_are(far, loss, solver):
 def test_every_kernel_leaves_numbers_where_they_are(far, kernel):
     found = problem(rkhs.SquaredHinge(), kernel, **FAR).solve(tol=1e-6)
     near(found.function(PROBES), problem(rkhs.SquaredHinge(), kernel).solve(tol=1e-6).function(Z))
+
+
+def test_evidence_and_left_out_values_are_computed_there(far):
+    kernel = rkhs.Gaussian((1.0, 2.0, 3.0))
+    found, expected = (problem(rkhs.Squared(), kernel, **where) for where in (FAR, {}))
+    left_out, by_numpy = (each.leave_out().predictions[0] for each in (found, expected))
+    np.testing.assert_allclose(left_out, by_numpy, atol=1e-8)
+    ours, theirs = (each.evidence(gradient=True) for each in (found, expected))
+    assert ours.value == pytest.approx(theirs.value, rel=1e-9)
+    assert ours.gradient == pytest.approx(theirs.gradient, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("loss", [rkhs.SquaredHinge(), rkhs.Hinge(), rkhs.Logistic()], ids=repr)

@@ -68,7 +68,7 @@ def lines(monkeypatch):
 def test_a_factorization_that_was_stopped_leaves_the_matrix():
     A = RNG.normal(size=(600, 600))
     G = A @ A.T
-    halves = PackedCholesky(G, len(G))
+    halves = PackedCholesky(G, len(G), G)
 
     def stop(share):
         raise KeyboardInterrupt

@@ -376,7 +376,7 @@ class ActivePart:
     def _energy_and_total(self) -> tuple[float, float]:
         """a'Ga and sum_i |a_i| |z_i|; raises `Stopped` if the product would exceed the time limit."""
         G, a = gram(self.f.kernel, self.f.functionals), self.f.coefficients
-        if seconds_left() < G.seconds:
+        if seconds_left() < G.core_seconds:
             raise Stopped("time limit")
         sizes = np.sqrt(np.clip(to_numpy(G.diagonal()), 0, None))
         return float(a @ (G @ a)), float(np.abs(a) @ sizes)

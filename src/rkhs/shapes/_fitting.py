@@ -445,10 +445,10 @@ class ConstrainedLeastSquares:
         L, kernel, basis = stack([term.functional for term in terms]), self.represented.kernel, self.represented.basis
         b = np.concatenate([np.broadcast_to(term.target, term.size) for term in terms])
         # [A; C] = S^-1 [K; B'],  G~ = G_L - K'A - B C,  r = b - K'a - B c
-        K = gram(kernel, self.represented.functionals, L).in_double()
+        K = double(gram(kernel, self.represented.functionals, L).in_double())
         B = np.zeros((L.size, 0)) if basis.space is None else L(basis.space) @ basis.back
         A, C = self.saddle.solve(K, B.T)
-        parts = gram(kernel, L).in_double(), K.T @ A, B @ C
+        parts = double(gram(kernel, L).in_double()), K.T @ A, B @ C
         sizes = np.max([np.abs(np.diag(part)) for part in parts], axis=0)
         x = nonnegative(parts[0] - parts[1] - parts[2], b - (K.T @ self.a + B @ self.c)[:, 0], sizes)[:, None]
         data = self.represented.function(Iterate(self.a - A @ x, self.c - C @ x))

@@ -21,24 +21,24 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._core.backend.arrays import Array, Vector, double, indices, like, namespace, take_rows, to_numpy
-from rkhs._core.backend.memory import budget_bytes, free_memory
-from rkhs._core.finite.monitor import Monitor, OutOfIterations, Steps, mapped
+from rkhs._core.backend.memory import budget_bytes, flop_seconds, free_memory, on_cpu
+from rkhs._core.finite.monitor import Monitor, OutOfIterations, Steps, mapped, plain
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock, blocks_of
 from rkhs._core.finite.representers import GramGeometry
 from rkhs._core.gram.matrix import CALL, GramMatrix, GramOperator, SingleGram, diagonal_part
 from rkhs._core.limits import limits
 from rkhs.losses import Loss
 
-ENTRY = 18e-9  # seconds per entry to compute a dense Gram matrix
 FLOP = 1 / 25e9  # seconds per floating-point operation of a factorization or a matrix product
+ENTRY = 450  # operations per entry to compute a dense Gram matrix
 STEP = 1.5e-3  # seconds per iteration of an iterative solver, without its Gram product
 SHARED = 0.2  # cost of each further column of a Gram product, relative to the first
 ITERATIONS = 30  # the typical number of iterations of conjugate gradients to a relative gap of 1e-4
 
 
-def factorization(size: int) -> float:
+def factorization(size: int, flop: float = FLOP) -> float:
     """Return the seconds of equilibration, Cholesky factorization and iterative refinement."""
-    return 3e-3 + FLOP * size**3 / 3 + 50e-9 * size**2
+    return 3e-3 + flop * (size**3 / 3 + 1250 * size**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,21 +48,30 @@ class Estimate:
     system: FiniteProblem
     iterations: float = ITERATIONS  # of an iterative solver
 
+    @cached_property
+    def flop(self) -> float:
+        """The seconds of an operation of dense algebra where the problem is: those of the device, or the reference."""
+        return FLOP if on_cpu(self.system.Q) else flop_seconds(self.system.Q)
+
     @property
     def matrix(self) -> float:
         """The seconds to compute the Gram matrix; zero if it is stored."""
-        return 0.0 if self.system.gram.stored else CALL + ENTRY * self.system.size**2
+        return 0.0 if self.system.gram.stored else CALL + ENTRY * self.flop * self.system.size**2
 
     @property
     def product(self) -> float:
         """The seconds of one Gram product, with a stored matrix or without."""
-        return self.system.gram.seconds
+        return self.system.gram.core_seconds * self.flop / FLOP
+
+    def factorization(self, size: int) -> float:
+        """Return the seconds of a factorization where the problem is."""
+        return factorization(size, self.flop)
 
     @cached_property
     def storing(self) -> type[GramMatrix] | type[SingleGram] | None:
         """How an iterative solver stores the Gram matrix: in float64, in float32 if it is large, or not at all."""
         size, system = self.system.size, self.system
-        if fits(size):
+        if fits(system):
             kind: Any = GramMatrix
         elif isinstance(system.Q, np.ndarray) and not system.gram.stored and fits_in_single(size):
             kind = SingleGram
@@ -190,7 +199,7 @@ class DenseSolver(Solver):
     """A solver that holds the Gram matrix in memory."""
 
     def lacks(self, system: FiniteProblem) -> str | None:
-        return lacking_memory(self, system, fits(system.size))
+        return lacking_memory(self, system, fits(system))
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         return (yield from in_memory_steps(self.dense_steps, system, start, tol, monitor))
@@ -270,24 +279,20 @@ def cheapest(among: Sequence[Solver], system: FiniteProblem) -> Solver:
     return min(fit, key=lambda solver: solver.cost(estimate)) if fit else among[-1]
 
 
-def fits(rows: int) -> bool:
-    """Return whether `COPIES` dense float64 Gram matrices of this many rows fit in the memory budget."""
-    return rows <= limits().stored_rows and COPIES * 8 * rows**2 <= budget_bytes(None, np.zeros(0))
+def fits(system: FiniteProblem) -> bool:
+    """Return whether `COPIES` dense float64 Gram matrices fit in the memory budget where the problem is."""
+    return system.size <= limits().stored_rows and COPIES * 8 * system.size**2 <= budget_bytes(None, system.Q)
 
 
-def fits_once(rows: int) -> bool:
-    """Return whether a single dense float64 Gram matrix of this many rows fits in half of the free memory."""
-    return rows <= limits().stored_rows and 8 * rows**2 <= half_of_memory()
+def fits_once(system: FiniteProblem) -> bool:
+    """Return whether a dense float64 Gram matrix fits in half of the free memory, or in three quarters of a device."""
+    share = 0.5 if on_cpu(system.Q) else 0.75  # which has no other work
+    return system.size <= limits().stored_rows and 8 * system.size**2 <= share * free_memory(system.Q)
 
 
 def fits_in_single(rows: int) -> bool:
     """Return whether a symmetric float32 Gram matrix of this many rows fits in half of the free memory."""
-    return rows <= limits().single_rows and SingleGram.bytes(rows) <= half_of_memory()
-
-
-def half_of_memory() -> int:
-    """Return half of the free main memory in bytes."""
-    return free_memory(np.zeros(0)) // 2
+    return rows <= limits().single_rows and SingleGram.bytes(rows) <= free_memory(np.zeros(0)) // 2
 
 
 def blocks_in_double(blocks: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
@@ -296,15 +301,23 @@ def blocks_in_double(blocks: Sequence[LossBlock]) -> tuple[LossBlock, ...]:
 
 
 def in_memory(system: FiniteProblem) -> FiniteProblem:
-    """Return the same problem with its Gram matrix, basis, targets and weights as NumPy arrays in float64.
+    """Return the same problem with its Gram matrix, and its basis, targets and weights as NumPy arrays in float64.
 
     The Gram matrix is computed in float64 even for points in float32, so that it is positive semidefinite to that
-    precision.
+    precision.  It stays on an accelerator.
     """
     converted = isinstance(system.Q, np.ndarray) and system.Q.dtype == np.float64
     if converted and system.exact.stored:
         return system
-    return in_numpy(system, GramMatrix(system.exact.in_double()))
+    matrix = system.exact.in_double()
+    return in_numpy(system, GramMatrix(to_numpy(matrix)) if on_cpu(matrix) else GramMatrix(matrix, np.zeros(0)))
+
+
+def stored(system: FiniteProblem) -> GramMatrix:
+    """Return the Gram matrix of a problem in memory."""
+    gram = plain(system.gram)
+    assert isinstance(gram, GramMatrix)
+    return gram
 
 
 def in_numpy(system: FiniteProblem, gram: GramOperator | None = None) -> FiniteProblem:

@@ -230,6 +230,6 @@ class StoredInSingle(Solver):
             with monitor.showing(MATRIX):
                 self.matrices.append(SingleGram(system.exact, spanned(system.geometry)))
         [matrix] = self.matrices
-        share = matrix.seconds / max(system.gram.seconds, matrix.seconds)
+        share = matrix.core_seconds / max(system.gram.core_seconds, matrix.core_seconds)
         counted: Any = MonitoredGram(matrix, monitor, share)
         return self.first.steps(system.with_geometry(gram=counted, exact=system.exact), start, tol, monitor)

@@ -113,14 +113,14 @@ class ConditioningEquations:
     def _solver(self) -> Saddle | IterativeSaddle:
         U, part, d = self.split[0], self.system, 1 / (2 * self.system.weight)
         if part.gram.stored:
-            return Saddle(to_numpy(part.gram.dense()), to_numpy(d)[:, 0], to_numpy(U))
+            return Saddle(part.gram.matrix, to_numpy(d)[:, 0], to_numpy(U))
         geometry = replace(part.geometry, Q=U)
         return IterativeSaddle(lambda v: part.gram @ v + d * v, preconditioner(geometry, d), d, self.tol)
 
 
 def factorable(system: FiniteProblem) -> bool:
     """Return whether the Gram matrix is stored or small enough to be stored and factorized."""
-    return system.gram.stored or fits(system.size)
+    return system.gram.stored or fits(system)
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,7 +393,7 @@ def variance_given_nearest(represented: RepresenterTerms, M: Functional, left_ou
 
         def variance(j: int, cross: Matrix = cross, nearness: Matrix = nearness, start: int = start) -> float:
             near = np.argpartition(-nearness[:, j - start], count)[:count]
-            saddle = Saddle(gram(kernel, q.take(near)).in_double(), d[near], B[near])
+            saddle = Saddle(to_numpy(gram(kernel, q.take(near)).in_double()), d[near], B[near])
             return float(prior[j] - saddle.quadratic_forms(cross[near, j - start][:, None], B_M[j][:, None])[0])
 
         variances[start : targets.stop] = list(map_in_threads(variance, targets))

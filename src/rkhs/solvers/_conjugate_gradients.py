@@ -22,7 +22,6 @@ from typing import Any
 import numpy as np
 
 from rkhs._core.backend.arrays import Array, double, inner, namespace, zeros
-from rkhs._core.backend.memory import Replay, on_cpu
 from rkhs._core.finite.certificate import relative_gap
 from rkhs._core.finite.monitor import Monitor, OutOfIterations, Step, Steps
 from rkhs._core.finite.problem import FiniteProblem, Iterate
@@ -99,13 +98,6 @@ class ConjugateGradients(Solver):
         points = _Points(BasisFit.of(d, Q), b, system.rounding, cg)
         points.update(cg)
 
-        def step(columns: Any = slice(None)) -> None:
-            cg.step(columns)
-            points.update(cg)
-
-        # Below 2^20 unknowns the kernel launches of an accelerator take longer than the computation.
-        small = system.size * b.shape[1] <= 2**20
-        recorded = Replay(step) if small and not on_cpu(a) and gram.recordable else None
         progress = _Progress()
         for _ in range(most):
             points.read()
@@ -113,12 +105,8 @@ class ConjugateGradients(Solver):
             active = np.flatnonzero(points.gaps > tol)
             if len(active) == 0 or progress.stagnates(points):
                 return points.iterate(cg), True
-            if recorded is not None:
-                before = monitor.work
-                recorded()
-                monitor.work = before + 1  # a replayed product does not reach the counter
-            else:
-                step(slice(None) if len(active) == b.shape[1] else active)
+            cg.step(slice(None) if len(active) == b.shape[1] else active)
+            points.update(cg)
         return points.iterate(cg), False
 
 

@@ -40,7 +40,6 @@ from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import GramGeometry
 from rkhs._core.linalg.saddle import Saddle
 from rkhs.solvers._base import (
-    FLOP,
     Estimate,
     Solver,
     cheapest,
@@ -65,9 +64,9 @@ from rkhs.solvers._reduced import orthonormal_columns
 class Direct(Solver):
     """A Cholesky factorization of the linear equations of a problem with squared losses.
 
-    All outputs share the factor.  The Gram matrix must fit in half of the free memory: it is computed, scaled and
-    factorized in place.  A time limit or Ctrl-C takes effect between two blocks; the solver then has only the start to
-    return.
+    All outputs share the factor.  The Gram matrix must fit in half of the free memory, or in three quarters of that of
+    an accelerator: it is computed, scaled and factorized in place, where the points are.  A time limit or Ctrl-C takes
+    effect between two blocks; the solver then has only the start to return.
 
     Examples
     --------
@@ -80,10 +79,10 @@ class Direct(Solver):
     """
 
     def lacks(self, system: FiniteProblem) -> str | None:
-        return lacking_squares(self, system) or lacking_memory(self, system, fits_once(system.size))
+        return lacking_squares(self, system) or lacking_memory(self, system, fits_once(system))
 
     def cost(self, estimate: Estimate) -> float:
-        return estimate.matrix + factorization(estimate.system.size)
+        return estimate.matrix + estimate.factorization(estimate.system.size)
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         monitor.afford(self.cost(Estimate(system)))
@@ -92,9 +91,8 @@ class Direct(Solver):
         w, b, Q = inside.weight, inside.target, inside.Q
         # D = diag(1 / (2w)); the solution of the equations, and their residual s = b - (G + D) a - Qc
         d = 1 / (2 * w[:, 0])
-        write = inside.gram.in_double
         with monitor.showing(FACTOR):
-            saddle = Saddle(write() if stored else write, d, Q)
+            saddle = Saddle(inside.gram.matrix, d, Q) if stored else Saddle(inside.gram.in_double, d, Q, system.Q)
         a, c = saddle.solve(b)
         residual = saddle.residual(a, c, b)
         # J - dual = 1/2 s'D^-1 s,    J = 1/2 (b + s)'a + 1/2 s'D^-1 s
@@ -172,7 +170,8 @@ class SchurComplement(Solver):
         left = FACTORIZATIONS * factorization(rest)
         if system.smooth:  # Newton's method takes as many steps as on the whole problem
             left = min(left, expected(system) * (STEP + factorization(rest)))
-        return estimate.matrix + 5e-3 + factorization(q) + 4 * FLOP * q**2 * rest + system.columns * left
+        eliminated = estimate.factorization(q) + 4 * estimate.flop * q**2 * rest
+        return estimate.matrix + 5e-3 + eliminated + system.columns * left
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         inside = in_memory(system) if factorable(system) else system

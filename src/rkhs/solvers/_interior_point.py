@@ -50,7 +50,7 @@ from rkhs._core.linalg.projection import project
 from rkhs._core.linalg.saddle import Saddle
 from rkhs._core.progress import report_progress
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, factorization, lacking
+from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, factorization, lacking, stored
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, landmark_count
 
 FACTORIZATIONS = 15  # the typical number, including those of the crossover
@@ -93,7 +93,7 @@ class BoxDual(OutputSolver):
 
     def cost(self, estimate: Estimate) -> float:
         system = estimate.system
-        return estimate.matrix + FACTORIZATIONS * system.columns * factorization(system.size)
+        return estimate.matrix + FACTORIZATIONS * system.columns * estimate.factorization(system.size)
 
     def output_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         return dual_steps(system, start, tol, monitor, FIXED, self.max_iterations)
@@ -310,7 +310,9 @@ class _Output:
         diagonal, p, q, low, high = program_vectors(system)
         self.rows = rows = np.flatnonzero(low < high)
         vectors = (v[rows] for v in (diagonal, p, q, low, high))
-        self.interior = Interior(QuadraticProgram(system.gram.block(rows, rows), system.Q[rows], *vectors))
+        G = stored(system)
+        part = G if len(rows) == system.size else replace(G, matrix=G.matrix[rows][:, rows])
+        self.interior = Interior(QuadraticProgram(part, system.Q[rows], *vectors))
         self.best, self.smallest, self.since, self.patience = self.interior, inf, 0, PATIENCE
 
     def done(self, certificate: Certificate, tol: float) -> bool:
@@ -367,7 +369,7 @@ class _Output:
 class QuadraticProgram:
     """The dual of one output: G (n, n), Q (n, r), and vectors (n,) of the diagonal D, the intervals and the bounds."""
 
-    G: Any  # a matrix, or an operator with products
+    G: Any  # a `GramMatrix`, or an operator with products
     Q: Matrix
     diagonal: Matrix
     p: Matrix
@@ -387,10 +389,15 @@ class QuadraticProgram:
         return float(np.max(ends[np.isfinite(ends)], initial=0.0)) or 1.0
 
     @cached_property
+    def largest(self) -> float:
+        """The largest magnitude of an entry of G."""
+        return float(abs(self.G.matrix).max()) if len(self.p) else 0.0
+
+    @cached_property
     def sizes(self) -> Matrix:
         """For each row, the alpha_i that alone would produce a value of L_i(f) of magnitude `level`."""
-        squares = np.diag(self.G) if self.squares is None else self.squares
-        typical = float(np.max(np.abs(self.G if self.squares is None else squares), initial=0.0)) or 1.0
+        squares = self.G.diagonal() if self.squares is None else self.squares
+        typical = (self.largest if self.squares is None else float(np.max(np.abs(squares), initial=0.0))) or 1.0
         diagonal = squares + self.diagonal
         return self.level / np.where(diagonal > 1e-12 * typical, diagonal, typical)
 
@@ -398,7 +405,9 @@ class QuadraticProgram:
 class Interior:
     """The state of the interior-point method; x holds all rows first, and then the negative parts of the split ones."""
 
-    def __init__(self, program: QuadraticProgram, equations: Callable[[Any, Matrix, Matrix], Any] = Saddle) -> None:
+    def __init__(
+        self, program: QuadraticProgram, equations: Callable[[Any, Matrix, Matrix], Any] | None = None
+    ) -> None:
         self.program, self.equations = program, equations
         qp = program
         self.n = len(qp.p)
@@ -443,7 +452,8 @@ class Interior:
         theta = self.y / self.s + self.z / self.t
         M, second = theta[:n].copy(), theta[n:]
         M[split] *= second / (M[split] + second)
-        saddle = self.equations(qp.G, qp.diagonal + M, qp.Q)
+        terms = qp.diagonal + M, qp.Q
+        saddle = Saddle(qp.G.matrix, *terms) if self.equations is None else self.equations(qp.G, *terms)
         residual, feasibility = self._slope() - self.y + self.z, qp.Q.T @ self.alpha
 
         def direction(low: Any, high: Any) -> tuple[Matrix, Matrix, Matrix, Matrix]:
@@ -590,9 +600,9 @@ def _solve_free(qp: QuadraticProgram, free: Matrix, target: Matrix, alpha: Matri
     rows = np.flatnonzero(free)
     if rows.size == 0:
         return alpha, c
-    ridge = 1e-15 * float(np.abs(qp.G).max())  # the block may be singular
+    ridge = 1e-15 * qp.largest  # the block may be singular
     # (G + D)_FF d alpha_F + Q_F dc = (target - (G + D) alpha - Qc)_F,    Q_F'd alpha_F = -Q'alpha
-    saddle = Saddle(qp.G[np.ix_(rows, rows)], qp.diagonal[rows] + ridge, qp.Q[rows])
+    saddle = Saddle(qp.G.matrix[rows][:, rows], qp.diagonal[rows] + ridge, qp.Q[rows])
     for _ in range(2):
         residual = (target - qp.gradient_of_quadratic(alpha, c))[rows]
         change, shift = saddle.solve(residual[:, None], -(qp.Q.T @ alpha)[:, None])

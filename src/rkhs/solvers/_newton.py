@@ -30,7 +30,7 @@ from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._core.linalg.saddle import Saddle
 from rkhs.losses import Loss
 from rkhs.losses._interval import IntervalLoss, Squared
-from rkhs.solvers._base import Estimate, OutputSolver, factorization, finished, lacking
+from rkhs.solvers._base import Estimate, OutputSolver, factorization, finished, lacking, stored
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._reduced import around, minimize
 
@@ -73,7 +73,7 @@ class Newton(OutputSolver):
             if isinstance(t.loss, IntervalLoss):
                 one_sided += sum(int(np.isinf(to_numpy(end)[:, 0]).sum()) for end in t.loss.interval(t.target))
         curved = system.size - int(0.6 * one_sided)  # about 40 percent of the rows of one-sided losses are active
-        return estimate.matrix + system.columns * expected(system) * (STEP + factorization(curved))
+        return estimate.matrix + system.columns * expected(system) * (STEP + estimate.factorization(curved))
 
     def output_steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         point = _NewtonState(system, start)
@@ -108,7 +108,7 @@ class _NewtonState:
     """The iterate of one output and its image Ga."""
 
     def __init__(self, system: FiniteProblem, start: Iterate) -> None:
-        self.system, self.G = system, system.gram.dense()
+        self.system, self.G = system, stored(system)
         self.a, self.basis = start.a[:, 0], start.basis[:, 0]
         self.image = self.G @ self.a
         self.stuck = False
@@ -152,11 +152,11 @@ class _NewtonState:
         curved = np.flatnonzero(h > CURVED)
         a = -slope
         a[curved] = 0.0
-        fixed = self.G[curved] @ a
+        fixed = (self.G @ a)[curved]
         # (G_SS + diag(1/h)) a_S + Q_S c = (u - s/h - G a_outside)_S,    Q_S'a_S = -Q'a_outside
         right = self.u[curved] - fixed - slope[curved] / h[curved]
         Q = self.system.Q
-        saddle = Saddle(self.G[np.ix_(curved, curved)], 1 / h[curved], Q[curved])
+        saddle = Saddle(self.G.matrix[curved][:, curved], 1 / h[curved], Q[curved])
         a_curved, c = saddle.solve(right[:, None], -(Q.T @ a)[:, None])
         a[curved] = a_curved[:, 0]
         return a, self.G @ a, c[:, 0]

@@ -174,10 +174,3 @@ def test_blas_gets_its_threads_back():
     assert all(set(found) == {1} for found in inside if isinstance(found, list))
     assert [found for found in inside if isinstance(found, int)] == [known]
     assert threads.cores(object()) == 1
-
-
-def test_where_python_starts_no_threads_blas_is_left_alone(monkeypatch):
-    monkeypatch.setattr(threads, "HAS_THREADS", False)
-    monkeypatch.setattr(threads, "_controller", lambda: pytest.fail("BLAS was looked for"))
-    with threads.single_blas():
-        assert threads.cores(np.zeros(1)) == 1

@@ -3,10 +3,11 @@
 import mpmath
 import numpy as np
 import pytest
+import torch
 
 from rkhs._core.limits import with_limits
-from rkhs._core.linalg.saddle import PackedCholesky, UpdatableSaddle
-from rkhs.extend import Saddle
+from rkhs._core.linalg.saddle import PackedCholesky, PackedOnDevice, UpdatableSaddle
+from rkhs.extend import Saddle, to_numpy
 
 RNG = np.random.default_rng(0)
 
@@ -95,25 +96,26 @@ def small_blocks():
 
 @pytest.mark.parametrize("size", [1, 5, 16, 17, 40])
 @pytest.mark.parametrize("r", [0, 2])
-def test_halves_of_any_size_are_those_of_numpy(size, r, small_blocks):
+@pytest.mark.parametrize("library", [np.asarray, torch.tensor])
+def test_halves_of_any_size_are_those_of_numpy(size, r, library, small_blocks):
     """One array holds G and the factor; sizes around that of the blocks."""
     X = RNG.normal(size=(size, size + 3))
     G, d, b = X @ X.T / size, RNG.uniform(0.1, 1, size), RNG.normal(size=(size, 3))
     U = np.linalg.qr(RNG.normal(size=(size, r)))[0][:, :r]
     T = 0.01 * RNG.normal(size=U.shape)
-    halves = PackedCholesky(G, size)
-    assert halves.factorize(d, U, T)
+    halves = (PackedCholesky if library is np.asarray else PackedOnDevice)(library(G), size, library(np.zeros(0)))
+    assert halves.factorize(*map(library, (d, U, T)))
     K = G + np.diag(d) - U @ T.T - T @ U.T
     L = np.linalg.cholesky(K)
     np.testing.assert_allclose(np.tril(halves.factor), L, atol=1e-10)
     np.testing.assert_array_equal(np.triu(halves.matrix), np.triu(G))
     for columns in (b, b[:, :1]):
-        np.testing.assert_allclose(halves.product(columns), G @ columns, atol=1e-10)
-        np.testing.assert_allclose(K @ halves.solve(columns), columns, atol=1e-9)
-    np.testing.assert_allclose(K @ halves.inverse(), np.eye(size), atol=1e-9)
-    assert halves.factorize(2 * d, U, T), "again, from the half that is left of G"
+        np.testing.assert_allclose(halves.product(library(columns)), G @ columns, atol=1e-10)
+        np.testing.assert_allclose(K @ to_numpy(halves.solve(library(columns))), columns, atol=1e-9)
+    np.testing.assert_allclose(K @ to_numpy(halves.inverse()), np.eye(size), atol=1e-9)
+    assert halves.factorize(*map(library, (2 * d, U, T))), "again, from the half that is left of G"
     np.testing.assert_allclose(np.tril(halves.factor), np.linalg.cholesky(K + np.diag(d)), atol=1e-10)
-    assert not halves.factorize(d - 100, U, T)
+    assert not halves.factorize(*map(library, (d - 100, U, T)))
 
 
 @pytest.mark.parametrize("matrix", [definite, conditional], ids=["definite", "conditional"])
@@ -123,6 +125,23 @@ def test_quadratic_forms_are_those_of_solutions(matrix):
     b, e = rng.standard_normal((n, 5)), rng.standard_normal((r, 5))
     a, c = saddle.solve(b, e)
     np.testing.assert_allclose(saddle.quadratic_forms(b, e), np.sum(b * a, axis=0) + np.sum(e * c, axis=0), rtol=1e-8)
+
+
+@pytest.mark.parametrize("matrix", [definite, conditional], ids=["definite", "conditional"])
+def test_a_matrix_of_pytorch_has_the_solutions_of_numpy(matrix, small_blocks):
+    """Right-hand sides in NumPy or PyTorch; solutions are of the same kind."""
+    n, r, rng = 30, 3, np.random.default_rng(0)
+    G, d, Q = matrix(n), 10.0 ** rng.uniform(-2, 2, n), basis(n, r)
+    b, e = rng.standard_normal((n, 5)), rng.standard_normal((r, 5))
+    expected, found = Saddle(G, d, Q), Saddle(torch.tensor(G), d, Q)
+    for ours, theirs in zip(found.solve(b, e), expected.solve(b, e), strict=True):
+        assert isinstance(ours, np.ndarray)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-9 * np.abs(theirs).max())
+    solved = found.solve(torch.tensor(b), torch.tensor(e))
+    np.testing.assert_allclose(found.residual(*solved, torch.tensor(b)), 0 * b, atol=1e-9)
+    np.testing.assert_allclose(found.inverse(), expected.inverse(), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(found.quadratic_forms(b, e), expected.quadratic_forms(b, e), rtol=1e-8)
+    np.testing.assert_allclose(found.log_det(), expected.log_det(), rtol=1e-9)
 
 
 # Updates.

@@ -7,11 +7,6 @@ Parallel computation on NumPy arrays: tiles in threads, with one BLAS thread in 
 
 NumPy uses several cores for matrix products only; element-wise operations (exp, sums) run on one.  With tiles in
 threads both use all cores.  PyTorch parallelizes its operations itself.
-
-`Replay` records iterations as CUDA graphs.  Small computations on an accelerator are limited by the time the CPU takes
-to launch each kernel.  An iteration that performs the same operations on the same arrays each time can be recorded and
-replayed by a single launch.  On an H200, conjugate gradients on values and gradients at 1,200 points of R^40 take
-0.08 s with recorded iterations and 0.34 s without.
 """
 
 from __future__ import annotations
@@ -23,8 +18,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import cache
+from math import inf
 from pathlib import Path
 from threading import Event, Lock
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -34,7 +31,6 @@ from rkhs._core.backend.arrays import Array, check_number
 from rkhs._core.limits import limits
 
 DEVICE_ENTRIES = 2**26  # entries of a tile on an accelerator, enough to occupy all of it
-HAS_THREADS = sys.platform not in ("emscripten", "wasi")  # Python in a browser can start none
 GROUP = Path("/sys/fs/cgroup")  # limits of the container (control groups, version 2)
 
 # glibc returns free memory beyond twice the largest block that was ever freed (up to 32 MiB) to the system, and gets it
@@ -66,7 +62,9 @@ def free_memory(array: Array) -> int:
     if is_torch_array(array) and device(array).type == "cuda":
         import torch
 
-        return int(torch.cuda.mem_get_info(device(array))[0])
+        where = device(array)
+        cached = torch.cuda.memory_reserved(where) - torch.cuda.memory_allocated(where)  # PyTorch returns it if needed
+        return int(torch.cuda.mem_get_info(where)[0]) + cached
     return free_main_memory()
 
 
@@ -110,6 +108,24 @@ def tile_entries(budget: int, array: Array, copies: int = 8) -> int:
     return max(
         1, min(budget // (copies * array.dtype.itemsize), limits().tile_entries if on_cpu(array) else DEVICE_ENTRIES)
     )
+
+
+@cache
+def _flop_seconds(name: str) -> float:
+    """Return the seconds per operation of a product of square matrices in float64 on a device of PyTorch."""
+    import torch
+
+    A, seconds = torch.zeros((2048, 2048), dtype=torch.float64, device=name), inf
+    for _ in range(3):  # the first one loads libraries
+        start = perf_counter()
+        float((A @ A)[0, 0])  # waits for the product
+        seconds = min(seconds, perf_counter() - start)
+    return seconds / (2 * 2048**3)
+
+
+def flop_seconds(array: Array) -> float:
+    """Return the seconds per operation of dense algebra in float64 on the accelerator of an array, measured once."""
+    return _flop_seconds(str(device(array)))
 
 
 def on_cpu(array: Array) -> bool:
@@ -268,9 +284,6 @@ def single_blas() -> Iterator[None]:
     >>> with single_blas():  # many small products: threads would only wait for each other
     ...     products = [np.eye(2) @ np.eye(2) for _ in range(3)]
     """
-    if not HAS_THREADS:
-        yield
-        return
     with _LOCK:
         if not _BEFORE:
             threads = _blas_threads()
@@ -288,8 +301,6 @@ def single_blas() -> Iterator[None]:
 
 
 def _blas_threads() -> int:
-    if not HAS_THREADS:
-        return 1
     return max((int(lib.num_threads) for lib in _controller().select(user_api="blas").lib_controllers), default=1)
 
 
@@ -298,35 +309,3 @@ def _controller() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-class Replay:
-    """A function that is recorded as a CUDA graph and then replayed.
-
-    It must work in place on CUDA arrays that keep their addresses, without control flow that depends on their values.
-    The first call runs it normally, so that libraries are loaded and select their kernels; the second records it.
-    """
-
-    def __init__(self, step: Callable[[], None]) -> None:
-        self.step = step
-        self.warm = False
-        self.recording: Any = None
-
-    def __call__(self) -> None:
-        if not self.warm:
-            self.step()
-            self.warm = True
-            return
-        if self.recording is None:
-            self.recording = _recorded(self.step)
-        self.recording.replay()
-
-
-def _recorded(step: Callable[[], None]) -> Any:
-    """Return the step as a CUDA graph; recording does not run it."""
-    import torch
-
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph

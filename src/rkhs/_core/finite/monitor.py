@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from rkhs._core.backend.arrays import Array, check_number
+from rkhs._core.backend.memory import on_cpu
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.solution import ABSOLUTE, TIME_LIMIT, Record
 from rkhs._core.gram.matrix import GramOperator
@@ -223,7 +224,8 @@ class Monitor:
         FiniteProblem
             The same problem with monitored products.
         """
-        self.seconds_each = max(self.seconds_each, system.gram.seconds)
+        # an estimate, until the first product is measured; there is none on an accelerator
+        self.seconds_each = max(self.seconds_each, system.gram.core_seconds if on_cpu(system.Q) else 0.0)
         gram: Any = MonitoredGram(system.gram, self)
         exact = MonitoredGram(system.exact, self) if system.inexact else gram
         return system.with_geometry(gram=gram, exact=exact)
@@ -504,7 +506,7 @@ class MonitoredGram:
         monitor.work += self.share
         return product
 
-    def in_double(self, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+    def in_double(self, out: Array | None = None) -> Array:
         with self.monitor.showing(MATRIX):
             return self.gram.in_double(out)
 

@@ -382,7 +382,7 @@ def without_null_space(system: FiniteProblem, kept: Basis) -> tuple[FiniteProble
 
         K = G - Q T Q',                a = alpha - (Q - W) Q'alpha
     """
-    G = system.exact.in_double()
+    G = to_numpy(system.exact.in_double())
     Q = double(system.Q)
     # GW + QT = GQ, Q'W = 0
     W, T = Saddle(G, np.zeros(len(G)), Q).solve(G @ Q)

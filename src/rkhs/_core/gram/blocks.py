@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -237,7 +237,6 @@ class TableProduct:
     left: Part
     right: Part
     budget: int
-    recordable: ClassVar[bool] = False  # `pair` may search for near points, which depends on the values
 
     def add_to(self, out: Array, v: Array) -> None:
         """Add G @ v to `out`."""
@@ -274,7 +273,6 @@ class NodeProduct:
     kernel: GraphKernel
     block: GramBlock
     shape: tuple[int, int]
-    recordable: ClassVar[bool] = False  # points are looked up among the nodes on the CPU
 
     @cached_property
     def _left(self) -> csr_array:

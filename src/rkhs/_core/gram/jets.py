@@ -235,13 +235,6 @@ class JetProduct:
         if block.lefts != block.rights:
             self.lefts = [JetPoints(group, form, origin, products, fine) for group in by_points(block.lefts)]
 
-    @property
-    def recordable(self) -> bool:
-        """Whether an accelerator can record the product: no search for near points, no matrix from another device."""
-        groups = self.lefts + self.rights
-        furthest = (max(group.largest for group in side) for side in (self.lefts, self.rights))
-        return not self.form.careful(sum(furthest)) and all(p.matrix is None for group in groups for p in group.parts)
-
     def add_to(self, out: Array, v: Array) -> None:
         """Add G @ v to `out`."""
         symmetric = self.lefts is self.rights

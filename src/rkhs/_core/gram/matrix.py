@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Array, Matrix, Vector, namespace, to_numpy
+from rkhs._core.backend.arrays import Array, Matrix, Vector, like, namespace, to_numpy
 from rkhs._core.backend.memory import budget_bytes, cores, map_in_threads
 from rkhs._core.limits import limits
 from rkhs._core.progress import subtask
@@ -29,14 +29,6 @@ class GramOperator(Protocol):
         """Whether the matrix is in memory, so that its entries cost nothing."""
 
     @property
-    def recordable(self) -> bool:
-        """Whether products run the same operations for all values, so that an accelerator can record them."""
-
-    @property
-    def seconds(self) -> float:
-        """The estimated time of a product in seconds; 0 on an accelerator, for which there is no estimate."""
-
-    @property
     def core_seconds(self) -> float:
         """The estimated time of a product on one core in seconds, wherever it is computed: a measure of its work."""
 
@@ -44,8 +36,11 @@ class GramOperator(Protocol):
 
     def dense(self) -> Array: ...
 
-    def in_double(self, out: Matrix | None = None) -> Matrix:
-        """Return the matrix as a float64 NumPy array, computed in float64 even for float32 points; add it to `out`."""
+    def in_double(self, out: Array | None = None) -> Array:
+        """Return the matrix in float64, computed in float64 even for float32 points; add it to `out` if that is given.
+
+        It is an array of the library and on the device of the points.
+        """
 
     def diagonal(self) -> Array: ...
 
@@ -61,11 +56,15 @@ CALL, ENTRY = 2e-4, 1e-9  # seconds per product and per entry, measured by `pyth
 
 @dataclass(frozen=True, eq=False)
 class GramMatrix:
-    """A symmetric Gram matrix that is stored, with the interface of `GramOperator`."""
+    """A symmetric Gram matrix that is stored, with the interface of `GramOperator`.
+
+    It may be on another device than the vectors of a problem, or in a higher precision: dense solvers factorize
+    `matrix` where it is, and all else has and returns arrays like `vectors`.
+    """
 
     matrix: Array
-    double: Matrix | None = None  # the matrix in float64, if `matrix` has a lower precision
-    stored = recordable = True
+    vectors: Array | None = None  # an empty array like those of the problem, if `matrix` is not
+    stored = True
     SHARE = 1.0  # of the entries that are computed
 
     @staticmethod
@@ -86,26 +85,27 @@ class GramMatrix:
     def core_seconds(self) -> float:
         return self.product_seconds(self.shape[0])
 
-    seconds = core_seconds
+    def _given(self, array: Array) -> Array:
+        return array if self.vectors is None else like(array, self.vectors)
 
     def __matmul__(self, v: Array) -> Array:
-        return self.matrix @ v
+        return self.matrix @ v if self.vectors is None else self._given(self.matrix @ like(v, self.matrix))
 
     def dense(self) -> Array:
-        return self.matrix
+        return self._given(self.matrix)
 
-    def in_double(self, out: Matrix | None = None) -> Matrix:
-        matrix = to_numpy(self.matrix).astype(np.float64, copy=False) if self.double is None else self.double
+    def in_double(self, out: Array | None = None) -> Array:
+        matrix = namespace(self.matrix).astype(self.matrix, namespace(self.matrix).float64, copy=False)
         if out is None:
             return matrix
         out += matrix
         return out
 
     def diagonal(self) -> Array:
-        return namespace(self.matrix).linalg.diagonal(self.matrix)
+        return self._given(namespace(self.matrix).linalg.diagonal(self.matrix))
 
     def block(self, rows: Any, columns: Any) -> Array:
-        return self.matrix[rows][:, columns]
+        return self._given(self.matrix[rows][:, columns])
 
     part = block
 
@@ -118,7 +118,7 @@ class SingleGram:
     products of tiles are added up in float64.  Everything but products is that of the operator `exact`.
     """
 
-    stored = recordable = False
+    stored = False
     SHARE = 0.5  # of the entries that are computed
 
     def __init__(self, exact: GramOperator, F: Matrix | None = None) -> None:
@@ -149,8 +149,6 @@ class SingleGram:
     @property
     def core_seconds(self) -> float:
         return self.product_seconds(self.shape[0])
-
-    seconds = core_seconds
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.exact, name)

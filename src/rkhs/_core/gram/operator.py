@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Array, Matrix, as_real, like, namespace, same_kind, to_numpy, zeros
-from rkhs._core.backend.memory import budget_bytes, on_cpu, out_of_memory, release_memory
+from rkhs._core.backend.arrays import Array, as_real, like, namespace, same_kind, zeros
+from rkhs._core.backend.memory import budget_bytes, out_of_memory, release_memory
 from rkhs._core.backend.precision import check_precision
 from rkhs._core.gram.blocks import GramBlock, NodeProduct, TableProduct, blocks, check_bounded, mirror
 from rkhs._core.gram.gradients import add_gradients, sums_of_gradients
@@ -202,11 +202,6 @@ class Gram:
         self.__dict__["_product"] = smaller._product
         return out
 
-    @property
-    def seconds(self) -> float:
-        """The estimated time of a product in seconds; 0 on an accelerator, for which there is no estimate."""
-        return self.core_seconds if on_cpu(self._empty) else 0.0
-
     @cached_property
     def core_seconds(self) -> float:
         """The estimated time of a product on one core in seconds, wherever it is computed: a measure of its work."""
@@ -223,11 +218,6 @@ class Gram:
             )
             seconds += pair * left * right + entry * (left * self.shape[1] + right * self.shape[0])
         return seconds
-
-    @property
-    def recordable(self) -> bool:
-        """Whether products run the same operations for all values, so that an accelerator can record them."""
-        return self._cast.recordable if self._cast is not None else all(step.recordable for step in self._product)
 
     def dense(self, out: Array | None = None) -> Array:
         """Return the matrix as an array, exactly symmetric if both families are the same.
@@ -281,31 +271,25 @@ class Gram:
         small = self.shape[0] * self.shape[1] * self._empty.dtype.itemsize <= self.budget
         if not small:
             return self
-        if self._empty.dtype == namespace(self._empty).float64:
-            return GramMatrix(self.dense())
-        double = self.in_double()
-        return GramMatrix(like(double, self._empty), double)
+        same = self._empty.dtype == namespace(self._empty).float64
+        return GramMatrix(self.in_double(), None if same else self._empty)
 
-    def in_double(self, out: Matrix | None = None) -> Matrix:
-        """Return the matrix as a float64 NumPy array, computed in float64 even for float32 points.
+    def in_double(self, out: Array | None = None) -> Array:
+        """Return the matrix as an array in float64, computed in float64 even for float32 points.
 
         Parameters
         ----------
-        out : ndarray of shape (L.size, M.size), optional
-            An array of zeros to write the result to.
+        out : array of shape (L.size, M.size), optional
+            An array of zeros in float64 to write the result to.
 
         Returns
         -------
-        ndarray of shape (L.size, M.size)
-            The matrix.
+        array of shape (L.size, M.size)
+            The matrix, in the library and on the device of the points.
         """
         xp = namespace(self._empty)
-        if self._empty.dtype == xp.float64:
-            if out is None or isinstance(self._empty, np.ndarray):
-                return np.asarray(to_numpy(self.dense(out)))
-            out += to_numpy(self.dense())
-            return out
-        return self._like(xp.astype(self._empty, xp.float64)).in_double(out)
+        same = self._empty.dtype == xp.float64
+        return (self if same else self._like(xp.astype(self._empty, xp.float64))).dense(out)
 
     def diagonal(self) -> Array:
         """Return the diagonal of the matrix.

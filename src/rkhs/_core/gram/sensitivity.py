@@ -70,6 +70,8 @@ def sensitivity(
             for weight, left, right in _pushed_families(kernel, L, M) if inside else ():
                 for (name, j), value in sensitivity(child, left, right, B, inside).items():
                     result[f"{prefix}.{name}", j] = result.get((f"{prefix}.{name}", j), 0.0) + weight * value
+    elif not isinstance(B, np.ndarray):
+        pass  # an accelerator computes a Gram matrix for each parameter as fast
     elif isinstance(kernel, Laplace):
         result = _of_laplace(kernel, L, M, B, settings)
     else:
@@ -77,7 +79,7 @@ def sensitivity(
     for name, feature in settings:
         if (name, feature) not in result:
             tangent = gram(kernel.tangent(name, feature), L, None if M is L else M).in_double()
-            result[name, feature] = float(np.vdot(B, tangent))
+            result[name, feature] = float(namespace(B).sum(B * tangent))
     return {setting: result[setting] for setting in settings}
 
 

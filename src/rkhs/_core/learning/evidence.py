@@ -49,7 +49,8 @@ from typing import Protocol
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Matrix, double, to_numpy, unique_rows
+from rkhs._core.backend.arrays import Array, Matrix, double, indices, like, namespace, to_numpy, unique_rows
+from rkhs._core.backend.memory import on_cpu
 from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.basis import Basis, on_basis
 from rkhs._core.finite.features import FeatureTerms
@@ -115,7 +116,10 @@ class Hyperparameter:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """The observed functionals of a problem with their targets and weights, in NumPy and float64."""
+    """The observed functionals of a problem with their targets and weights, in float64.
+
+    Vectors are in NumPy; points, and so matrices, stay on an accelerator.
+    """
 
     functionals: Functional
     basis: Basis
@@ -126,7 +130,11 @@ class Observations:
     @classmethod
     def of(cls, represented: RepresenterTerms) -> Observations:
         """Return the observations of a problem with positive weights."""
-        functionals = represented.functionals.like(np.zeros(0))
+        prototype = represented.functionals.prototype[:0]
+        place = (
+            np.zeros(0) if on_cpu(prototype) else namespace(prototype).astype(prototype, namespace(prototype).float64)
+        )
+        functionals = represented.functionals.like(place)
         basis = represented.basis
         if functionals is not represented.functionals:
             basis = Basis.of(functionals, basis.space)
@@ -138,7 +146,7 @@ class Observations:
 
     @property
     def Q(self) -> Matrix:
-        return np.asarray(self.basis.Q)
+        return to_numpy(self.basis.Q)
 
     @property
     def size(self) -> int:
@@ -186,7 +194,7 @@ class Observations:
         kept = order[np.cumsum(counts[order]) <= most]
         return self.take(np.flatnonzero(np.isin(self.point_labels, labels[kept if len(kept) else order[:1]])))
 
-    def equations(self, kernel: Kernel, weight: Matrix) -> tuple[Matrix, Saddle, Matrix]:
+    def equations(self, kernel: Kernel, weight: Matrix) -> tuple[Array, Saddle, Matrix]:
         """Return G, the factorized saddle-point equations for a kernel and weights (N,), and their solution (N, c)."""
         with subtask(0, 2):
             G = gram(kernel, self.functionals).in_double()
@@ -194,11 +202,12 @@ class Observations:
             saddle = Saddle(G, 1 / (2 * weight), self.Q)
             return G, saddle, saddle.solve(self.target)[0]
 
-    def gradient(self, kernel: Kernel, weight: Matrix, B: Matrix, hyperparameters: Sequence[Hyperparameter]) -> Matrix:
+    def gradient(self, kernel: Kernel, weight: Matrix, B: Array, hyperparameters: Sequence[Hyperparameter]) -> Matrix:
         """Return sum_ij B_ij dS_ij / dlog(h) for each hyperparameter h."""
         keys = [(h.parameter, h.feature) for h in hyperparameters if h.parameter is not None]
         derivatives = sensitivity(kernel, self.functionals, self.functionals, B, keys) if keys else {}
-        return in_order(hyperparameters, derivatives, -np.diag(B) / (2 * weight), self.term)
+        diagonal = to_numpy(namespace(B).linalg.diagonal(B))
+        return in_order(hyperparameters, derivatives, -diagonal / (2 * weight), self.term)
 
 
 def in_order(
@@ -309,7 +318,7 @@ def log_evidence(
     G, saddle, a = observations.equations(kernel, weight)
     prior_rows, outputs = observations.prior_rows, observations.informative
     prior = (
-        Saddle(G[np.ix_(prior_rows, prior_rows)], 1 / (2 * weight[prior_rows]), observations.Q[prior_rows])
+        Saddle(G[prior_rows][:, prior_rows], 1 / (2 * weight[prior_rows]), observations.Q[prior_rows])
         if len(prior_rows)
         else None
     )
@@ -323,9 +332,10 @@ def log_evidence(
     scaled = a[:, outputs] / np.sqrt(squares[outputs])
     B = saddle.inverse()
     B *= -len(outputs) / 2
-    B += scaled @ scaled.T / 2
+    B += like(scaled, B) @ like(scaled, B).T / 2
     if prior is not None:
-        B[np.ix_(prior_rows, prior_rows)] += prior.inverse() * (len(outputs) / 2)
+        rows = indices(prior_rows, B)
+        B[rows[:, None], rows] += prior.inverse() * (len(outputs) / 2)
     return value, squares, observations.gradient(kernel, weight, B, hyperparameters)
 
 

@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from rkhs._core.backend.arrays import Array, Matrix, double, like, to_numpy
+from rkhs._core.backend.arrays import Array, Matrix, double, indices, like, to_numpy
 from rkhs._core.finite.basis import on_basis
 from rkhs._core.finite.features import FeatureCovariance, FeatureTerms
 from rkhs._core.finite.function import Function
@@ -95,12 +95,7 @@ def left_out_of(problem: ConvexProblem, groups: Any) -> LeaveOneOut:
     outputs, exact = outputs_of(problem.terms), all(term.loss.quadratic for term in problem.terms)
     kept = np.concatenate([to_numpy(term.weights())[:, 0] > 0 for term in problem.terms])
     members = _groups(_labels(problem.terms, groups)[kept])
-    with interrupts_raised():
-        solution = problem.solve(tol=1e-9)
-    if solution.relative_gap > 1e-4:
-        warnings.warn(
-            f"Leave-out predictions are inaccurate, because the solution has not converged: {solution}.", stacklevel=3
-        )
+    solution: Any = None if exact and space is None and np.all(kept) else _converged(problem)
     if space is not None:
         left_out = _predictions_in_space(problem, space, solution, kept, members)
     elif exact:
@@ -115,14 +110,26 @@ def left_out_of(problem: ConvexProblem, groups: Any) -> LeaveOneOut:
     padded[kept] = left_out
     predictions, residuals, ends = [], [], np.cumsum([term.size for term in problem.terms])[:-1]
     for term, rows, columns in zip(problem.terms, np.split(kept, ends), np.split(padded, ends), strict=True):
-        values = double(term.functional(solution.function))  # kept for rows of weight zero
-        values.reshape(columns.shape)[rows] = columns[rows]
+        if solution is not None:  # for rows of weight zero
+            columns[~rows] = double(term.functional(solution.function)).reshape(columns.shape)[~rows]
+        values = columns.reshape(term.functional.shape + (() if outputs is None else (outputs,)))
         predictions.append(like(values, term.functional.prototype))
         target = to_numpy(term.observed_target)
         if outputs is not None and term.target.ndim == 1:
             target = target[..., None]
         residuals.append(like(target - values, term.functional.prototype))
     return LeaveOneOut(tuple(predictions), tuple(residuals), exact)
+
+
+def _converged(problem: ConvexProblem) -> Solution:
+    """Return the solution, with a warning if it has not converged."""
+    with interrupts_raised():
+        solution = problem.solve(tol=1e-9)
+    if solution.relative_gap > 1e-4:
+        warnings.warn(
+            f"Leave-out predictions are inaccurate, because the solution has not converged: {solution}.", stacklevel=4
+        )
+    return solution
 
 
 def left_out_in_subspace(solution: Solution, term: Term) -> Matrix:
@@ -177,7 +184,7 @@ def log_left_out(
     The derivatives are in the logarithms of the hyperparameters, if any are given.
     """
     _, saddle, a = observations.equations(kernel, weight)
-    P, groups = saddle.inverse(), _groups(observations.point_labels)
+    P, groups = to_numpy(saddle.inverse()), _groups(observations.point_labels)
     e = _solve_blocks(P, saddle.scale, groups, a)
     value, f = 0.0, np.zeros_like(e)
     for rows in informative_rows(observations):
@@ -212,12 +219,13 @@ def _check_determined(shares: Matrix) -> None:
         )
 
 
-def _solve_blocks(P: Matrix, scale: Matrix, groups: list[Matrix], right: Matrix) -> Matrix:
+def _solve_blocks(P: Array, scale: Array, groups: list[Matrix], right: Matrix) -> Matrix:
     """Return (P_gg)^-1 right_g for all groups, (N, c); `scale` (N,) equilibrates the rows of P."""
-    solution = np.empty_like(right)
+    solution, scale = np.empty_like(right), to_numpy(scale)
     for g in groups:
-        s = scale[g][:, :, None]
-        values, vectors = np.linalg.eigh(P[g[:, :, None], g[:, None, :]] / (s * s.swapaxes(1, 2)))
+        s, i = scale[g][:, :, None], indices(g, P)
+        blocks = to_numpy(P[i[:, :, None], i[:, None, :]])
+        values, vectors = np.linalg.eigh(blocks / (s * s.swapaxes(1, 2)))
         _check_determined(values)
         solution[g] = vectors @ ((vectors.swapaxes(1, 2) @ (right[g] / s)) / values[:, :, None]) / s
     return solution
@@ -227,7 +235,7 @@ def _newton_predictions(represented: RepresenterTerms, function: Function, group
     """Return the predictions u (N, c) after the Newton step that leaves out each group."""
     system, iterate = represented.system, represented.iterate(function)
     u = system.exact @ iterate.a + system.Q @ iterate.basis
-    G, Q = system.exact.in_double(), double(system.Q)
+    G, Q = double(system.exact.in_double()), double(system.Q)
     gradient, hessian, moved = double(system.gradient(u)), double(system.hessian_diagonal(u)), double(u)
     for c in range(moved.shape[1]):
         h = hessian[:, c]

@@ -13,7 +13,8 @@ independent.  Iterative refinement, with residuals that treat G and d separately
 decrease: it recovers d if rounding loses it in G + diag(d) (large weights on nearly dependent functionals).
 
 This takes the memory of one matrix: G is symmetric, so that its upper triangle and the lower Cholesky factor share an
-array of N + 1 rows (`PackedCholesky`).
+array of N + 1 rows (`PackedCholesky`).  The matrix stays where its memory is, in NumPy or on an accelerator
+(`PackedOnDevice`); right-hand sides and solutions may be of either kind.
 
 `Curvature` factorizes the matrix of a quadratic function of (c, tau) that may leave parts of c undetermined.
 
@@ -32,43 +33,47 @@ rho.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, namespace
+from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, indices, like, namespace, to_numpy, zeros
+from rkhs._core.backend.memory import tile_entries
 from rkhs._core.limits import limits
 from rkhs._core.progress import report_progress
 
-Correction = Callable[[Matrix], tuple[Matrix, Matrix]]  # residuals -> changes of a and c
-Residual = Callable[[Matrix, Matrix], Matrix]  # a, c -> residuals
+Correction = Callable[[Array], tuple[Array, Array]]  # residuals -> changes of a and c
+Residual = Callable[[Array, Array], Array]  # a, c -> residuals
 
 
 def refined(
-    a: Matrix, c: Matrix, correction: Correction, residual_of: Residual, limit: int, enough: Any = 0.0
-) -> tuple[Matrix, Matrix]:
+    a: Array, c: Array, correction: Correction, residual_of: Residual, limit: int, enough: Any = 0.0
+) -> tuple[Array, Array]:
     """Return a (N, k) and c (r, k) after iterative refinement, as long as it halves the residuals of a column.
 
     `correction` solves the system approximately for residuals (N, k).  There are at most `limit` steps, and no further
     one if the norms of all residuals are at most `enough`.
     """
-    residual, size = residual_of(a, c), np.full(a.shape[1], np.inf)
+    xp, residual = namespace(a), residual_of(a, c)
+    size = zeros((a.shape[1],), a) + inf
     for _ in range(limit):
         # x <- x + S^-1 (b - S x), with the residual computed from S itself (Higham 2002, chapter 12)
         steps = correction(residual)
         new_a, new_c = a + steps[0], c + steps[1]
         new_residual = residual_of(new_a, new_c)
-        new_size = np.linalg.norm(new_residual, axis=0)
+        new_size = xp.linalg.vector_norm(new_residual, axis=0)
         better = new_size < size / 2
-        if not np.any(better):
+        if not bool(xp.any(better)):
             break
         pairs = ((new_a, a), (new_c, c), (new_residual, residual))
-        a, c, residual = (np.where(better, new, old) for new, old in pairs)
-        size = np.where(better, new_size, 0.0)
-        if np.all(size <= enough):
+        a, c, residual = (xp.where(better, new, old) for new, old in pairs)
+        size = xp.where(better, new_size, 0 * new_size)
+        if bool(xp.all(size <= enough)):
             break
     return a, c
 
@@ -80,12 +85,14 @@ class Saddle:
 
     Parameters
     ----------
-    G : ndarray of shape (N, N) or callable
+    G : array of shape (N, N) or callable
         A symmetric matrix, or a function that adds it to an array of zeros, which avoids a copy.
-    d : ndarray of shape (N,)
+    d : array of shape (N,)
         Positive numbers.
-    Q : ndarray of shape (N, r)
+    Q : array of shape (N, r)
         A matrix of any rank.
+    place : array, optional
+        An array whose library and device the matrix gets; by default those of G, or of d if G is a function.
 
     Examples
     --------
@@ -97,45 +104,49 @@ class Saddle:
            [2.]])
     """
 
-    def __init__(self, G: Matrix | Callable[[Matrix], Any], d: Matrix, Q: Matrix) -> None:
-        self.halves = halves = PackedCholesky(G, len(d))
+    def __init__(self, G: Array | Callable[[Array], Any], d: Array, Q: Array, place: Array = None) -> None:
+        if place is None:
+            place = d if callable(G) else G
+        kind = PackedCholesky if isinstance(place, np.ndarray) else PackedOnDevice
+        self.halves = halves = kind(G, len(d), place)
+        d, Q = like(d, halves.matrix), like(Q, halves.matrix)
         self.scale = equilibrate(halves.matrix, d)
         halves.matrix[...] *= self.scale[:, None]
         halves.matrix[...] *= self.scale
         self.d = self.scale**2 * d
         self.Q = self.scale[:, None] * Q
         # U back^-1 = Q, of the numerical rank
-        U, sizes, Vt = np.linalg.svd(self.Q, full_matrices=False)
+        U, sizes, Vt = np.linalg.svd(to_numpy(self.Q), full_matrices=False)
         rank = int(np.sum(sizes > EPS * max(Q.shape) * sizes.max(initial=0.0)))
-        self.U, self.back = U[:, :rank], Vt[:rank].T / sizes[:rank]  # Q back = U
+        self.U, self.back = like(U[:, :rank], Q), like(Vt[:rank].T / sizes[:rank], Q)  # Q back = U
         self.T = T = halves.product(self.U) + self.d[:, None] * self.U  # (G + diag(d)) U
         # K = (I - UU') M (I - UU') + UU' = M - UT' - TU' for M = G + diag(d) and T = MU - U (U'MU + I) / 2
         middle = self.U.T @ T
-        T = T - self.U @ ((middle + middle.T) / 4 + np.eye(rank) / 2)  # K = G + diag(d) - UT' - TU'
+        T = T - self.U @ ((middle + middle.T) / 4 + like(np.eye(rank) / 2, T))  # K = G + diag(d) - UT' - TU'
         self.shift = 0.0
         while not halves.factorize(self.d + self.shift, self.U, T):  # the smallest shift for which Cholesky succeeds
             self.shift = 10 * self.shift or EPS * len(d)
 
-    def solve(self, b: Matrix, e: Matrix | None = None) -> tuple[Matrix, Matrix]:
+    def solve(self, b: Array, e: Array | None = None) -> tuple[Array, Array]:
         """Solve the system; if Q is rank-deficient, c has minimal norm in the scaled system.
 
         Parameters
         ----------
-        b : ndarray of shape (N, k)
+        b : array of shape (N, k)
             The right-hand sides.
-        e : ndarray of shape (r, k), optional
+        e : array of shape (r, k), optional
             Those of the second equation; zero by default.
 
         Returns
         -------
-        a : ndarray of shape (N, k)
-            The coefficients a.
-        c : ndarray of shape (r, k)
-            The coefficients c.
+        a : array of shape (N, k)
+            The coefficients a, an array like b.
+        c : array of shape (r, k)
+            The coefficients c, an array like b.
         """
-        halves, U, b = self.halves, self.U, self.scale[:, None] * b
+        halves, U, given, b = self.halves, self.U, b, self.scale[:, None] * like(b, self.U)
 
-        def correction(residual: Matrix) -> tuple[Matrix, Matrix]:
+        def correction(residual: Array) -> tuple[Array, Array]:
             # a = (I - UU') K^-1 (I - UU') r solves the equations on {U'a = 0}
             step = halves.solve(residual - U @ (U.T @ residual))
             step = step - U @ (U.T @ step)
@@ -143,10 +154,10 @@ class Saddle:
             return step, self.back @ (U.T @ residual - self.T.T @ step)
 
         # Q'a = e at the start, and steps keep it: a = U (back'e)
-        a = np.zeros_like(b) if e is None else U @ (self.back.T @ e)
-        c = np.zeros((self.Q.shape[1], b.shape[1]))
+        a = 0 * b if e is None else U @ (self.back.T @ like(e, U))
+        c = zeros((self.Q.shape[1], b.shape[1]), U)
         a, c = refined(a, c, correction, lambda a, c: self._scaled_residual(a, c, b), 20)
-        return self.scale[:, None] * a, c
+        return like(self.scale[:, None] * a, given), like(c, given)
 
     def quadratic_forms(self, b: Matrix, e: Matrix) -> Matrix:
         """Return [b; e]' S^-1 [b; e] (k,) of columns b (N, k) and e (r, k), for S = [G + diag(d), Q; Q', 0].
@@ -160,15 +171,17 @@ class Saddle:
         if self.shift:  # the factor is that of another matrix
             a, c = self.solve(b, e)
             return np.sum(b * a, axis=0) + np.sum(e * c, axis=0)
-        U, T, z, b = self.U, self.T, self.back.T @ e, self.scale[:, None] * b
+        U, T, z, right = self.U, self.T, self.back.T @ like(e, self.U), self.scale[:, None] * like(b, self.U)
         # what is left for s: r = b - M U z
-        r = b - T @ z
+        r = right - T @ z
         half = self.halves.half_solve(r - U @ (U.T @ r))
-        return np.sum(z * (2 * (U.T @ b) - U.T @ (T @ z)), axis=0) + np.sum(half**2, axis=0)
+        xp = namespace(U)
+        return like(xp.sum(z * (2 * (U.T @ right) - U.T @ (T @ z)), axis=0) + xp.sum(half**2, axis=0), b)
 
-    def residual(self, a: Matrix, c: Matrix, b: Matrix) -> Matrix:
+    def residual(self, a: Array, c: Array, b: Array) -> Array:
         """Return b - (G + diag(d)) a - Q c, (N, k)."""
-        return self._scaled_residual(a / self.scale[:, None], c, self.scale[:, None] * b) / self.scale[:, None]
+        scale, right = self.scale[:, None], like(b, self.U)
+        return like(self._scaled_residual(like(a, right) / scale, like(c, right), scale * right) / scale, b)
 
     @property
     def rank(self) -> int:
@@ -181,13 +194,14 @@ class Saddle:
         The scaling and the projection are undone by det [S, Q; Q', 0], which is the same for both bases.
         """
         # log det K = 2 sum log L_ii, and det of the scaled matrix = det * prod s_i^2
-        scaled = 2 * float(np.sum(np.log(np.diag(self.halves.factor)))) - 2 * float(np.sum(np.log(self.scale)))
-        sizes = np.linalg.svd(self.Q, compute_uv=False)[: self.rank]
-        plain = np.linalg.svd(self.Q / self.scale[:, None], compute_uv=False)[: self.rank]
+        xp = namespace(self.U)
+        scaled = 2 * float(xp.sum(xp.log(xp.linalg.diagonal(self.halves.factor)) - xp.log(self.scale)))
+        sizes = np.linalg.svd(to_numpy(self.Q), compute_uv=False)[: self.rank]
+        plain = np.linalg.svd(to_numpy(self.Q / self.scale[:, None]), compute_uv=False)[: self.rank]
         return scaled + 2 * float(np.sum(np.log(sizes)) - np.sum(np.log(plain)))
 
-    def inverse(self) -> Matrix:
-        """Return Z (Z'(G + diag(d))Z)^-1 Z' (N, N), which maps b to a."""
+    def inverse(self) -> Array:
+        """Return Z (Z'(G + diag(d))Z)^-1 Z' (N, N), which maps b to a, where the matrix is."""
         inverse = self.halves.inverse()
         # K^-1 = Z (Z'MZ)^-1 Z' + UU' since K is the identity on U
         inverse -= self.U @ self.U.T
@@ -195,31 +209,33 @@ class Saddle:
         inverse *= self.scale[:, None]
         return inverse
 
-    def _scaled_residual(self, a: Matrix, c: Matrix, b: Matrix) -> Matrix:
+    def _scaled_residual(self, a: Array, c: Array, b: Array) -> Array:
         """Return the residual of the scaled equations, without forming G + diag(d)."""
         return b - self.halves.product(a) - self.d[:, None] * a - self.Q @ c
 
 
-def equilibrate(G: Matrix, d: Matrix) -> Matrix:
+def equilibrate(G: Array, d: Array) -> Array:
     """Return s > 0 with max_j s_i |G + diag(d)|_ij s_j between 1/2 and 2, by Ruiz's iteration; zero rows get s = 1.
 
     A positive definite matrix takes one step: with a unit diagonal no entry is larger than one.
     """
-    diagonal = np.diag(G) + d
-    s = 1 / np.sqrt(diagonal) if np.all(diagonal > 0) else np.ones(len(d))
-    height = max(1, 2**17 // max(len(d), 1))  # rows per block of 1 MiB, which stays in the cache
+    xp, diagonal = namespace(G), namespace(G).linalg.diagonal(G) + d
+    s = 1 / xp.sqrt(diagonal) if bool(xp.all(diagonal > 0)) else xp.ones_like(d)
+    # rows of a block: 1 MiB stays in the cache of a CPU
+    height = max(1, (2**17 if isinstance(G, np.ndarray) else tile_entries(2**40, G)) // max(len(d), 1))
     for _ in range(12):  # each step halves the logarithms of the row maxima
-        sizes = np.abs(diagonal) * s**2  # the largest entry of each scaled row
+        sizes = abs(diagonal) * s**2  # the largest entry of each scaled row
         for start in range(0, len(s), height):
             rows = slice(start, start + height)
-            block = np.abs(G[rows]) * s
-            block[np.arange(len(block)), np.arange(start, start + len(block))] = 0.0
-            sizes[rows] = np.maximum(sizes[rows], s[rows] * block.max(axis=1, initial=0.0))
-        sizes = np.where(sizes > 0, sizes, 1.0)
-        if np.all((sizes >= 0.5) & (sizes <= 2)):
+            block = abs(G[rows]) * s
+            within = indices(np.arange(len(block)), block)
+            block[within, start + within] = 0.0
+            sizes[rows] = xp.maximum(sizes[rows], s[rows] * xp.max(block, axis=1))
+        sizes = xp.where(sizes > 0, sizes, xp.ones_like(sizes))
+        if bool(xp.all((sizes >= 0.5) & (sizes <= 2))):
             break
         # s_i <- s_i / sqrt(max_j s_i |M_ij| s_j)  (Ruiz 2001)
-        s = s / np.sqrt(sizes)
+        s = s / xp.sqrt(sizes)
     return s
 
 
@@ -259,7 +275,7 @@ class PackedCholesky:
 
     Examples
     --------
-    >>> halves = PackedCholesky(np.array([[4.0, 2.0], [2.0, 5.0]]), 2)
+    >>> halves = PackedCholesky(np.array([[4.0, 2.0], [2.0, 5.0]]), 2, np.zeros(0))
     >>> halves.factorize(np.zeros(2), np.zeros((2, 0)), np.zeros((2, 0)))
     True
     >>> halves.product(halves.solve(np.array([[8.0], [9.0]])))
@@ -267,22 +283,22 @@ class PackedCholesky:
            [9.]])
     """
 
-    def __init__(self, G: Matrix | Callable[[Matrix], Any], size: int) -> None:
-        memory = np.zeros((size + 1, size))
+    def __init__(self, G: Array | Callable[[Array], Any], size: int, place: Array) -> None:
+        memory = zeros((size + 1, size), namespace(place).astype(place[:0], namespace(place).float64))
         self.matrix, self.factor = memory[:-1], memory[1:]  # `factorize` overwrites the lower triangle of G
         if callable(G):
             G(self.matrix)
         else:
             self.matrix[...] = G
 
-    def factorize(self, d: Matrix, U: Matrix, T: Matrix) -> bool:
+    def factorize(self, d: Array, U: Array, T: Array) -> bool:
         """Compute LL' = G + diag(d) - UT' - TU'; return False if that is not positive definite.
 
         Progress is reported after each block.  If the callback cancels, the upper triangle of G is still intact.
         """
-        G, L, size = self.matrix, self.factor, len(self.matrix)
+        G, L, size, xp = self.matrix, self.factor, len(self.matrix), namespace(self.matrix)
         width, height = limits().factor_columns, limits().factor_rows
-        left, right = np.hstack([U, T]), np.hstack([T, U])  # UT' + TU' = left right'
+        left, right = xp.concat([U, T], axis=1), xp.concat([T, U], axis=1)  # UT' + TU' = left right'
         for start in range(0, size, width):
             columns = slice(start, min(start + width, size))
             for top in range(start, size, height):
@@ -290,17 +306,18 @@ class PackedCholesky:
                 # L_ij L_jj' = M_ij - sum_(k<j) L_ik L_jk', block column by block column (left-looking)
                 block = L[rows, :start] @ L[columns, :start].T
                 block += left[rows] @ right[columns].T
-                np.subtract(G[columns, rows].T, block, out=block)
+                xp.subtract(G[columns, rows].T, block, out=block)
                 if top == start:  # the diagonal block comes first
                     corner, block, rows = block[:width], block[width:], slice(columns.stop, rows.stop)
-                    corner[np.diag_indices_from(corner)] += d[columns]
-                    factor, failed = scipy.linalg.lapack.dpotrf(corner.T, lower=0)  # reads and cleans one triangle
-                    if failed:
+                    within = indices(np.arange(len(corner)), corner)
+                    corner[within, within] += d[columns]
+                    factor = self._corner(corner)
+                    if factor is None:
                         return False
-                    below = np.tri(len(corner), dtype=bool)  # entries right of the diagonal belong to G
-                    np.copyto(L[columns, columns], factor.T, where=below)
+                    own = indices(np.tri(len(corner), dtype=bool), corner)  # entries right of the diagonal belong to G
+                    L[columns, columns] = xp.where(own, factor, L[columns, columns])
                 if len(block):
-                    L[rows, columns] = scipy.linalg.blas.dtrsm(1.0, factor, block.T, trans_a=1, overwrite_b=1).T
+                    L[rows, columns] = self._below(factor, block)
                 report_progress(self._done(start) + (self._done(columns.stop) - self._done(start)) * rows.stop / size)
         return True
 
@@ -309,7 +326,16 @@ class PackedCholesky:
         part = columns / len(self.matrix)
         return part**2 * (3 - 2 * part)
 
-    def product(self, a: Matrix) -> Matrix:
+    def _corner(self, M: Array) -> Array | None:
+        """Return the lower Cholesky factor of a block, or None if it is not positive definite."""
+        factor, failed = scipy.linalg.lapack.dpotrf(M.T, lower=0)  # reads and cleans one triangle
+        return None if failed else factor.T
+
+    def _below(self, factor: Array, block: Array) -> Array:
+        """Return X with X L' = block, for the lower triangle L of `factor`."""
+        return scipy.linalg.blas.dtrsm(1.0, factor.T, block.T, trans_a=1, overwrite_b=1).T
+
+    def product(self, a: Array) -> Array:
         """Return G a for columns a (N, k)."""
         if not a.size:
             return np.zeros_like(a)
@@ -317,21 +343,81 @@ class PackedCholesky:
             return np.asarray(scipy.linalg.blas.dsymv(1.0, self.matrix.T, a[:, 0], lower=1)[:, None])
         return np.asarray(scipy.linalg.blas.dsymm(1.0, self.matrix.T, a, lower=1))
 
-    def solve(self, b: Matrix) -> Matrix:
+    def solve(self, b: Array) -> Array:
         """Return (LL')^-1 b for columns b (N, k)."""
         return np.asarray(scipy.linalg.lapack.dpotrs(self.factor.T, b, lower=0)[0]) if b.size else np.zeros_like(b)
 
-    def half_solve(self, b: Matrix) -> Matrix:
+    def half_solve(self, b: Array) -> Array:
         """Return L^-1 b for columns b (N, k)."""
         return np.asarray(scipy.linalg.blas.dtrsm(1.0, self.factor.T, b, trans_a=1)) if b.size else np.zeros_like(b)
 
-    def inverse(self) -> Matrix:
+    def inverse(self) -> Array:
         """Return (LL')^-1, (N, N)."""
         upper, failed = scipy.linalg.lapack.dpotri(np.tril(self.factor).T, lower=0)
         assert failed == 0, "a Cholesky factor has a zero on its diagonal"
         inverse = np.triu(upper)
         inverse += np.triu(upper, 1).T
         return inverse
+
+
+class PackedOnDevice(PackedCholesky):
+    """The same in PyTorch, which has no routine that reads one triangle only: products and solutions go by blocks.
+
+    Examples
+    --------
+    >>> import torch
+    >>> halves = PackedOnDevice(torch.tensor([[4.0, 2.0], [2.0, 5.0]]), 2, torch.zeros(0))
+    >>> none = torch.zeros((2, 0), dtype=torch.float64)
+    >>> halves.factorize(none.sum(1), none, none)
+    True
+    >>> halves.product(halves.solve(torch.tensor([[8.0], [9.0]], dtype=torch.float64)))[:, 0].tolist()
+    [8.0, 9.0]
+    """
+
+    @property
+    def _blocks(self) -> list[slice]:
+        size, width = len(self.matrix), limits().factor_columns
+        return [slice(start, min(start + width, size)) for start in range(0, size, width)]
+
+    def _corner(self, M: Array) -> Array | None:
+        factor, failed = torch().linalg.cholesky_ex(M)
+        return None if bool(failed) else factor
+
+    def _below(self, factor: Array, block: Array) -> Array:
+        return torch().linalg.solve_triangular(factor, block.T, upper=False).T
+
+    def product(self, a: Array) -> Array:
+        out = torch().zeros_like(a)
+        for rows in self._blocks:
+            # G = U + U' - diag for the upper triangle U, of which a block row is read twice
+            corner, right = self.matrix[rows, rows].triu(), self.matrix[rows, rows.stop :]
+            out[rows] += corner @ a[rows] + corner.triu(1).T @ a[rows] + right @ a[rows.stop :]
+            out[rows.stop :] += right.T @ a[rows]
+        return out
+
+    def solve(self, b: Array) -> Array:
+        x = self.half_solve(b)
+        for rows in reversed(self._blocks):
+            # L_jj' x_j = y_j - sum_(i>j) L_ij' x_i
+            x[rows] -= self.factor[rows.stop :, rows].T @ x[rows.stop :]
+            x[rows] = torch().linalg.solve_triangular(self.factor[rows, rows].T, x[rows], upper=True)
+        return x
+
+    def half_solve(self, b: Array) -> Array:
+        y = b.clone()
+        for rows in self._blocks:
+            # L_jj y_j = b_j - sum_(k<j) L_jk y_k
+            y[rows] -= self.factor[rows, : rows.start] @ y[: rows.start]
+            y[rows] = torch().linalg.solve_triangular(self.factor[rows, rows], y[rows], upper=False)
+        return y
+
+    def inverse(self) -> Array:
+        return torch().cholesky_inverse(self.factor.tril())
+
+
+def torch() -> Any:
+    """Return PyTorch, which whoever has a tensor has imported."""
+    return sys.modules["torch"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,7 +509,7 @@ class UpdatableSaddle:
     def of(cls, G: Matrix, d: Vector) -> UpdatableSaddle | None:
         """Factorize G + diag(d); return None if it is not positive definite up to rounding."""
         scale = 1 / np.sqrt(np.diag(G) + d)
-        halves, none = PackedCholesky(scale[:, None] * G * scale, len(d)), np.zeros((len(d), 0))
+        halves, none = PackedCholesky(scale[:, None] * G * scale, len(d), d), np.zeros((len(d), 0))
         if not halves.factorize(scale**2 * d, none, none):
             return None
         return cls(G, d, np.tril(halves.factor), scale, d)
@@ -496,21 +582,9 @@ class UpdatableSaddle:
 
 
 def _principal(matrix: Matrix, kept: Vector, more: int) -> Matrix:
-    """Return the submatrix of some rows and columns, in increasing order, followed by rows and columns of zeros.
-
-    Runs of consecutive indices are copied as blocks, which is several times faster than indexing.
-    """
+    """Return the submatrix of some rows and columns, in increasing order, followed by rows and columns of zeros."""
     out = np.zeros((len(kept) + more, len(kept) + more))
-    ends = np.flatnonzero(np.diff(kept) > 1) + 1
-    starts = np.concatenate([[0], ends]).astype(int)
-    runs = [
-        (slice(i, i + len(run)), slice(run[0], run[-1] + 1))
-        for i, run in zip(starts, np.split(kept, ends), strict=True)
-        if len(run)
-    ]
-    for new_rows, old_rows in runs:
-        for new_columns, old_columns in runs:
-            out[new_rows, new_columns] = matrix[old_rows, old_columns]
+    out[: len(kept), : len(kept)] = matrix[kept][:, kept]
     return out
 
 

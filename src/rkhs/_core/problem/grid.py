@@ -254,7 +254,7 @@ class GridSolver:
         """
         estimate, cells = Estimate(hardest, expected_iterations(hardest, tol)), len(self.tasks)
         apart = split = inf
-        if self.system.gram.stored or fits(self.system.size):
+        if self.system.gram.stored or fits(self.system):
             dense = solving.cheapest((*EXACT, NonlinearCG()), hardest).cost(estimate)
             apart = estimate.matrix + cells * (dense - estimate.matrix)
             mixed = not (self.system.smooth or BoxDual().lacks(self.system) is None)

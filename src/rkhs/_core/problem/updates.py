@@ -81,7 +81,7 @@ class Solved:
         """Return the factor of a problem, None if it would not pay or does not exist."""
         system = problem.system
         plain = isinstance(system.Q, np.ndarray) and system.definite and problem.null_space == "kept"
-        if not (plain and system.quadratic and fits(system.size)) or len(np.unique(keys)) < len(keys):
+        if not (plain and system.quadratic and fits(system)) or len(np.unique(keys)) < len(keys):
             return None
         changed = len(np.setxor1d(keys, self.keys))
         if changed > max(SHARE * len(keys), 1) or not _pays(system, changed, tol):
@@ -100,7 +100,7 @@ class Solved:
                 saddle = before.saddle.updated(removed, _gram_rows(system, added, order), d[added])
                 if saddle is not None:
                     return UpdatedFactor(saddle.with_diagonal(d[order]), order)
-        whole = UpdatableSaddle.of(system.exact.in_double(), d)
+        whole = UpdatableSaddle.of(to_numpy(system.exact.in_double()), d)
         return None if whole is None else UpdatedFactor(whole, np.arange(len(d)))
 
     def _start(self, problem: Problem, keys: Vector) -> Solution:
@@ -151,9 +151,9 @@ def functional_keys(term: int, size: int, points: Vector) -> Vector:
 def _gram_rows(system: FiniteProblem, rows: Vector, columns: Vector) -> Matrix:
     """Return rows of the Gram matrix in float64; the last columns are the same functionals as the rows."""
     if system.exact.stored:
-        block = system.exact.in_double()[np.ix_(rows, columns)]
+        block = to_numpy(system.exact.in_double())[np.ix_(rows, columns)]
     else:
-        block = system.exact.part(rows, columns).in_double()
+        block = to_numpy(system.exact.part(rows, columns).in_double())
     corner = block[:, len(columns) - len(rows) :]
     corner[...] = (corner + corner.T) / 2
     return block
