@@ -38,7 +38,7 @@ from benchmarks.timing import markdown, show, write
 from benchmarks.unlabeled import spreading, svc
 
 Vector = np.ndarray[Any, Any]
-KINDS = ("none", "additive", "features", "scales", "graph", "clusters", "sum")
+KINDS = ("none", "additive", "features", "scales", "graph", "clusters", "sum", "margin")
 PEERS = ("SVC", "SVC, scaled", "spreading", "trees", "boosting")
 TITLE = "Few labels on the development sets: errors in percent"
 
@@ -66,7 +66,7 @@ def measured(X: Vector, y: Vector, rows: Vector) -> dict[str, Any]:
     for one in report["candidates"]:
         if one["prior"] != report["chosen"]["prior"]:
             settings = {name: one[name] for name in ("kernel", "scale", "C", "nu", "invariance")}
-            plain = rkhs.InvariantClassifier(loss="squared", **settings)
+            plain = rkhs.InvariantClassifier(loss=one.get("loss", "squared"), **settings)
             errors[one["prior"]] = percent(plain.fit(X, few).predict(X))
     scaled = StandardScaler().fit_transform(X)
     if np.bincount(y[rows], minlength=y.max() + 1).min() >= 2:
