@@ -39,6 +39,7 @@ from benchmarks.timing import markdown, show, write
 from papers import digits, few_labels, thin_plate, two_moons
 from rkhs._core import progress
 from rkhs._core.finite.certificate import certify
+from rkhs._core.finite.monitor import slowness
 from rkhs._core.finite.problem import Iterate
 
 AT_FIRST = 15.0  # seconds for a solver as long as none has converged
@@ -426,8 +427,23 @@ def tables(entries: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]
     return [(title, headings, rows), ("Support vector machines beside SVC", beside, models)]
 
 
+def warm_up() -> None:
+    """Import what solvers import at first use, and measure the speed of this computer, before processes are forked."""
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    labels = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(X[:, 0]))
+    values = rkhs.Term(rkhs.Evaluation(X), rkhs.losses.Absolute(), X[:, 1])
+    for term in (labels, values):
+        for solver in ("LibSVM", "InteriorPointCG", "NonlinearCG", "Galerkin"):
+            chosen = getattr(rkhs.solvers, solver)()
+            problem = rkhs.Problem(rkhs.Gaussian(1.0), [term])
+            if chosen.lacks(problem.system) is None:
+                problem.solve(chosen)
+    slowness()
+
+
 def main() -> None:
     """Time what has not been timed yet, print the tables and write them as Markdown."""
+    warm_up()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="up to 300 functionals only")
     parser.add_argument("--papers", action="store_true", help="the problems of the pages of the papers")

@@ -23,9 +23,9 @@ what it will have used in the end, as far as that is known, in seconds of the re
 
 A bid is at least about what was used.  So if the best one never bids more than the T seconds that it needs alone, no
 other has used more than CREDIT T when it ends.  The expected total of an exact solver and the rate at which a gap
-decreases make most races shorter: an entrant that will not win does not begin, or ends after a trial that takes a sixth
-of the time of the others.  A solver that slows down waits until the others have used as much; one that gives up leaves;
-all start from the best point so far.
+decreases make most races shorter: an entrant that will not win does not begin, or ends after a trial that takes about
+a quarter of the time of the others.  A solver that slows down waits until the others have used as much; one that gives
+up leaves; all start from the best point so far.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ EXACT: tuple[Solver, ...] = (*DENSE[:-1], SchurComplement())
 ITERATIVE: tuple[Solver, ...] = (ConjugateGradients(), Galerkin(), InteriorPointCG(), NonlinearCG())
 OF_VECTORS: tuple[Solver, ...] = (ADMM(), NonlinearCG())  # for losses of vectors with kinks
 IN_SPACES: tuple[Solver, ...] = (FeatureNewton(), OperatorNewton())  # for other spaces than that of the representers
-TRIAL, TRIALS = 6, 36  # steps of a trial, and how many of them it has to be worth
+TRIAL, TRIALS = 6, 24  # steps of a trial, and how many of them it has to be worth
 CREDIT = 1.5  # by which an exact solver may exceed its expected time, which is that of a typical problem
 SLOWEST = 0.5  # gap that is assumed after a trial for solvers that have not reached it
 

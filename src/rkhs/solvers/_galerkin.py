@@ -29,7 +29,9 @@ from rkhs._core.finite.monitor import Monitor, Step, Steps, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import joined_iterates
 from rkhs._core.limits import limits
+from rkhs.losses import Hinge
 from rkhs.solvers._base import SHARED, Estimate, Solver, factorization
+from rkhs.solvers._interior_point import FACTORIZATIONS
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._recycling import (
     CellPoints,
@@ -40,7 +42,6 @@ from rkhs.solvers._recycling import (
     solve_together,
 )
 
-REDUCED = 5  # factorizations of a reduced problem with kinks
 FORCING = 0.1  # relative accuracy of reduced problems, in units of the current gap (inexact steps)
 
 
@@ -81,8 +82,11 @@ class Galerkin(Solver):
         )
 
     def step(self, estimate: Estimate) -> float:
-        system = estimate.system  # kinks in the span of few directions take fewer operations than those of all rows
-        reduced = 0.0 if system.smooth else REDUCED * factorization(len(system.other_rows))
+        system = estimate.system
+        rest = [t.loss for t in system.terms if not t.loss.quadratic]
+        hinges = all(isinstance(loss, Hinge) for loss in rest)  # the reduced problem is solved by LIBSVM
+        factorizations = 0 if system.smooth else 1 if hinges else FACTORIZATIONS
+        reduced = factorizations * factorization(len(system.other_rows))
         return estimate.step() * (1 + SHARED * (system.columns - 1)) + system.columns * reduced
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
