@@ -48,7 +48,7 @@ class Limits:
     projected_rows: int = 20_000  # rows above which neighbors are those of the first principal components
     projected_features: int = 50  # the number of these components
     median_points: int = 5000  # points above which the median distance is that of a random sample
-    tuning_gain: float = 1e-5  # smallest increase of a tuned criterion per functional in an iteration of L-BFGS
+    tuning_gain: float = 1e-4  # smallest increase of a tuned criterion per functional in a step of a search
     tuned_functionals: int = 1000  # functionals of the sample that all starts of a search for hyperparameters use
     fold_gap: float = 1e-2  # relative duality gap of the models of folds; scores hardly change below it
     dense_labels: int = 5000  # labels up to which their matrix is inverted, to leave them out one by one

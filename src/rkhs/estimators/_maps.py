@@ -129,8 +129,8 @@ def by_evidence(config: ModelConfig, sample: Sample) -> tuple[list[Outcome], Out
     scale = Tunable(each=True)
     kernels: list[Kernel] = [*(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5)), Gaussian(scale=scale)]
     limit = None if seconds_left() == inf else 0.4 * max(seconds_left(), 0.0) / (2 + len(kernels))
-    options: dict[str, Any] = {"starts": 1, "time_limit": limit, "verbose": config.verbose}
-    scorer = EvidenceScorer(config, sample, {**options, "functionals": limits().map_compared})
+    options = {"starts": 1, "time_limit": limit, "verbose": config.verbose, "functionals": limits().map_compared}
+    scorer = EvidenceScorer(config, sample, options)
 
     def nested(scorer: EvidenceScorer, found: list[Outcome]) -> Iterator[list[Kernel]]:
         single = best_of(found).family

@@ -11,6 +11,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor, kernels as theirs
 import rkhs
 from refusals import refused
 from registry import FAMILIES, KERNELS, bounded, points
+from rkhs._core.gram import gram
+from rkhs._core.learning import evidence as module
+from rkhs._core.learning.evidence import Hyperparameter
+from rkhs._core.limits import with_limits
 
 RNG = np.random.default_rng(1)
 X = RNG.uniform(size=(25, 2))
@@ -120,6 +124,49 @@ def test_derivatives_over_kernels_and_functionals(name, basis, seed):
     system = ours.system
     if system.size > system.Q.shape[1]:  # the polynomials of a conditionally positive definite kernel may be as many
         check_gradient(ours, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        rkhs.Gaussian((0.5, 0.9)),
+        rkhs.Matern(0.5, (0.5, 0.9)),
+        rkhs.kernels.Laplace((0.5, 0.9)),
+        0.3 * (rkhs.Matern(2.5, 0.4) + 2.0 * rkhs.kernels.Linear()),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("basis", [None, rkhs.Constant()])
+def test_values_at_points_take_a_shorter_way(kernel, basis):
+    """Evidence and slopes are those of the saddle-point equations, and the curvature is the average information."""
+    L, size = rkhs.Evaluation(np.vstack([X, X[:2]])), 27
+    b = np.column_stack([np.append(Y, [0.5, 0.2]), np.arange(27.0) % 5])
+    ours = rkhs.Problem(kernel, [rkhs.Term(L, rkhs.Squared(), b, 20.0)], basis)
+    observations, keys = module.Observations.of(ours.represented), settings_of(kernel)
+    settings = [*(Hyperparameter(*key) for key in keys), Hyperparameter(term=0)]
+    shorter = module.log_evidence(observations, kernel, observations.weight, settings)
+    with with_limits(factor_rows=20, factor_columns=10):
+        longer = module.log_evidence(observations, kernel, observations.weight, settings)
+    for one, other in zip(shorter[:3], longer[:3], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+    assert longer[3] is None
+    _, saddle, a = observations.equations(kernel, observations.weight)
+    changes = [*(gram(kernel.tangent(*key), L).in_double() for key in keys), -np.eye(size) / 40]
+    expected = np.zeros((len(settings),) * 2)
+    for k, square in enumerate(shorter[1]):
+        V = np.stack([change @ a[:, k] for change in changes])
+        along = V @ a[:, k] / square
+        expected += V @ saddle.inverse() @ V.T / (2 * square) - np.outer(along, along) / (2 * (size - saddle.rank))
+    np.testing.assert_allclose(shorter[3], expected, rtol=1e-6, atol=1e-8)
+
+
+def settings_of(kernel):
+    """The names and features of all parameters of a kernel."""
+    return [
+        (name, j)
+        for name, value in kernel.parameters().items()
+        for j in (range(len(value)) if isinstance(value, tuple) else [None])
+    ]
 
 
 def test_units_of_targets_do_not_matter():

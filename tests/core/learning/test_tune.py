@@ -52,13 +52,13 @@ def test_nothing_near_is_better(kernel, criterion):
     theta = np.log([tuned.tuning.parameters[own.name] for own in space.hyperparameters])
     observations = replace(module.Observations.of(tuned.represented), weight=np.ones(60))
     value = module.criterion_of(space, observations, criterion)
-    best = value(theta, False)[0]
+    best = value(theta)[0]
     assert best == pytest.approx(tuned.tuning.value, rel=1e-9)
     for i in range(len(theta)):
         for step in (-0.1, 0.1):
             moved = theta.copy()
             moved[i] += step
-            assert value(space.clipped(moved), False)[0] <= best + 0.01
+            assert value(space.clipped(moved))[0] <= best + 0.01
     if criterion == "evidence":
         assert tuned.evidence().value == pytest.approx(best, rel=1e-9)
 
@@ -227,18 +227,22 @@ def test_tensors():
     np.testing.assert_allclose(flat(tuned), flat(problem(X=points, y=y).tune(starts=1)), rtol=1e-6)
 
 
-def test_the_search_goes_on_from_the_best_of_some_points():
-    """Of two valleys that starts have found it takes the lower one, and says where all starts have led to."""
+@pytest.mark.parametrize("curvature", [None, np.array([[8.0]])], ids=["estimated", "known"])
+@pytest.mark.parametrize(("begin", "end"), [(0.9, 0.960), (-0.9, -1.035)])
+def test_a_stage_goes_on_from_the_best_of_the_one_before(begin, end, curvature):
+    """Of two valleys it takes that in which the first criterion has its minimum."""
 
-    def two_valleys(theta, slope):
-        return -float((theta[0] ** 2 - 1) ** 2 + 0.3 * theta[0]), np.array([-4 * theta[0] * (theta[0] ** 2 - 1) - 0.3])
+    def bowl(theta):
+        return -float((theta[0] - begin) ** 2), 2 * (begin - theta), curvature
+
+    def two_valleys(theta):
+        t = theta[0]
+        return -float((t**2 - 1) ** 2 + 0.3 * t), np.array([-4 * t * (t**2 - 1) - 0.3]), curvature
 
     space = SearchSpace(rkhs.Gaussian(), [], [Hyperparameter("scale", low=np.exp(-3.0), high=np.exp(3.0))], None)
-    search = HyperparameterSearch(two_valleys, 1, space, TuningMonitor(0.0))
-    assert search.run(1, np.random.default_rng(0), [np.array([1.0]), np.array([-0.9])]) == "converged"
-    assert search.best[0] == pytest.approx(-1.035, abs=1e-2)
-    assert len(search.ends) == 1
-    assert search.ends[0] == pytest.approx(search.best, abs=1e-6)
+    search = HyperparameterSearch([(1, bowl), (2, two_valleys)], space, TuningMonitor(0.0))
+    assert (search.run(1, np.random.default_rng(0)), search.used) == ("converged", 2)
+    assert search.best[0] == pytest.approx(end, abs=1e-2)
 
 
 HINGE = rkhs.Term(rkhs.Evaluation(X), rkhs.Hinge(), np.sign(Y))

@@ -14,6 +14,11 @@ all features together.
 
 *Values under the Laplace kernel* have the derivatives d_j k with d_j the distance in feature j.
 
+*Values alone* take one evaluation of phi and phi' for the Gram matrix, the sums, and the products of the derivatives
+with vectors (`value_gram`), since for any a
+
+    sum_k P_ik d_ikj^2 a_k  =  z_ij^2 (P a)_i - 2 z_ij (P (z_j a))_i + (P (z_j^2 a))_i
+
 *All other cases* use the Gram matrix of `Kernel.tangent`, for one parameter after the other.  It is the reference.
 
 *Second moments of the gradients* of kernel functions at many points need no gradients.  For k = phi(q) with
@@ -28,7 +33,7 @@ tn x l numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +52,7 @@ from rkhs.kernels._algebra import LinearTransform, Multiple, PushedKernel, Sum
 from rkhs.kernels._base import Kernel
 from rkhs.kernels._scaled import Laplace, ScaledKernel
 
+FINITE = 1e8  # bound of derivatives at points that differ
 LARGE = 1e150  # bound of derivatives that are singular at equal points
 Setting = tuple[str, int | None]  # the name of a parameter of a kernel, and the feature if it has one value for each
 
@@ -72,8 +78,6 @@ def sensitivity(
                     result[f"{prefix}.{name}", j] = result.get((f"{prefix}.{name}", j), 0.0) + weight * value
     elif not isinstance(B, np.ndarray):
         pass  # an accelerator computes a Gram matrix for each parameter as fast
-    elif isinstance(kernel, Laplace):
-        result = _of_laplace(kernel, L, M, B, settings)
     else:
         result = _of_scales(kernel, L, M, B, settings)
     for name, feature in settings:
@@ -114,24 +118,6 @@ def _of_scales(
             else:
                 total += _contracted(form, right.atoms, left.atoms, weight.T)
     return {(name, j): float(total.sum() if j is None else total[j]) for name, j in scales}
-
-
-def _of_laplace(
-    kernel: Laplace, L: Functional, M: Functional, B: Matrix, settings: Sequence[Setting]
-) -> dict[Setting, float]:
-    """Return the derivatives in the scales of a Laplace kernel if the formula applies."""
-    if any(part.atoms.blur is not None for part in L.parts + M.parts):
-        return {}
-    factors = kernel.linear(L.dimension)
-    total = np.zeros(len(factors))
-    for left in L.parts:
-        for right in M.parts:
-            x, y = left.atoms.points, right.atoms.points
-            weight = _on_atoms(B[left.rows, right.rows], left, right) * kernel(x, y)
-            # dk/dlog s_j = k |x_j - y_j| / s_j
-            total += [np.vdot(weight, np.abs(x[:, j, None] - y[:, j])) for j in range(len(factors))]
-    total *= factors
-    return {(name, j): float(total.sum() if j is None else total[j]) for name, j in settings}
 
 
 def _on_atoms(B: Matrix, left: Part, right: Part) -> Matrix:
@@ -201,7 +187,7 @@ class _Tile:
             if self.s is not None:
                 self.s[i, :, k] = np.sum((left.U if len(left.U) == 1 else left.U[i]) * d[:, None, :], axis=-1)
         # Derivatives that are singular at equal points multiply zeros there: bounded, their products do not overflow.
-        phi = form.radial_derivatives(q, range(1, order + 2))
+        phi = form.radial_derivatives(q, range(order + 2))
         self.phi = phi if form.smooth else {k: np.clip(values, -LARGE, LARGE) for k, values in phi.items()}
 
     def contracted(self, B: Matrix) -> Matrix:
@@ -262,6 +248,80 @@ class _Tile:
         # sum_ik P_ik (z_ij - y_kj)^2 = sum_i P_i. z_ij^2 + sum_k P_.k y_kj^2 - 2 sum_i z_ij (P y)_ij
         Z, Y = self.left.Z, self.right.Z
         return near + P.sum(axis=1) @ Z**2 + P.sum(axis=0) @ Y**2 - 2 * np.sum(Z * (P @ Y), axis=0)
+
+
+Derivatives = Callable[[Matrix, Matrix], dict[Setting, tuple[float, Matrix]]]
+
+
+def value_gram(kernel: Kernel, atoms: Atoms) -> tuple[Matrix, Derivatives] | None:
+    """Return the Gram matrix G (n, n) of values at points, and a function that returns its derivatives.
+
+    The function maps a symmetric matrix B (n, n) and vectors a (n, c) to <B, dG / dlog theta> and (dG / dlog theta) a
+    for each parameter theta: scales of radial kernels and of the Laplace kernel, and factors.  Return None for others.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> points = rkhs.Evaluation(np.array([[0.0, 0.0], [1.0, 2.0]])).parts[0].atoms
+    >>> _, derivatives = value_gram(rkhs.Gaussian(scale=(1.0, 2.0)), points)
+    >>> total, image = derivatives(np.ones((2, 2)), np.ones((2, 1)))["scale", 0]
+    >>> total, image.ravel()
+    (0.7357588823428847, array([0.36787944, 0.36787944]))
+    """
+    if isinstance(kernel, Sum | Multiple):
+        parts = [(prefix, value_gram(child, atoms)) for prefix, child in kernel.children().items()]
+        inner = [(prefix, found) for prefix, found in parts if found is not None]
+        factor = kernel.factor if isinstance(kernel, Multiple) else 1.0
+        G: Matrix = factor * np.sum([matrix for _, (matrix, _) in inner], axis=0)
+
+        def combined(B: Matrix, a: Matrix) -> dict[Setting, tuple[float, Matrix]]:
+            total: dict[Setting, Any] = {("factor", None): (float(np.vdot(B, G)), G @ a)}
+            for prefix, (_, derivatives) in inner:
+                for (name, j), (each, image) in derivatives(B, a).items():
+                    total[f"{prefix}.{name}", j] = factor * each, factor * image
+            return total
+
+        return (G, combined) if len(inner) == len(parts) else None
+    X, names = atoms.points, set(kernel.parameters())
+    scaled = isinstance(kernel, ScaledKernel | Laplace) and names == {"scale"}
+    if kernel.order or not isinstance(X, np.ndarray) or atoms.order or atoms.blur is not None or (names and not scaled):
+        return None
+    if not names:
+        return kernel(X), lambda B, a: {}
+    if isinstance(kernel, Laplace):
+        state: Any = kernel.linear(X.shape[1]) * X
+        matrix = kernel(X)
+    else:
+        form: Any = kernel.form(X.shape[1])
+        side = _Side.of(atoms, form, np.mean(X, axis=0))
+        state = _Tile(form, side, side)
+        matrix = state.phi[0]
+    each: Any = _laplace_derivatives if isinstance(kernel, Laplace) else _radial_derivatives
+
+    def derivatives(B: Matrix, a: Matrix) -> dict[Setting, tuple[float, Matrix]]:
+        totals, images = each(state, matrix, B, a)  # (m,) and (n, m, c)
+        found: dict[Setting, Any] = {("scale", j): (float(total), images[:, j]) for j, total in enumerate(totals)}
+        return found | {("scale", None): (float(totals.sum()), images.sum(axis=1))}
+
+    return matrix, derivatives
+
+
+def _laplace_derivatives(Z: Matrix, G: Matrix, B: Matrix, a: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the same for each scale of a Laplace kernel, whose scaled points are Z (n, m)."""
+    # dk / dlog s_j = k |z_j - z'_j|
+    pairs = [(np.vdot(B, D), D @ a) for D in (np.abs(z[:, None] - z) * G for z in Z.T)]
+    return np.array([total for total, _ in pairs]), np.stack([image for _, image in pairs], axis=1)
+
+
+def _radial_derivatives(tile: _Tile, G: Matrix, B: Matrix, a: Matrix) -> tuple[Matrix, Matrix]:
+    """Return the same for each scale of a radial kernel."""
+    Z, P = tile.left.Z, tile.phi[1]
+    totals = tile._squares(B * P)
+    if tile.near:  # products are for curvatures, to which equal points add nothing
+        P = np.where(np.abs(P) < FINITE, P, 0.0)
+    moved = np.stack([np.ones_like(Z), Z, Z * Z], axis=1)[..., None] * a[:, None, None]  # (n, 3, m, c)
+    R = (P @ moved.reshape(len(Z), -1)).reshape(moved.shape)
+    return totals, Z[..., None] * (Z[..., None] * R[:, 0] - 2 * R[:, 1]) + R[:, 2]
 
 
 def gradient_moments(gram: Gram, weight: Array) -> Array | None:

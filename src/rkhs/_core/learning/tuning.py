@@ -1,24 +1,24 @@
-"""Tuning of hyperparameters by L-BFGS on their logarithms, from several starting points.
+"""Tuning of hyperparameters by Newton's method on their logarithms, from several starting points.
 
 The data determine the starting point and the bounds, so that units do not matter.  A length scale starts at the median
 distance of the points, and one for each feature at the median distance of standardized points times the standard
 deviation of the feature.  The factor of a kernel starts where its values have size one, and the weight of a term where
 the variance of the noise is a hundredth of that of the functionals under the kernel.  Bounds are multiples of these.
 
-All starts use a small sample of the functionals.  The search continues from their best result with all functionals, up
-to a maximal number, or with all of them in the subspace of landmarks, since the optimum of a small sample may be poor.
+All starts use a small sample of the functionals.  The search continues from their best result with ever larger ones, up
+to a maximal number, or with all functionals in the subspace of landmarks, since the optimum of a small sample may be
+poor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf, nan
 from typing import Any
 
 import numpy as np
-import scipy  # imports scipy.optimize on first use
 
 from rkhs._core.backend.arrays import Matrix, check_choice, check_count, check_number, unique_rows
 from rkhs._core.calculus.function_spaces import FunctionSpace
@@ -51,11 +51,12 @@ BOUNDS = {  # multiples of the start; (1e-2, 1e3) for all others
     "factor": (1e-5, 1e5),
     "weight": (1e-5, 1e10),  # noise between 1e3 and 1e-12 of the variance: below, rounding would be fitted
 }
-FACTORS = (0.5, 1.0, 2.0, 4.0)  # common factors on all scales that are tried as starting points
-NOISE_FACTORS = (1.0, 1e-2, 1e-4)  # the same for the variances of the noise
+LEAST, EACH, GROWTH = 150, 15, 2.5  # points of the first sample, for each setting, and from a sample to the next
+DAMPING, FLAT, STEP = 0.3, 0.01, 1.0  # of Newton's method: at the start, at least, and the largest change of theta
+FAR = 1.0  # gain of a step up to which estimates from slopes are better than the average information
 
-# Maps theta to the criterion and, if the second argument is true, its gradient.
-Criterion = Callable[[Matrix, bool], tuple[float, Matrix]]
+# Maps theta to the criterion, its gradient and, where it is known, its curvature.
+Criterion = Callable[[Matrix], tuple[float, Matrix, Matrix | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,29 +140,29 @@ def tuned(
     complete = _complete(problem, functionals, random)
     observations = complete.sample(functionals, random)
     space = SearchSpace.of(problem.kernel, problem.terms, observations, prior, random_state)
-    # 1. All starts, by a sample of the functionals.
-    subset = observations.sample(limits().tuned_functionals, random)
-    stages = [(subset.size, criterion_of(space, subset, criterion, amplitude))]
-    # 2. From the best of their ends, by all functionals: in the span of landmarks, or up to the maximal number.
-    families = [term.functional for term in problem.terms]
+    # 1. All starts, by a sample that suffices for this number of settings; then by ever larger ones.
+    samples, each = [observations], observations.size / len(np.unique(observations.point_labels))
+    first = min(limits().tuned_functionals, int(max(LEAST, EACH * len(space.hyperparameters)) * each))
+    while samples[0].size > GROWTH * first:
+        samples.insert(0, samples[0].sample(max(first, int(samples[0].size / GROWTH)), random))
+    stages = [(one.size, criterion_of(space, one, criterion, amplitude)) for one in samples]
+    # 2. From the best of their ends, by all functionals in the span of landmarks.
     in_space = problem.approximation if criterion == "evidence" else None
-    if in_space is not None and in_space.has_gradients and not in_space.contains(families):
-        stages.append((complete.size, criterion_of(space, complete, criterion, amplitude, choose, problem.full_basis)))
-    elif subset.size < observations.size:
-        stages.append((observations.size, criterion_of(space, observations, criterion, amplitude)))
-    if len(subset.informative) and (criterion != "loo" or informative_rows(subset)):
-        theta, value, used, status = search_in_stages(stages, space, monitor, starts, iterations, random)
-    else:
-        theta, value, used = space.start, nan, subset.size
-        status = "nothing to learn from: the basis explains the targets"
-    low, high = space.bounds.T
+    if in_space is not None and in_space.has_gradients and not in_space.contains([t.functional for t in problem.terms]):
+        evaluate = criterion_of(space, complete, criterion, amplitude, choose, problem.full_basis)
+        stages = [*(stages[:-1] or stages), (complete.size, evaluate)]
+    search = HyperparameterSearch(stages, space, monitor, iterations)
+    status = "nothing to learn from: the basis explains the targets"
+    if len(samples[0].informative) and (criterion != "loo" or informative_rows(samples[0])):
+        status = search.run(starts, random)
+    theta, (low, high) = search.best, space.bounds.T
     at_bounds = np.flatnonzero((theta <= low + 1e-6) | (theta >= high - 1e-6)).tolist()
     tuning = Tuning(
         criterion,
-        value,
+        search.value,
         {h.name: float(np.exp(log)) for h, log in zip(space.hyperparameters, theta, strict=True)},
         tuple(space.hyperparameters[i].name for i in at_bounds),
-        (used, sum(term.size for term in problem.terms)),
+        (search.used, sum(term.size for term in problem.terms)),
         len(monitor.history),
         monitor.seconds,
         status,
@@ -186,31 +187,6 @@ def _complete(problem: ConvexProblem, functionals: int, random: np.random.Genera
     approximation = problem.approximation
     sampled = terms if approximation is None else approximation.tuning_sample(terms, functionals, random)
     return Observations.of(RepresenterTerms.of(problem.kernel, sampled, problem.basis))
-
-
-def search_in_stages(
-    stages: Sequence[tuple[int, Criterion]],
-    space: SearchSpace,
-    monitor: TuningMonitor,
-    starts: int,
-    iterations: int,
-    random: np.random.Generator,
-) -> tuple[Matrix, float, int, str]:
-    """Search by one criterion after the other, each from the ends of the one before.
-
-    Return the best theta, the criterion there, the number of functionals by which it was found, and the status.
-    """
-    theta, value, used = space.start, nan, stages[0][0]
-    ends: list[Matrix] = []
-    for stage, (count, evaluate) in enumerate(stages):
-        search = HyperparameterSearch(evaluate, count, space, monitor, iterations)
-        status = search.run(1 if stage else starts, random, ends)
-        if search.best is not None:
-            theta, value, used = search.best, search.value, count
-        ends = search.ends or [theta]
-        if status not in (CONVERGED, OUT_OF_ITERATIONS):
-            break
-    return theta, value, used, status
 
 
 def _weight(value: float, marked: Tunable) -> Any:
@@ -262,9 +238,9 @@ class SearchSpace:
     def clipped(self, theta: Matrix) -> Matrix:
         return np.clip(theta, *self.bounds.T)
 
-    def penalty(self, theta: Matrix) -> tuple[float, Matrix]:
-        """Return the negative log prior density of theta, up to a constant, and its gradient."""
-        total, gradient = 0.0, np.zeros_like(theta)
+    def penalty(self, theta: Matrix) -> tuple[float, Matrix, Matrix]:
+        """Return the negative log prior density of theta, its gradient, and a bound of its curvature."""
+        total, gradient, curvature = 0.0, np.zeros_like(theta), np.zeros((len(theta), len(theta)))
         families = [h.parameter if h.feature is not None else "" for h in self.hyperparameters]
         for name in dict.fromkeys(families) if self.prior is not None else ():
             if name:
@@ -274,24 +250,8 @@ class SearchSpace:
                 deviation = (deviation - deviation.mean()) / self.prior
                 total += float(deviation @ deviation) / 2
                 gradient[members] = deviation / self.prior
-        return total, gradient
-
-    def candidates(self) -> list[Matrix]:
-        """Return starting points to compare: the start with common factors on all scales and on all noise variances.
-
-        Starts that the user has given are not changed.
-        """
-        free = [(i, h.parameter) for i, h in enumerate(self.hyperparameters) if not h.given]
-        scales = [i for i, parameter in free if parameter is not None and parameter.endswith("scale")]
-        noise = [i for i, parameter in free if parameter is None]
-        points = []
-        for scale_factor in FACTORS if scales else (1.0,):
-            for noise_factor in NOISE_FACTORS if noise else (1.0,):
-                theta = self.start.copy()
-                theta[scales] += np.log(scale_factor)
-                theta[noise] -= np.log(noise_factor)
-                points.append(self.clipped(theta))
-        return points
+                curvature += np.diag(members / (self.prior or inf) ** 2)  # without that of the mean
+        return total, gradient, curvature
 
     def at(self, theta: Matrix) -> tuple[Kernel, tuple[Term, ...], Matrix]:
         """Return the kernel and the terms at theta, and the value of the weight of each term, 1 if it is fixed."""
@@ -308,13 +268,12 @@ class SearchSpace:
 
 def _hyperparameter(marker: Tunable, start: float, kind: str, **which: Any) -> Hyperparameter:
     """Return a hyperparameter with the start and range of the user, or else those suggested by the data."""
-    given = marker.start is not None
     start = marker.start if isinstance(marker.start, float) else start
     low, high = (
         factor * start if limit is None else limit
         for factor, limit in zip(BOUNDS.get(kind, (1e-2, 1e3)), (marker.low, marker.high), strict=True)
     )
-    return Hyperparameter(**which, start=float(np.clip(start, low, high)), low=low, high=high, given=given)
+    return Hyperparameter(**which, start=float(np.clip(start, low, high)), low=low, high=high)
 
 
 def initialized(kernel: Kernel, X: Matrix) -> tuple[Kernel, list[Hyperparameter]]:
@@ -398,20 +357,20 @@ def criterion_of(
     """
     chosen: FiniteSpace | None = None
 
-    def evaluate(theta: Matrix, with_gradient: bool) -> tuple[float, Matrix]:
+    def evaluate(theta: Matrix) -> tuple[float, Matrix, Matrix | None]:
         nonlocal chosen
         kernel, terms, weights = space.at(theta)
         weight = observations.weight * weights[observations.term]
-        requested = space.hyperparameters if with_gradient else None
+        requested = space.hyperparameters
         if criterion == "loo":
-            return log_left_out(observations, kernel, weight, requested)
+            return *log_left_out(observations, kernel, weight, requested), None
         if choose is None:
-            value, _, gradient = log_evidence(observations, kernel, weight, requested, amplitude)
-            return value, gradient
+            value, _, gradient, curvature = log_evidence(observations, kernel, weight, requested, amplitude)
+            return value, gradient, curvature
         chosen = chosen or choose(kernel, terms)
         with_kernel = replace(chosen, kernel=kernel)
         value, _, gradient = space_log_evidence(with_kernel, basis, terms, observations, weight, requested, amplitude)
-        return value, gradient
+        return value, gradient, None
 
     return evaluate
 
@@ -426,36 +385,34 @@ class TuningMonitor(Monitor):
 
 @dataclass
 class HyperparameterSearch:
-    """L-BFGS from several starting points, which keeps the best theta of all evaluations."""
+    """Newton's method by one criterion after the other, which keeps the best theta of the last one."""
 
-    criterion: Criterion
-    count: int  # the number of functionals
+    stages: Sequence[tuple[int, Criterion]]  # numbers of functionals, and criteria
     space: SearchSpace
     monitor: Monitor
     iterations: int = 200  # limit for each start
-    best: Matrix | None = None
-    value: float = -inf  # the criterion at `best`
+    value: float = nan  # the criterion at `best`
     objective: float = inf  # the negative criterion plus the penalty at `best`
     slowest: float = 0.0  # seconds of the slowest evaluation
-    ends: list[Matrix] = field(default_factory=list)  # the end point of each start
 
-    def run(self, starts: int, random: np.random.Generator, begin: Sequence[Matrix] = ()) -> str:
-        """Search from the best of the points `begin`, then from random points near the best one; return the status."""
-        points = list(begin) or self.space.candidates()
+    def __post_init__(self) -> None:
+        self.best = self.space.start
+        self.used, self.criterion = self.count, _ = self.stages[0]  # those of `best`, and of the current stage
+
+    def run(self, starts: int, random: np.random.Generator) -> str:
+        """Search from the start and from random points near the best one, then from the best one; return the status."""
         try:
-            first = points[0]
-            if len(points) > 1:
-                first = min(points, key=lambda theta: self._objective(theta, False)[0])
-            converged = self._descend(first)
-            for _ in range(starts - 1):
-                assert self.best is not None
-                step, moved = np.empty_like(self.best), self.best - self.space.start
-                step[np.argsort(moved)] = random.normal(size=len(step))  # the order of features does not matter
-                converged &= self._descend(self.space.clipped(self.best + step))
+            for stage, criterion in enumerate(self.stages):
+                (self.count, self.criterion), self.objective = criterion, inf
+                converged = self._descend(self.best)
+                for _ in range(0 if stage else starts - 1):
+                    step, moved = np.empty_like(self.best), self.best - self.space.start
+                    step[np.argsort(moved)] = random.normal(size=len(step))  # the order of features does not matter
+                    converged &= self._descend(self.space.clipped(self.best + step))
         except Stopped as stop:
             return str(stop)
         except KeyboardInterrupt:
-            if self.best is None and not begin:  # there is nothing to return
+            if np.isnan(self.value):  # there is nothing to return
                 raise
             interrupted()
             return INTERRUPTED
@@ -464,38 +421,46 @@ class HyperparameterSearch:
         return CONVERGED if converged else OUT_OF_ITERATIONS
 
     def _descend(self, theta: Matrix) -> bool:
-        """Run L-BFGS from theta; return whether it ended within the limit of iterations."""
-        gain = limits().tuning_gain
-        origin: float | None = None  # subtracted, since L-BFGS stops by relative changes; units of targets shift values
+        """Run a damped Newton's method from theta; return whether it ended within the limit of iterations.
 
-        def objective(theta: Matrix) -> tuple[float, Matrix]:
-            nonlocal origin
-            value, gradient = self._objective(theta)
-            origin = value if origin is None else origin
-            return (value - origin) / self.count, gradient / self.count
+        It ends where no step is expected to gain what matters.  Where the curvature is not known, it is estimated from
+        slopes (BFGS).
+        """
+        value, slope, curvature = self._objective(theta)
+        H = np.eye(len(theta)) * np.abs(slope).max(initial=1.0) if curvature is None else curvature
+        (low, high), damping = self.space.bounds.T, DAMPING
+        for _ in range(self.iterations):
+            free = ~(((theta <= low) & (slope > 0)) | ((theta >= high) & (slope < 0)))
+            fall = 0.0
+            while not fall > 0:
+                # (H + damping (diag(H) + I)) step = -slope  (Levenberg and Marquardt)
+                damped, step = H + np.diag(damping * (np.diag(H) + 1) + FLAT), np.zeros_like(theta)
+                step[free] = np.linalg.solve(damped[np.ix_(free, free)], -slope[free])
+                step = self.space.clipped(theta + np.clip(step, -STEP, STEP)) - theta
+                change = H @ step
+                gain = -float(slope @ step + step @ change / 2)
+                if abs(gain) <= limits().tuning_gain * self.count:
+                    return True
+                moved = self._objective(theta + step)
+                fall, y = value - moved[0], moved[1] - slope
+                damping *= 4.0 if not fall >= 0.25 * gain > 0 else 0.2 if fall > 0.75 * gain else 1.0
+                if (bend := float(y @ step)) > 0:
+                    H = H + np.outer(y, y) / bend - np.outer(change, change) / (step @ change)
+            theta, value, slope = theta + step, moved[0], moved[1]
+            H = moved[2] if moved[2] is not None and fall > FAR else H
+        return False
 
-        result = scipy.optimize.minimize(
-            objective,
-            theta,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=self.space.bounds,
-            # If landmarks are nearly dependent, line searches fail because of rounding, and longer ones do not help.
-            options={"maxiter": self.iterations, "ftol": gain, "gtol": gain, "maxls": 8},
-        )
-        self.ends.append(np.asarray(result.x))
-        return int(result.nit) < self.iterations
-
-    def _objective(self, theta: Matrix, with_gradient: bool = True) -> tuple[float, Matrix]:
-        """Return the negative criterion plus the penalty, and its gradient."""
+    def _objective(self, theta: Matrix) -> tuple[float, Matrix, Matrix | None]:
+        """Return the negative criterion plus the penalty, its gradient and, where it is known, its curvature."""
         before = self.monitor.seconds
         self.monitor.check(self.slowest)
         with self.monitor.showing("tuning: an evaluation"):
-            value, gradient = self.criterion(theta, with_gradient)
-        penalty, penalty_gradient = self.space.penalty(theta)
+            value, gradient, curvature = self.criterion(theta)
+        penalty, penalty_gradient, penalty_curvature = self.space.penalty(theta)
         objective = penalty - value
         if objective < self.objective:
-            self.best, self.objective, self.value = theta.copy(), objective, value
+            self.best, self.objective, self.value, self.used = theta, objective, value, self.count
         self.slowest = max(self.slowest, self.monitor.seconds - before)
         self.monitor.report(None, -self.value, inf)
-        return objective, (penalty_gradient - gradient if with_gradient else penalty_gradient)
+        total = None if curvature is None else curvature + penalty_curvature
+        return objective, penalty_gradient - gradient, total

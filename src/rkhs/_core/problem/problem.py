@@ -548,8 +548,8 @@ class Problem:
             The criterion to optimize: the evidence, or the leave-one-out residuals of points, which are left out with
             all their functionals; measurements that a term repeats at a point are left out one by one.
         starts : int, default=2
-            The number of searches (L-BFGS in the logarithms): the first from the best of several common scales and
-            noise levels, the others from random points near the best so far.
+            The number of searches (Newton's method in the logarithms) by a small sample: the first from scales and
+            noise that the data suggest, the others from random points near the best so far.
         prior : float or None, default=1.0
             The standard deviation of the logarithms of the scales of features around their mean; None for no prior.
         amplitude : float, optional
@@ -561,7 +561,7 @@ class Problem:
         time_limit : float, optional
             Seconds after which the search stops with the best hyperparameters so far.
         iterations : int, default=200
-            The maximal number of iterations of L-BFGS from each start.
+            The maximal number of iterations of Newton's method from each start.
         random_state : int or Generator, default=0
             The seed.
         verbose : bool, default=False

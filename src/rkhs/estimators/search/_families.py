@@ -78,7 +78,7 @@ from rkhs.solvers._libsvm import svm
 Batches = Iterator[Sequence[Any]]
 GIVEN = FeatureTransform(1.0)  # of length scales that are given
 FEWEST_LABELS = 30  # labels needed to learn one scale for each feature
-FEW = 300  # labels by whose evidence kernels with learned scales are compared
+FEW = 300  # labels by which the first trials are compared, if labels are many
 MOST_LEARNED = 400  # labels from which length scales are learned
 KEPT = 12  # one of this many trials is kept by the errors of a sample, if labels are many
 MARGIN_FOLDS, MARGIN_CS, DEGREES = (
@@ -340,11 +340,8 @@ class ScaleLearner:
     def outcome(self, starts: Sequence[Outcome], base: Outcome) -> Outcome | None:
         """Return the best candidate with scales learned from one of the starts, if it beats `base`; else None."""
         every, regression = np.arange(len(self.X)), self.scorer.targets.classes is None
-        learned = map_in_threads(lambda first: self.learned(first, every, FEW if regression else MOST_LEARNED), starts)
-        found = list(zip(learned, starts, strict=True))
-        if regression:
-            _, first = best = max(found, key=lambda pair: pair[0][0])
-            found = [best if len(every) <= FEW else (self.learned(first, every), first)]
+        found = list(zip(map_in_threads(lambda first: self.learned(first, every), starts), starts, strict=True))
+        found = [max(found, key=lambda pair: pair[0][0])] if regression else found
         scored = [self._scored(first, scale, base) for (evidence, scale), first in found if evidence > -inf]
         return min((one for one in scored if one is not None), key=lambda one: one.loss, default=None)
 
@@ -387,10 +384,10 @@ class ScaleLearner:
             return replace(scored, loss=loss)
         return scored.with_errors(loss / scored.loss, True)
 
-    def learned(self, first: Outcome, rows: Vector, most: int = MOST_LEARNED) -> tuple[float, tuple[float, ...]]:
+    def learned(self, first: Outcome, rows: Vector) -> tuple[float, tuple[float, ...]]:
         """Return the logarithm of the maximum evidence for the labels of these rows, and its scales.
 
-        It is minus infinity if the labels determine no scales.  At most `most` labels are used.
+        It is minus infinity if the labels determine no scales.
         """
         subset, X = self.scorer.targets.take(rows), self.X[rows]
         if len(unique_rows(X)[0]) < 2:
@@ -398,11 +395,8 @@ class ScaleLearner:
         spread = deviations(X)
         start = float(np.exp(np.mean(np.log(np.asarray(first.params["scale"]) / spread))))
         kernel = self.scorer.kernels(first.params["kernel"], Tunable(start=start, each=True))
-        iterations = 100 if subset.classes is None else 30  # targets without noise need more than classes do
-        most = min(most, max(FEWEST_LABELS, int((5e7 / X.shape[1]) ** 0.5)))  # labels; half a second per step on a core
-        tuned = subset.tuned(kernel, X / spread, first.params["C"], most, iterations)
-        evidence = float(tuned.tuning.value)
-        return evidence if np.isfinite(evidence) else -inf, tuple((spread * tuned.kernel.scale).tolist())
+        tuned = subset.tuned(kernel, X / spread, first.params["C"], MOST_LEARNED)
+        return float(np.nan_to_num(tuned.tuning.value, nan=-inf)), tuple((spread * tuned.kernel.scale).tolist())
 
     def _best(self, kernel: Any, scale: Any, rows: Vector) -> Outcome:
         """Return the candidate with the smallest leave-one-out error on these rows, over all C."""

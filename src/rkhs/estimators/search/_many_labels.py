@@ -4,23 +4,23 @@ With more labels than leave-one-out errors can use, the best settings for a samp
 rows f can be rougher, and needs other length scales.  So
 
 1. the kernels that have the smallest leave-one-out errors on a sample, and kernels whose length scales, one for each
-   feature, maximize the evidence of `SAMPLE` labels, are proposed.  L-BFGS starts with the evidence of `QUICK` of these
-   labels, which costs a tenth and leads near the maximum;
+   feature, maximize the evidence of `SAMPLE` labels, are proposed;
 2. each of them, with several C, learns from `FIRST` rows and predicts up to `HELD_OUT` others;
 3. the `FINALISTS` with the smallest errors learn from up to `SECOND` rows, and the best of them is chosen.
 
 The kernels of step 1 are smooth ones, and sums of these with a rough and a linear kernel: f = g + h + trend, where a
-smooth g and a rough h depend on the features differently.  A sum starts from the length scales of its smooth part.
+smooth g and a rough h depend on the features differently.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from math import inf
 
 import numpy as np
+import scipy.linalg
 
 from rkhs._core.backend.arrays import Matrix, Vector, to_numpy
 from rkhs._core.backend.memory import map_in_threads
@@ -31,7 +31,6 @@ from rkhs._core.finite.sums import KEPT_BYTES
 from rkhs._core.finite.term import Term
 from rkhs._core.gram import gram
 from rkhs._core.limits import limits
-from rkhs._core.linalg.saddle import Saddle
 from rkhs._core.problem import Problem
 from rkhs._core.progress import now, seconds_left
 from rkhs.estimators._formulation import WIDE_C_RANGE
@@ -49,14 +48,9 @@ from rkhs.spaces import Landmarks
 
 # Numbers of rows, in units of `Limits.many_labels` (2,000).
 SAMPLE = (0.2, 0.5)  # labels whose evidence is maximized: a fifth of all, within these limits
-QUICK = 0.15  # labels whose evidence is maximized first
-FIRST, SECOND, HELD_OUT = 1.0, 3.0, 5.0  # rows from which candidates learn, and rows that they predict
-# Iterations of L-BFGS by `QUICK` labels, and by all of the sample.  Values with little noise, for which sums are best,
-# need many; classes, which are no values with noise, do not.
-PLAIN, SUMS = (60, 12), (0, 40)
+FIRST, SECOND, HELD_OUT = 1.0, 2.0, 2.0  # rows from which candidates learn, and rows that they predict
 LABELS_PER_SCALE = 3  # labels of the sample for each feature, so that the evidence determines its length scale
-ENTRIES = 4e9  # differences of features between learned and held-out rows: seconds on one core for the Laplace kernel
-FACTORS = ((1.0, 0.1), (0.01, 1e-3))  # on C: the evidence of a wrong kernel may underestimate the noise
+FACTORS = (1.0, 0.1, 0.01, 1e-3)  # on C: the evidence of a wrong kernel may underestimate the noise
 SHARE = 0.05  # of a rough or linear kernel, with which the evidence of a sum starts
 FINALISTS, NEAR = 3, 1.3  # candidates that learn again, with at most this multiple of the least squared error
 SIMPLER = 1.02  # multiple of the least squared error up to which a single kernel is preferred, whose matrix costs less
@@ -79,27 +73,24 @@ class HeldOutScorer:
 
     def rows(self, share: float) -> tuple[Vector, Vector]:
         """Return the rows that are learned, at most a `share` of `Limits.many_labels`, and those that are held out."""
-        most, first = in_units(share), in_units(FIRST)
-        limit = int(np.clip(ENTRIES / (first * self.X.shape[1]), first, in_units(HELD_OUT)))
-        held_out = min(limit, max(len(self.order) // 5, len(self.order) - most))
-        return self.order[: min(most, len(self.order) - held_out)], self.order[-held_out:]
+        most, count = in_units(share), len(self.order)
+        held_out = min(in_units(HELD_OUT), max(count // 5, count - most))
+        return self.order[: min(most, count - held_out)], self.order[-held_out:]
 
     def __call__(self, trial: Trial) -> list[Outcome]:
         """Return the best outcome of several C about that of a proposal, after learning from `FIRST` rows."""
         [C], (learned, held_out) = trial.Cs or [], self.rows(FIRST)
         kernel, subset, targets = self.kernels(trial.kernel, trial.scale), self.targets.take(learned), self.targets
-        K, cross = kernel(self.X[learned]), gram(kernel, Evaluation(self.X[held_out]), Evaluation(self.X[learned]))
+        K, right = kernel(self.X[learned]), np.column_stack([subset.target, np.ones(len(learned))])
+        cross = gram(kernel, Evaluation(self.X[held_out]), Evaluation(self.X[learned])).dense()
         found: list[Outcome] = []
-        for factors in FACTORS:
+        for factor in FACTORS:
             # (K + diag(1 / (2 C w))) a + c = y, 1'a = 0
-            noises = [1 / (2 * C * factor * subset.weight) for factor in factors]
-            solved = [Saddle(K, noise, np.ones((len(K), 1))).solve(subset.target) for noise in noises]
-            values = to_numpy(cross @ np.hstack([a for a, _ in solved])).reshape(len(held_out), len(factors), -1)
-            found += [
-                targets.take(held_out).scored(trial, C * factor, values[:, k] + solved[k][1])
-                for k, factor in enumerate(factors)
-            ]
-            if found[-1].loss > found[-2].loss:
+            solved = scipy.linalg.solve(K + np.diag(1 / (2 * C * factor * subset.weight)), right, assume_a="pos")
+            c = solved[:, :-1].sum(axis=0) / solved[:, -1].sum()
+            values = cross @ (solved[:, :-1] - solved[:, -1:] * c) + c
+            found.append(targets.take(held_out).scored(trial, C * factor, values))
+            if found[-1].loss > found[max(len(found) - 2, 0)].loss:
                 break
         return [min(found, key=lambda one: one.loss)]
 
@@ -131,53 +122,22 @@ def settled(term: Term, loss: float) -> float:
     return SETTLED * loss * float(np.sum(to_numpy(term.weights())))
 
 
-@dataclass(frozen=True, eq=False)
-class EvidenceLearner:
-    """Proposes kernels with length scales, one for each feature, that maximize the evidence of a sample of labels."""
+def learned_kernels(X: Matrix, targets: ScoringTargets, kernels: NormalizedKernels) -> list[Trial]:
+    """Return kernels with a length scale for each feature that maximize the evidence of a sample of labels at X (l, n).
 
-    X: Matrix  # (l, n)
-    targets: ScoringTargets
-    kernels: NormalizedKernels
+    They are smooth ones, and sums of these with a rough and a linear kernel.
+    """
+    scale = Tunable(each=True)
+    plain = [Gaussian(scale=scale), *(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5))]
+    others = [Multiple(Tunable(start=SHARE), other) for other in (Matern(0.5, scale=scale), linear_kernel(X))]
 
-    def __call__(self, kernel: Kernel, C: float | None, iterations: tuple[int, int]) -> tuple[Trial, Kernel, float]:
-        """Return the proposal for a kernel with open parameters; the kernel, whose search may go on; and its C.
+    def learned(kernel: Kernel) -> Trial:
+        problem = targets.tuned(kernel, X, None, len(X))
+        C = problem.tuning.parameters["terms[0].weight"] * kernels.variance(problem.kernel)
+        # as in the search by leave-one-out errors: beyond the limit rounding would be fitted
+        return Trial(kernels(problem.kernel, 1.0), kind="scales", Cs=(min(C, 10.0 ** WIDE_C_RANGE[1]),))
 
-        The search starts from C, if any, with iterations by `QUICK` and by all labels.
-        """
-        tuned = kernel
-        for count, most in zip((in_units(QUICK), len(self.X)), iterations, strict=True):
-            if most:
-                problem = self.targets.take(np.arange(count)).tuned(kernel, self.X[:count], C, count, most)
-                C, tuned = problem.tuning.parameters["terms[0].weight"], problem.kernel
-                kernel = reopened(kernel, tuned)
-        assert C is not None
-        limit = 10.0 ** WIDE_C_RANGE[1]  # as in the search by leave-one-out errors: beyond it rounding would be fitted
-        normalized = min(C * self.kernels.variance(tuned), limit)
-        return Trial(self.kernels(tuned, 1.0), kind="scales", Cs=(normalized,)), kernel, C
-
-    def proposals(self, scorer: HeldOutScorer, found: Sequence[Outcome]) -> Iterator[list[Trial]]:
-        """Yield smooth kernels, then sums of these with a rough and a linear kernel."""
-        scale = Tunable(each=True)
-        plain = [Gaussian(scale=scale), *(Matern(nu, scale=scale) for nu in (0.5, 1.5, 2.5))]
-        smooth = list(map_in_threads(lambda kernel: self(kernel, None, PLAIN), plain))
-        yield [proposal for proposal, _, _ in smooth]
-
-        def total(smooth: Kernel, C: float) -> tuple[Trial, Kernel, float]:
-            others = Matern(0.5, scale=smooth.parameters()["scale"]), linear_kernel(self.X)
-            iterations = PLAIN if self.targets.classes is not None else SUMS
-            return self(Sum((smooth, *(Multiple(Tunable(start=SHARE), other) for other in others))), C, iterations)
-
-        smoothest = (smooth[0], smooth[-1])
-        yield [proposal for proposal, _, _ in map_in_threads(lambda one: total(*one[1:]), smoothest)]
-
-
-def reopened(kernel: Kernel, tuned: Kernel) -> Kernel:
-    """Return a kernel whose open parameters are open again, and start from those of the tuned kernel."""
-    values = tuned.parameters()
-    names = [name for name, value in kernel.parameters().items() if isinstance(value, Tunable)]
-    return kernel.with_parameters(
-        {name: Tunable(start=values[name], each=isinstance(values[name], tuple)) for name in names}
-    )
+    return list(map_in_threads(learned, [*plain, *(Sum((smooth, *others)) for smooth in (plain[0], plain[-1]))]))
 
 
 def chosen(scorer: HeldOutScorer, found: Sequence[Outcome], monitor: SelectionMonitor) -> tuple[Choice, ScoringTargets]:
@@ -193,14 +153,16 @@ def chosen(scorer: HeldOutScorer, found: Sequence[Outcome], monitor: SelectionMo
     proposed = [Trial.of(one) for one in list(best.values())[:FINALISTS]]
     sample = scorer.order[: int(np.clip(len(X) // 5, in_units(SAMPLE[0]), in_units(SAMPLE[1])))]
     learns = 1 < X.shape[1] <= len(sample) // LABELS_PER_SCALE
-    learner = EvidenceLearner(X[sample], targets.take(sample), scorer.kernels)
-    families = [lambda scorer, found: [proposed], *([learner.proposals] if learns else [])]
+    families = [
+        lambda scorer, found: [proposed],
+        *([lambda *_: [learned_kernels(X[sample], targets.take(sample), scorer.kernels)]] if learns else []),
+    ]
     first = choose(families, scorer, monitor=monitor)
     of_first = targets.take(scorer.rows(FIRST)[1])
     if first.status != CONVERGED or len(scorer.rows(SECOND)[0]) <= in_units(FIRST):
         return first, of_first
-    best_of_all = nsmallest(FINALISTS, first.found, key=lambda one: one.loss)
-    near = [one for one in best_of_all if one.loss <= NEAR * best_of_all[0].loss]
+    finalists = nsmallest(FINALISTS, first.found, key=lambda one: one.loss)
+    near = [one for one in finalists if one.loss <= NEAR * finalists[0].loss]
     if len(near) == 1:
         return Choice(near), of_first
     second = choose([lambda scorer, found: ([one] for one in near)], scorer.again, simpler, monitor)
@@ -211,15 +173,12 @@ def chosen(scorer: HeldOutScorer, found: Sequence[Outcome], monitor: SelectionMo
 
 def simpler(found: Sequence[Outcome]) -> Outcome:
     """Return the outcome with the smallest error, or a single kernel whose error is nearly as small."""
-    best = min(found, key=lambda one: one.loss)
-    single = min((one for one in found if not is_sum(one)), key=lambda one: one.loss, default=best)
-    return single if single.loss <= SIMPLER * best.loss else best
 
+    def cost(one: Outcome) -> float:
+        kernel = one.params["kernel"]
+        return one.loss * (SIMPLER if isinstance(kernel, Kernel) and len(kernel.summands()) > 1 else 1.0)
 
-def is_sum(outcome: Outcome) -> bool:
-    """Return whether entries of the matrix of an outcome take several kernels."""
-    kernel = outcome.params["kernel"]
-    return isinstance(kernel, Kernel) and len(kernel.summands()) > 1
+    return min(found, key=cost)
 
 
 class SelectionMonitor(Monitor):

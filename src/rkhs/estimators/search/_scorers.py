@@ -137,11 +137,11 @@ class ScoringTargets:
         term = Term(Evaluation(X), Squared(), self.target, C * self.weight)
         return Problem(kernel, [term], Constant(), device=device)
 
-    def tuned(self, kernel: Kernel, X: Matrix, C: float | None, most: int, iterations: int) -> Any:
+    def tuned(self, kernel: Kernel, X: Matrix, C: float | None, most: int) -> Any:
         """Return the problem with the open settings of the kernel and C that maximize the evidence of `most` labels."""
         problem = self.problem(kernel, X, Tunable(start=C))
         with single_blas():  # threads gain little at this size, and with 16 cores take ten times as long
-            return problem.tune(starts=1, functionals=most, iterations=iterations)
+            return problem.tune(starts=1, functionals=most)
 
     def scored(self, trial: Trial, C: float, values: Matrix) -> Outcome:
         """Return the outcome with held-out predictions (p, q)."""
