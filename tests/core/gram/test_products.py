@@ -108,6 +108,7 @@ def test_a_point_stays_one_point():
 # Moments of gradients.
 
 
+@pytest.mark.every
 @pytest.mark.parametrize("name", [name for name in KERNELS if KERNELS[name].make(4).smoothness(4) > 2])
 def test_moments_of_gradients_are_those_of_the_dense_matrix(name):
     """M'WM with a weight for each point, where there is a formula; near points have none."""
