@@ -96,10 +96,9 @@ class GramMatrix:
 
     def in_double(self, out: Array | None = None) -> Array:
         matrix = namespace(self.matrix).astype(self.matrix, namespace(self.matrix).float64, copy=False)
-        if out is None:
-            return matrix
-        out += matrix
-        return out
+        if out is not None:
+            out += matrix
+        return matrix if out is None else out
 
     def diagonal(self) -> Array:
         return self._given(namespace(self.matrix).linalg.diagonal(self.matrix))

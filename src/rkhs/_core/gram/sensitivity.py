@@ -336,8 +336,8 @@ def gradient_moments(gram: Gram, weight: Array) -> Array | None:
     block, weights = blocks[0], xp.reshape(weight, (-1, gram.L.dimension))
     form = block.kernel.form(gram.L.dimension)
     # The parts of a pushed kernel have pushed directions, which are not the gradients asked for, or are several.
-    several = len(block.lefts) > 1 or len(block.rights) > 1
-    if form is None or several or not block.lefts[0].atoms.gradient or bool(xp.any(weights != weights[:, :1])):
+    single = len(block.lefts) == len(block.rights) == 1 and block.lefts[0].atoms.gradient
+    if form is None or not single or bool(xp.any(weights != weights[:, :1])):
         return None
     product = JetProduct(form, block, gram.budget, None)
     left, right = product.lefts[0], product.rights[0]
