@@ -2,17 +2,23 @@
 
     PYTHONPATH=src python tests/campaign.py [seeds] [first seed] [largest size] [seconds] [kind]
 
-The kinds are "plain", "near" and "wide".  With "near" points come in pairs at distances from 1e-12 to 1e-5, bases are
-redundant, landmarks repeat themselves or nearly so, and kernels are rational quadratic and periodic too, the latter up
-to 1e12 periods away.  With "wide" losses are of counts and of vectors too, and stationary kernels are also approximated
-by Fourier features and on Fourier grids.
+The kinds are "plain", "near", "wide" and "hard".  With "near" points come in pairs at distances from 1e-12 to 1e-5,
+bases are redundant, landmarks repeat themselves or nearly so, and kernels are rational quadratic and periodic too, the
+latter up to 1e12 periods away.  With "wide" losses are of counts and of vectors too, and stationary kernels are also
+approximated by Fourier features and on Fourier grids.  With "hard" some weights are infinite.
 
 The law, of every solution, with slack = (stated rounding) + 1e-9 value + 1e-25 J(0):
 
     gap      "converged": J(f) - min J <= relative_gap * value + slack
     primal   |primal - J(f)| <= slack
     dual     dual <= min J + slack
-    error    nothing but NotApplicableError and UnattainedError is raised, and nothing is NaN
+    error    nothing but NotApplicableError, UnattainedError and PrimalInfeasible is raised, and nothing is NaN
+
+With constraints, instead of the gap and the dual:
+
+    agree    "converged" solutions of the same problem have the same J within their gaps
+    hold     "converged": violations are within the tolerance, relative to |z_i| |f|
+    proof    what is infeasible is proved to be, and nothing has converged to it
 
 J(f) and min J are those of `judge`; min J is its upper bound, so that no complaint can be the judge's fault.
 """
@@ -72,7 +78,7 @@ class Verdict:
 
 def draw(seed, largest=400, kind="plain"):
     """The random problem of a seed; most are small, and the large ones are squared (the judge is slow)."""
-    rng, near = np.random.default_rng([seed, {"plain": 77, "near": 79, "wide": 80}[kind]]), kind == "near"
+    rng, near = np.random.default_rng([seed, {"plain": 77, "near": 79, "wide": 80, "hard": 81}[kind]]), kind == "near"
     d = int(rng.integers(1, 4))
     unit = float(rng.choice([1.0, 1.0, 1.0, 1e-6, 1e6]))
     shift = float(rng.choice([0.0, 0.0, 0.0, 1e3, 1e6]))
@@ -91,6 +97,10 @@ def draw(seed, largest=400, kind="plain"):
     basis = REDUNDANT[rng.integers(6)] if near else BASES[rng.integers(3)]
     points = _Points(rng, d, unit, shift, near)
     terms = [_term(rng, kernel, loss, count, points, first=k == 0) for k, loss in enumerate(losses)]
+    if kind == "hard":
+        able = [k for k, t in enumerate(terms) if isinstance(t.loss, rkhs.extend.IntervalLoss)]
+        for k in able[: max(1, int(rng.integers(len(able) + 1)))] if able else ():
+            terms[k] = terms[k].changed(weight=np.where(np.asarray(terms[k].weights())[:, 0] > 0, inf, 0.0))
     return rkhs.Problem(kernel, terms, basis)
 
 
@@ -221,6 +231,7 @@ def solves(problem, seed, every=True, time_limit=3.0, tol=1e-6, kind="plain"):
         for rows in held[0] if held else [np.zeros(0, int)]:
             weight = factor * np.asarray(problem.terms[0].weights())[:, 0]
             weight[rows] = 0.0
+            weight = np.where(weight > 0, inf, 0.0) if problem.terms[0].loss.hard else weight
             first = problem.terms[0].changed(weight=weight)
             cells.append(judge.Judge(replace(problem, terms=[first, *problem.terms[1:]])))
     yield "grid", grid, cells
@@ -259,13 +270,19 @@ def _stationary(kernel):
 
 def verdicts(problem, seed, **options):
     """Every solve of a problem, judged."""
-    line, solved = about(problem), []
+    line, solved, infeasible = about(problem), [], []
     for who, solve, judges in solves(problem, seed, **options):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 found = solve()
         except (rkhs.exceptions.NotApplicableError, rkhs.exceptions.UnattainedError):
+            continue
+        except rkhs.exceptions.PrimalInfeasible as error:
+            if isinstance(judges, judge.Judge) and judges.span is None:
+                infeasible.append(who)
+                broken = () if judge.contradicts(problem, error.alpha) else ("proof",)
+                yield Verdict(seed, who, "infeasible", "", broken, False, True, bool(broken), line)
             continue
         except Exception as error:
             where = traceback.extract_tb(error.__traceback__)[-1]
@@ -275,7 +292,32 @@ def verdicts(problem, seed, **options):
         pairs = [(found, judges)] if isinstance(judges, judge.Judge) else zip(found, judges, strict=True)
         solved += [(who, solution, judged, judged.value(solution.function)) for solution, judged in pairs]
     for who, solution, judged, true in solved:  # when the smallest J that any of them has found is known
-        yield verdict(seed, who, solution, judged, true, line)
+        if any(t.loss.hard for t in judged.terms):
+            same = [(s, v) for _, s, j, v in solved if j is judged and s.status == "converged"]
+            yield hard_verdict(seed, who, solution, judged, true, line, [] if who == "grid" else same, infeasible)
+        else:
+            yield verdict(seed, who, solution, judged, true, line)
+
+
+def hard_verdict(seed, who, solution, judged, true, line, same, infeasible):
+    """What is wrong with a solution of a problem with constraints; `same` are the solutions that have converged."""
+    rounding = float(np.sum(solution.certificate.rounding + solution.certificate.shift))
+    slack, broken, violation = rounding + SLACK * abs(solution.primal), [], float(judged.violation(solution.function))
+    converged = solution.status == "converged"
+    if isnan(solution.primal) or isnan(float(true)):
+        broken.append("error")
+    if solution.primal < inf and not abs(solution.primal - true) <= slack + SLACK * abs(true) + 1e-150:
+        broken.append("primal")
+    if converged and not violation <= 1.01 * max(solution.certificate.violation.max(), 1e-9):
+        broken.append("hold")
+    spread = [abs(float(true - v)) - 2e-6 * abs(float(v)) - s.certificate.rounding.sum() - slack for s, v in same]
+    if converged and max(spread, default=0.0) > 1e-150:
+        broken.append("agree")
+    if converged and infeasible and who != "grid":
+        broken.append("proof")
+    claim = f"J {solution.primal:.9g} rel {solution.relative_gap:.1e} rounding {rounding:.1e} {solution.status}"
+    truth = f"J {float(true):.9g} violation {violation:.1e}"
+    return Verdict(seed, who, claim, truth, tuple(broken), converged, True, bool(broken), line)
 
 
 def verdict(seed, who, solution, judged, true, line):

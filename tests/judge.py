@@ -120,7 +120,21 @@ class Judge:
         tau = np.asarray(f.coefficients, Real).reshape(-1)
         return tau @ tau / 2 + self.risk(self.on_waves @ tau + self._on_basis(f))
 
+    def violation(self, f):
+        """The largest violation of a constraint relative to |z_i| |f| and the absolute values of the basis."""
+        hard = np.concatenate([np.full(len(b), t.loss.hard) for t, b in zip(self.terms, self.targets, strict=True)])
+        a, G, u = self._parts(f)
+        squares = abs(self.gram).max(axis=1, initial=0) if self.kernel.order else np.diag(self.gram)
+        reach = np.sqrt(np.maximum(squares, 0) * (a @ G @ a)) + abs(self._on_basis(f))
+        far = np.maximum(np.maximum(self.low - u, u - self.high), 0)[hard]
+        return np.max(far / np.where(far > 0, reach[hard], 1), initial=0)
+
     def _value(self, f):
+        a, G, u = self._parts(f)
+        return a @ (G @ a) / 2 + self.risk(u)
+
+    def _parts(self, f):
+        """The coefficients of f, their Gram matrix, and the values u of all functionals."""
         a = np.asarray(f.coefficients, Real).reshape(f.functionals.size)
         theirs = _flat(f.functionals)
         same = f.functionals.size == self.family.size and _same(theirs, self.atoms)
@@ -128,8 +142,7 @@ class Judge:
         if self.kernel.order and len(a):
             Q = _orthonormal(_monomials(theirs, len(a), self.kernel.order - 1, self.center))
             a = a - Q @ (Q.T @ a)  # what is outside is not in the space, and is missed in J if it matters
-        u = (G if same else self._cross(f.functionals)) @ a + self._on_basis(f)
-        return a @ (G @ a) / 2 + self.risk(u)
+        return a, G, (G if same else self._cross(f.functionals)) @ a + self._on_basis(f)
 
     def _on_basis(self, f):
         """L_i of the part of a function in its basis."""
@@ -195,10 +208,29 @@ class Judge:
         return self.bounds[1]
 
 
+def contradicts(problem, alpha):
+    """Whether alpha proves that no f satisfies constraints: sum_i alpha_i L_i = 0, and they ask for more."""
+    terms = [problem.terms[k] for k in alpha]
+    family, a = rkhs.stack([t.functional for t in terms]), np.concatenate([*alpha.values()]).astype(Real)
+    atoms = _flat(family)
+    G = gram(problem.kernel, atoms, len(a), atoms, len(a))
+    size = np.abs(G).max() ** Real(0.5) if problem.kernel.order else np.sqrt(np.maximum(np.diag(G), 0))
+    basis = problem.represented.basis.space
+    P = np.zeros((len(a), 0)) if basis is None else np.asarray(family.assemble(basis.on))
+    ends = [_interval(t.loss.loss, np.asarray(t.target, Real)) for t in terms]
+    low, high = (np.concatenate([pair[k] for pair in ends]) for k in (0, 1))
+    required = np.where(a > 0, low, np.where(a < 0, high, 0)) @ a
+    zero = abs(a @ G @ a) <= 1e-12 * np.sum((size * a) ** 2) and np.all(abs(P.T @ a) <= 1e-11 * np.abs(P.T) @ abs(a))
+    return bool(zero and required > 1e-7 * np.abs(np.where(a > 0, low, np.where(a < 0, high, 0))) @ abs(a))
+
+
 def _interval(loss, b):
     """(low, high, below, above, width, logit) of a loss: the interval, the slopes on its sides, the width over which
     they are reached (half the inverse curvature of e^2 / (2 width)), and the label where the loss is logistic.
     """
+    if loss.hard:  # J does not contain the constraints, which `violation` and `contradicts` judge
+        low, high, *_ = _interval(loss.loss, b)
+        return low, high, *np.zeros((4, len(b)), Real)
     zero, half = np.zeros_like(b), Real(1) / 2
     far = np.full_like(b, inf)
     side = np.where(b > 0, 1, -far), np.where(b > 0, far, -1)

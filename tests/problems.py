@@ -258,6 +258,15 @@ def cvxpy_risk(loss, u, b, weight):
     return cvxpy.sum(cvxpy.multiply(weight[:: getattr(loss, "size", 1)], cvxpy_loss(loss, u, b)))
 
 
+def cvxpy_constraint(loss, u, b):
+    """The values where a loss vanishes, in cvxpy."""
+    if loss.classification:
+        return cvxpy.multiply(b, u) >= 1
+    if isinstance(loss, rkhs.losses.OneSided | rkhs.losses.SquaredOneSided):
+        return u >= b
+    return cvxpy.abs(u - b) <= loss.epsilon if getattr(loss, "epsilon", 0) else u == b
+
+
 def cvxpy_solution(problem, probes, output=0):
     """The minimum of a problem and its minimizer on the probes, by Clarabel on dense matrices."""
     kernel, space = problem.kernel, problem.represented.basis.space
@@ -274,13 +283,16 @@ def cvxpy_solution(problem, probes, output=0):
     F = G @ B if B.shape[1] else np.zeros((family.size, 1))
     basis = P[:, keep] if keep.size else np.zeros((family.size, 1))
     u = F @ v + basis @ c
-    objective, start = cvxpy.sum_squares(v) / 2, 0
+    objective, start, constraints = cvxpy.sum_squares(v) / 2, 0, []
     for term in problem.terms:
         rows = slice(start, start + term.size)
         b = np.asarray(term.target) if term.target.ndim == 1 else np.asarray(term.target)[:, output]
-        objective += cvxpy_risk(term.loss, u[rows], b, term.weights()[:, 0])
+        if term.loss.hard:
+            constraints.append(cvxpy_constraint(term.loss.loss, u[rows], b))
+        else:
+            objective += cvxpy_risk(term.loss, u[rows], b, term.weights()[:, 0])
         start += term.size
-    model = cvxpy.Problem(cvxpy.Minimize(objective))
+    model = cvxpy.Problem(cvxpy.Minimize(objective), constraints)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.solve(cvxpy.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11, max_iter=500)

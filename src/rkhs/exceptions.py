@@ -3,6 +3,7 @@
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 __all__ = [
     "BlockError",
@@ -12,6 +13,7 @@ __all__ = [
     "NotBoundedError",
     "NotInTimeError",
     "NotSolvedError",
+    "PrimalInfeasible",
     "RkhsError",
     "UnattainedError",
 ]
@@ -87,6 +89,42 @@ class UnattainedError(RkhsError, ValueError):
     ...     print("only one class: the constant diverges")
     only one class: the constant diverges
     """
+
+
+class PrimalInfeasible(RkhsError, ValueError):
+    """Raised if no function satisfies the constraints of a problem, the terms of infinite weight.
+
+    Parameters
+    ----------
+    message : str
+        The constraints that contradict each other.
+    alpha : dict
+        The proof, by the index of the term: a coefficient for each of its functionals.  sum_i alpha_i L_i(f) = 0 for
+        every f, while the constraints require a positive number.
+
+    Attributes
+    ----------
+    alpha : dict
+        The proof.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> values = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Squared(), target=[0.0, 1.0], weight=np.inf)
+    >>> rise = rkhs.Term(rkhs.Difference([[1.0]], [[0.0]]), rkhs.losses.OneSided(), target=2.0, weight=np.inf)
+    >>> try:
+    ...     rkhs.Problem(rkhs.Gaussian(), [values, rise]).solve()
+    ... except rkhs.exceptions.PrimalInfeasible as error:
+    ...     print(error.alpha[0] / error.alpha[1])
+    [ 1. -1.]
+    """
+
+    def __init__(self, message: str, alpha: dict[int, Any]) -> None:
+        super().__init__(message, alpha)
+        self.alpha = alpha
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class ModelFileError(RkhsError, ValueError):

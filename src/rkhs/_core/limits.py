@@ -63,6 +63,7 @@ class Limits:
     proof_cells: int = 20_000  # cells of the proof of one claim about a shape
     proof_work: float = 1e9  # terms that are added up for the cells of all claims, two to four seconds
     shape_dense: int = 10_000  # functionals up to which points of shapes are found by one factorization of the data
+    infeasible_rows: int = 1500  # constraints of which a contradiction is looked for: 20 s on one core
     shape_rounds: int = 18  # maximal number of rounds of solving a problem with a shape and of proving it
     stored_rows: float = inf  # functionals whose Gram matrix is stored in float64 at most; main memory decides before
     single_rows: float = inf  # the same in float32

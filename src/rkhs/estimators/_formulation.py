@@ -232,7 +232,10 @@ class WeightNormalization:
         """Return the term weight / v * mean_i sum_j loss(L_ij(f) / s; target / s), or a block's `share` of it."""
         rows, per_row = rows_of(L)
         total = rows * times if isinstance(times, float) else float(np.sum(times)) / per_row
-        mean = weight * share / (self.variance * total) * times if total > 0 else weight * times
+        if weight == np.inf:  # constraints, but for rows that occur zero times
+            mean: Any = np.where(np.asarray(times) > 0, weight, 0.0)
+        else:
+            mean = weight * share / (self.variance * total) * times if total > 0 else weight * times
         rescaled = loss.in_units(size)
         if rescaled is None:
             return Term(L / size, loss, target=target / size, weight=mean)
@@ -316,7 +319,7 @@ class ModelConfig:
         """Return C * sum over the labeled points of class and sample weight * loss(f(x_i); y_i)."""
         labeled = sample.take(sample.labeled)
         target: Vector = labeled.y
-        factors: Any = check_number(self.C, "C")
+        factors: Any = check_number(self.C, "C", or_infinite=True)
         if self.classes is not None:
             factors = factors * class_weights(self.class_weight, self.classes, labeled.y, labeled.weight)
             target = one_vs_rest(labeled.y, len(self.classes))
@@ -399,7 +402,7 @@ class Formulation:
     ) -> Formulation:
         """Determine the settings for a kernel at training points, or at a sample of the rows of many blocks."""
         norms = WeightNormalization.at(kernel, sample.X, sample.weight)
-        nu, prior = check_number(config.nu, "nu", or_zero=True), config.invariance
+        nu, prior = check_number(config.nu, "nu", or_zero=True, or_infinite=True), config.invariance
         if isinstance(prior, str) and prior == "auto":
             unlabeled = not np.all(sample.labeled) if totals is None else totals[1] > 0
             dense = not isinstance(sample.X, SparseVectors)

@@ -380,7 +380,7 @@ def _plan(model: Any, config: ModelConfig, look: Blocks, classes: Any) -> tuple[
                 'them in blocks: use "gradient", or a callable X -> functionals of single points, such as '
                 "lambda X: rkhs.functionals.LocalDeviation(X, width=0.1)."
             )
-    check_number(config.nu, "nu", or_zero=True)
+    check_number(config.nu, "nu", or_zero=True, or_infinite=True)
     terms, name = BlockTerms(config, is_classifier(model)), type(model).__name__
     seen = look.reduce(sample, SampleSpec(config.approximation.sample_size, 0, terms.labeled, terms.describe))
     facts: Facts = seen.facts

@@ -207,7 +207,9 @@ class Regressor(RegressorMixin, BaseKernelEstimator):
     def _posterior(self) -> Posterior:
         """Return the posterior Gaussian process, from which standard deviations are computed."""
         if self.solution_.source is None:
-            raise ValueError('A standard deviation needs squared losses: use loss="squared", also for invariances.')
+            raise ValueError(
+                'A standard deviation needs squared losses of finite weights: use loss="squared", also for invariances.'
+            )
         return self.solution_.posterior
 
     def _calibrated_posterior(self) -> Posterior:

@@ -82,7 +82,7 @@ class Invariance:
                 f"got {self.functional!r}."
             )
         check_choice(self.on, "on", "all", "labeled", "unlabeled")
-        check_number(self.weight, "The weight of an invariance", or_zero=True)
+        check_number(self.weight, "The weight of an invariance", or_zero=True, or_infinite=True)
 
     @property
     def maker(self) -> FunctionalMaker:

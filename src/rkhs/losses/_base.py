@@ -40,6 +40,8 @@ class Loss(ABC):
         Whether the loss has a minimizer, not only an infimum.
     separable : bool
         Whether it is a loss of each functional, not of vectors (`BlockLoss`).
+    hard : bool
+        Whether it is the constraint that u is in an interval (`Indicator`), whose violations are not part of J.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Loss(ABC):
     classification: bool = False
     attained: bool = True
     separable: ClassVar[bool] = True
+    hard: ClassVar[bool] = False
 
     def check_targets(self, b: Array) -> None:
         """Raise ValueError unless the targets are valid: +1 and -1 for classes, by default any number otherwise.

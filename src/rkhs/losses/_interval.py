@@ -189,6 +189,70 @@ class SmoothedInterval(IntervalLoss, Smoothed):
         return self.loss.interval(b)
 
 
+@dataclass(frozen=True)
+class Indicator(IntervalLoss):
+    """The constraint that u is in the interval without loss: the limit of an interval loss for an infinite weight.
+
+        loss = 0 in the interval, infinite outside
+
+    The conjugate is the support function of the interval, and the prox is the projection.  Iterates of solvers satisfy
+    constraints only up to rounding, so that the value is 0 everywhere, violations are stated beside the objective, and
+    the excess counts u beyond an end like u before it: to first order, J differs from its minimum by as much.
+
+    Parameters
+    ----------
+    loss : IntervalLoss
+        The loss that has the interval.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> margin = rkhs.Term(rkhs.Evaluation(np.zeros((2, 1))), rkhs.Hinge(), target=[1.0, -1.0], weight=np.inf).loss
+    >>> margin.prox(np.array([0.5, -3.0]), np.array([1.0, -1.0]), 1.0)
+    array([ 1., -3.])
+    """
+
+    loss: IntervalLoss
+    slopes = (inf, inf)
+    hard = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "classification", self.loss.classification)
+
+    def interval(self, b: Array) -> tuple[Array, Array]:
+        return self.loss.interval(b)
+
+    def value(self, u: Array, b: Array) -> Array:
+        return 0 * (u + b)
+
+    gradient = value
+
+    def violation(self, u: Array, b: Array) -> Array:
+        """Return the distance of u from the interval.
+
+        Parameters
+        ----------
+        u : array
+            The values of the functionals.
+        b : array
+            The targets.
+
+        Returns
+        -------
+        array
+            The distances.
+        """
+        return abs(u - self.nearest(u, b))
+
+    def excess(self, u: Array, b: Array, s: Array) -> Array:
+        # support(s) - s u = s (end - u), whose sign says on which side of the end u is
+        return abs(s * (self._end(s, b) - u))
+
+    def in_units(self, unit: float) -> tuple[Loss, float] | None:
+        scaled = self.loss.in_units(unit)
+        return None if scaled is None else (Indicator(cast(IntervalLoss, scaled[0])), 1.0)
+
+
 def _at_shifted(name: str) -> Callable[..., Array]:
     """Return the method of that name of a shifted loss: the one of the loss at u + shift."""
     return lambda self, u, *others: getattr(self.loss, name)(u + self.shift_like(u), *others)
@@ -250,6 +314,8 @@ class ShiftedInterval(IntervalLoss, Shifted):
 
 def shifted(loss: Loss, shift: Array) -> Loss:
     """Return the loss loss(u + shift; b)."""
+    if isinstance(loss, Indicator):
+        return Indicator(ShiftedInterval(loss.loss, shift))
     return ShiftedInterval(loss, shift) if isinstance(loss, IntervalLoss) else Shifted(loss, shift)
 
 

@@ -269,7 +269,13 @@ def lacking(
 ) -> str | None:
     """Return a message about the first loss that is not allowed, if there is one."""
     wrong = [t.loss for t in system.terms if not allowed(t.loss)]
+    remedy = "rkhs.solvers.BoxDual(), or rkhs.solvers.ProximalNewton() for any other losses" if system.hard else remedy
     return f"{solver.name} needs {needed}, but one loss is {wrong[0]!r}: use {remedy}." if wrong else None
+
+
+def lacking_bounds(solver: Solver, system: FiniteProblem) -> str | None:
+    """Return a message about a constraint, if there is one, for a solver whose iterates have to have a finite J."""
+    return lacking(solver, system, lambda loss: not loss.hard, "finite weights", "a large weight")
 
 
 def cheapest(among: Sequence[Solver], system: FiniteProblem) -> Solver:

@@ -40,6 +40,7 @@ from rkhs._core.finite.certificate import certify
 from rkhs._core.finite.monitor import MATRIX, Monitor, MonitoredGram, OutOfIterations, Step, Steps, slowness
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.gram.matrix import GramMatrix, SingleGram
+from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._admm import ADMM
 from rkhs.solvers._base import Estimate, Solver, in_memory_steps
 from rkhs.solvers._conjugate_gradients import ConjugateGradients
@@ -75,6 +76,8 @@ def auto(system: FiniteProblem) -> Solver:
     exact = sorted((solver for solver in costs if costs[solver] < inf), key=costs.__getitem__)[:2]
     most = 1 if exact[1:] or system.quadratic else 2
     others = [solver for solver in ITERATIVE if solver.lacks(system) is None][:most]
+    if not exact and not others:
+        raise NotApplicableError(str(BoxDual().lacks(system)))
     return Race((*exact, *(StoredInSingle(other) if estimate.storing is SingleGram else other for other in others)))
 
 
@@ -130,7 +133,7 @@ class Race(Solver):
         self, entrants: list[_Entrant], system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor
     ) -> Steps:
         best: Any = start
-        least = inf  # J of the best point so far, at which others start
+        least = inf  # J of the best point so far, at which others start; its gap if there are constraints
         while True:
             entrant = min(entrants, key=lambda entrant: entrant.bid(tol, monitor))
             monitor.solver = entrant.solver.name
@@ -141,7 +144,7 @@ class Race(Solver):
             except StopIteration as end:
                 entrants.remove(entrant)
                 certificate = certify(system, end.value, tol)
-                value = float(certificate.primal.sum())
+                value = certificate.relative if system.hard else float(certificate.primal.sum())
                 if certificate.within(tol):
                     return end.value
                 if value <= least + tol * abs(least):  # it has the better dual point, if J is the same
@@ -154,8 +157,10 @@ class Race(Solver):
                 if not entrants:
                     raise
             else:
-                better = step.iterate is not None and (step.primal <= least or step.gap <= tol)
-                best, least = (step.iterate, step.primal) if better else (best, least)
+                # where constraints do not hold J is smaller
+                value = step.gap if system.hard else step.primal
+                better = step.iterate is not None and (value <= least or step.gap <= tol)
+                best, least = (step.iterate, value) if better else (best, least)
                 yield Step(step.iterate if better else None, step.primal, step.gap)
 
 

@@ -7,6 +7,9 @@ bounds the error of a and c without another product (as in `_conjugate_gradients
 
     dual(a) = 1/2 (b'a + s'a),        J(a, c) = dual(a) + 1/2 s'D^-1 s
 
+Equations L_i(f) = b_i of infinite weight have D_ii = 0.  Their residuals s_i are violations, which change the minimum
+by s_i a_i to first order.
+
 *Schur complement.*  Elimination of the squared losses, and a solver for the small problem that remains.
 
 Let q be the functionals with squared losses and l the others, S the equations of q (`_conditioned`) and B_l the values
@@ -31,14 +34,15 @@ from math import inf
 
 import numpy as np
 
-from rkhs._core.backend.arrays import namespace, take_rows, zeros
+from rkhs._core.backend.arrays import namespace, take_rows, to_numpy, zeros
 from rkhs._core.backend.memory import budget_bytes
 from rkhs._core.finite.basis import UNDETERMINED
 from rkhs._core.finite.certificate import certify, relative_gap
 from rkhs._core.finite.monitor import FACTOR, Monitor, Step, Steps, mapped
-from rkhs._core.finite.problem import FiniteProblem, Iterate
+from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock
 from rkhs._core.finite.representers import GramGeometry
 from rkhs._core.linalg.saddle import Saddle
+from rkhs.losses._interval import Indicator
 from rkhs.solvers._base import (
     Estimate,
     Solver,
@@ -79,7 +83,7 @@ class Direct(Solver):
     """
 
     def lacks(self, system: FiniteProblem) -> str | None:
-        return lacking_squares(self, system) or lacking_memory(self, system, fits_once(system))
+        return lacking_squares(self, _without_equations(system)) or lacking_memory(self, system, fits_once(system))
 
     def cost(self, estimate: Estimate) -> float:
         return estimate.matrix + estimate.factorization(estimate.system.size)
@@ -89,14 +93,14 @@ class Direct(Solver):
         stored = system.exact.stored
         inside = in_memory(system) if stored else in_numpy(system)
         w, b, Q = inside.weight, inside.target, inside.Q
-        # D = diag(1 / (2w)); the solution of the equations, and their residual s = b - (G + D) a - Qc
-        d = 1 / (2 * w[:, 0])
+        # D = diag(1 / (2w)), or 0; the solution of the equations, and their residual s = b - (G + D) a - Qc
+        d = namespace(w).concat([(0.0 if t.loss.hard else 0.5) / t.weight[:, 0] for t in inside.terms])
         with monitor.showing(FACTOR):
             saddle = Saddle(inside.gram.matrix, d, Q) if stored else Saddle(inside.gram.in_double, d, Q, system.Q)
         a, c = saddle.solve(b)
         residual = saddle.residual(a, c, b)
-        # J - dual = 1/2 s'D^-1 s,    J = 1/2 (b + s)'a + 1/2 s'D^-1 s
-        gaps = np.sum(w * residual**2, axis=0)
+        # J - dual = 1/2 s'D^-1 s + |s|'|a| of equations,    J = 1/2 (b + s)'a + 1/2 s'D^-1 s
+        gaps = np.sum(np.where(d[:, None] > 0, w * residual**2, np.abs(residual * a)), axis=0)
         primal = np.sum((b + residual) * a, axis=0) / 2 + gaps
         solution = from_memory(inside, system, Iterate(a, c))
         relative_gaps = map(relative_gap, primal, primal - gaps, inside.rounding)
@@ -108,6 +112,16 @@ def lacking_squares(solver: Solver, system: FiniteProblem) -> str | None:
     """Return a message about a loss that is not squared, if there is one."""
     remedy = "rkhs.solvers.SchurComplement() if few functionals have such a loss, or rkhs.solvers.NonlinearCG()"
     return lacking(solver, system, lambda loss: loss.quadratic, "all losses to be Squared", f"{remedy} at any size")
+
+
+def _without_equations(system: FiniteProblem) -> FiniteProblem:
+    """Return the problem without the constraints that are equations."""
+
+    def is_equation(t: LossBlock) -> bool:
+        low, high = t.loss.interval(t.target) if isinstance(t.loss, Indicator) else (0.0, 1.0)
+        return bool(np.all(to_numpy(low) == to_numpy(high)))
+
+    return system.with_rows(tuple(t for t in system.terms if not is_equation(t)))
 
 
 # Norm on the quadratic terms of basis functions of norm one that are eliminated with them.  Weaker ones have squares of

@@ -12,6 +12,7 @@ from rkhs._core.finite.features import FeatureGeometry
 from rkhs._core.finite.monitor import Monitor, Steps
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.limits import limits
+from rkhs.exceptions import NotApplicableError
 from rkhs.solvers._base import Solver, cheapest
 from rkhs.solvers._interior_point import BoxDual
 from rkhs.solvers._libsvm import LibSVM
@@ -46,7 +47,7 @@ class FeatureNewton(Solver):
         features, count = system.geometry, system.geometry.resolved
         leading = FiniteProblem(features.leading(count), system.terms)
         theta = np.concatenate([start.basis, start.a])[:count, 0]
-        smoothing = MANY_ROWS * count < system.size
+        smoothing = MANY_ROWS * count < system.size and not system.hard
         quick = [(tol / 100, smoothing)] if system.smooth or smoothing else []
         for enough, smoothed in (*quick, (0.0, False)):
             theta, alpha = solve(leading, tol / 4, monitor, theta, enough, smoothed)
@@ -78,6 +79,11 @@ def solve(
         return theta, dual_point(problem, theta)
     in_memory = all(hasattr(E, "shape") for E in problem.geometry.E)
     dense = in_memory and problem.size <= limits().kinked_rows
+    if problem.hard and not dense:
+        raise NotApplicableError(
+            f"Constraints on a span need a dense matrix of all {problem.size} functionals whose losses are not "
+            f"squared: use at most {limits().kinked_rows}, or large finite weights."
+        )
     if not dense or (smoothing and variables < problem.size):
         theta, alpha, gap = _solve_smoothed(problem, tol, start, monitor)
         if not dense or gap <= tol:

@@ -29,7 +29,7 @@ from rkhs._core.finite.monitor import Monitor, Step, Steps, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import joined_iterates
 from rkhs._core.limits import limits
-from rkhs.solvers._base import SHARED, Estimate, Solver, factorization
+from rkhs.solvers._base import SHARED, Estimate, Solver, factorization, lacking_bounds
 from rkhs.solvers._nonlinear_cg import NonlinearCG
 from rkhs.solvers._recycling import (
     CellPoints,
@@ -73,7 +73,7 @@ class Galerkin(Solver):
 
     def lacks(self, system: FiniteProblem) -> str | None:
         if has_few_nonquadratic(system):
-            return None
+            return lacking_bounds(self, system)
         losses = ", ".join(sorted({repr(t.loss) for t in system.terms if not t.loss.quadratic}))
         return (
             f"Galerkin needs all but {limits().nonquadratic_rows} functionals to have a Squared loss, but more have "
@@ -141,7 +141,7 @@ class GreedyCoordinate(Solver):
         check_count(self.together, "together of GreedyCoordinate")
 
     def lacks(self, system: FiniteProblem) -> str | None:
-        return None
+        return lacking_bounds(self, system)
 
     def steps(self, system: FiniteProblem, start: Iterate, tol: float, monitor: Monitor) -> Steps:
         selected, rng = _SelectedRepresenters(system), np.random.default_rng(self.random_state)

@@ -50,7 +50,16 @@ from rkhs._core.linalg.projection import project
 from rkhs._core.linalg.saddle import Saddle
 from rkhs._core.progress import report_progress
 from rkhs.losses._interval import IntervalLoss
-from rkhs.solvers._base import Estimate, OutputSolver, Solver, blocks_in_double, factorization, lacking, stored
+from rkhs.solvers._base import (
+    Estimate,
+    OutputSolver,
+    Solver,
+    blocks_in_double,
+    factorization,
+    lacking,
+    lacking_bounds,
+    stored,
+)
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, landmark_count
 
 FACTORIZATIONS = 15  # the typical number, including those of the crossover
@@ -162,7 +171,7 @@ class InteriorPointCG(Solver):
         check_landmarks(self.name, self.landmarks)
 
     def lacks(self, system: FiniteProblem) -> str | None:
-        return lacking_intervals(self, system)
+        return lacking_intervals(self, system) or lacking_bounds(self, system)
 
     def cost(self, estimate: Estimate) -> float:
         steps = replace(estimate, iterations=STEPS * estimate.system.columns)
@@ -317,8 +326,8 @@ class _Output:
 
     def done(self, certificate: Certificate, tol: float) -> bool:
         """Return whether the gap is well below tol or within rounding, or has not decreased for many iterations."""
-        if certificate.gap < self.smallest:
-            self.smallest, self.since, self.best = certificate.gap, 0, copy(self.interior)
+        if certificate.relative < self.smallest:
+            self.smallest, self.since, self.best = certificate.relative, 0, copy(self.interior)
             self.patience = PATIENCE_AT_ROUNDING if certificate.relative <= certificate.uncertain else PATIENCE
         else:
             self.since += 1
@@ -338,7 +347,7 @@ class _Output:
         alpha, c, certificate = crossover(best.program, *_fixed_rows(best), best.c, self._certified)
         first = _feasible(best.program, best.alpha, best.program.low, best.program.high)
         at_interior = self._certified(first, best.c)
-        good = certificate.gap <= WORSE * at_interior.gap or certificate.relative <= FINE
+        good = certificate.relative <= max(WORSE * at_interior.relative, FINE)
         return Iterate(self._whole(alpha if good else first), (c if good else best.c)[:, None])
 
     def from_active_set(self, start: Iterate, share: float) -> Iterate | None:
@@ -528,7 +537,7 @@ def crossover(
         outside = ~fixed & ((alpha < low) | (alpha > high))
         feasible = _feasible(qp, alpha, low, high)
         certificate = certify(feasible, c)
-        if best is None or certificate.gap < best[2].gap:
+        if best is None or certificate.relative < best[2].relative:
             best = feasible, c, certificate
         alpha = np.clip(alpha, low, high)
         excess = np.where(fixed, _excess(qp, alpha, c), 0.0)

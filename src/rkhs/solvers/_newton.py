@@ -239,7 +239,7 @@ class _ProximalState:
         self.image = system.gram @ a
         self.value = self._objective(a, self.image, basis)
         self.alpha = a
-        self.stuck = False
+        self.stuck, self.inside = False, not system.hard  # whether constraints hold, as they do after a whole step
 
     @property
     def iterate(self) -> Iterate:
@@ -265,9 +265,10 @@ class _ProximalState:
         while fraction > 1e-10:
             point = self.a + fraction * a, self.image + fraction * image, self.basis + fraction * basis
             value = self._objective(*point)
-            if value <= self.value - 1e-4 * fraction * predicted_decrease and value < self.value:
+            enough = value <= self.value - 1e-4 * fraction * predicted_decrease and value < self.value
+            if enough or not self.inside:
                 self.a, self.image, self.basis = point
-                self.value = value
+                self.value, self.inside = value, True
                 return
             fraction /= 2
         self.stuck = True

@@ -40,7 +40,7 @@ from rkhs._core.finite.certificate import bounds, certify, relative_gap
 from rkhs._core.finite.monitor import Monitor, OutOfIterations, Step, Steps, mapped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.linalg.cg import Preconditioner
-from rkhs.solvers._base import Estimate, Solver, lacking
+from rkhs.solvers._base import Estimate, Solver, lacking, lacking_bounds
 from rkhs.solvers._preconditioning import Nystroem, check_landmarks, iterations_before, landmark_count
 from rkhs.solvers._reduced import SHRINK, Smoothing, around, line_search, minimize
 
@@ -77,7 +77,7 @@ class NonlinearCG(Solver):
         check_landmarks(self.name, self.landmarks)
 
     def lacks(self, system: FiniteProblem) -> str | None:
-        return None
+        return lacking_bounds(self, system)
 
     def cost(self, estimate: Estimate) -> float:
         factor = 1.5 if estimate.system.smooth else 6  # relative to the iterations of conjugate gradients

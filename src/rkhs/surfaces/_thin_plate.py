@@ -50,7 +50,7 @@ def thin_plate_problem(
         kernel = kernel @ np.eye(n)[varying]
     plate = 4 - dimension if dimension < 4 else 2  # the power of the distance without a given one
     unit = median_scale(X) ** float(plate if power is None else power) if len(varying) else 1.0
-    labels = labels.changed(weight=to_numpy(labels.weights())[:, 0] / unit)
+    labels = labels.changed(weight=np.asarray(labels.weight) / unit)
     dropped = null_space == "dropped" or (null_space == "auto" and explained)
     settings: dict[str, Any] = {"null_space": "dropped", "basis": Constant()} if dropped else {}
     return Problem(kernel, [labels], approximation=approximation, **settings), unit

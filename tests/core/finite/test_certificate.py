@@ -220,7 +220,7 @@ def test_columns_of_zeros_are_left_out_of_the_product():
 def test_an_overflow_is_not_rounding():
     """A J that is infinite, and so is its rounding, counted as zero."""
     infinite = np.array([np.inf])
-    found = Certificate(infinite, infinite, infinite, infinite, infinite, 1e-16)
+    found = Certificate(*[infinite] * 5, np.zeros(1), 1e-16)
     assert found.relative == np.inf
     assert not found.within(1.0)
 

@@ -162,7 +162,7 @@ def check_unmasked(values: Any, name: str) -> None:
         raise ValueError(f"{name} has masked entries: impute or drop those rows first.")
 
 
-def check_number(value: Any, name: str, *, or_zero: bool = False) -> float:
+def check_number(value: Any, name: str, *, or_zero: bool = False, or_infinite: bool = False) -> float:
     """Return a value as a float, or raise a ValueError unless it is finite and positive.
 
     Parameters
@@ -171,8 +171,8 @@ def check_number(value: Any, name: str, *, or_zero: bool = False) -> float:
         What a user gave.
     name : str
         The name of the parameter, for the message.
-    or_zero : bool, default=False
-        Whether zero is allowed.
+    or_zero, or_infinite : bool, default=False
+        Whether zero and infinity are allowed.
 
     Returns
     -------
@@ -185,9 +185,10 @@ def check_number(value: Any, name: str, *, or_zero: bool = False) -> float:
     >>> rkhs.extend.check_number(3, "C")
     3.0
     """
-    valid = isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < float("inf")
-    if not valid or (float(value) == 0 and not or_zero):
-        raise ValueError(f"{name} must be a finite number {'>=' if or_zero else '>'} 0, got {value!r}.")
+    valid = isinstance(value, Real) and not isinstance(value, bool) and float(value) >= 0
+    if not valid or (float(value) == 0 and not or_zero) or (float(value) == float("inf") and not or_infinite):
+        kind = "number" if or_infinite else "finite number"
+        raise ValueError(f"{name} must be a {kind} {'>=' if or_zero else '>'} 0, got {value!r}.")
     return float(value)
 
 

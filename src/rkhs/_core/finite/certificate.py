@@ -12,6 +12,10 @@ part vanishes.  A solver that has a better dual point stores it in the iterate.
 Rounding errors are bounded too.  The geometry of the space bounds the errors of u, of the first part, and of J (the
 `Point` of an iterate), and the gap at the worst u within these errors is larger by `rounding`.  An error of G or of
 sums changes J and its lower bound together, by `shift`, to first order.
+
+Constraints (`Indicator`) are not part of J.  Their violations are stated beside the gap, relative to the values that
+functionals may have at functions of this norm (`Point.reach`).  Where they do not hold, J may be smaller than its
+minimum, to first order by |alpha_i| times the violation, which the gap counts.
 """
 
 from __future__ import annotations
@@ -25,7 +29,9 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Array, Vector, double, namespace
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock, Point
-from rkhs._core.linalg.projection import project, project_convex
+from rkhs._core.limits import limits
+from rkhs._core.linalg.projection import least_support, project, project_convex
+from rkhs.losses._interval import Indicator
 
 
 class Status(StrEnum):
@@ -63,12 +69,14 @@ class Status(StrEnum):
     SOLVER = "stopped by the solver", "another solver"
     ROUNDING = "limited by rounding", "a larger tol, smaller weights, or float64"
     HIDDEN = "functions hidden by rounding", "fewer basis functions or landmarks, in other units"
+    VIOLATED = "constraints are violated", "constraints that agree, or finite weights"
     STALLED = "no further progress", "a larger tol, smaller weights, or another solver"
 
 
 CONVERGED = Status.CONVERGED
 FEASIBLE = 1e3  # tolerance of Q'alpha = 0, in units of eps |alpha|
-PARTS = ("primal", "gaps", "rounding", "shift", "nothing")
+ZERO = 64  # that of alpha'G alpha = 0 for a G of unit diagonal, in units of eps |alpha|^2
+PARTS = ("primal", "gaps", "rounding", "shift", "nothing", "violation")
 ALL = 8  # J is considered a rounding error if it is below this multiple of its rounding bound, and ..
 NOTHING = 1e3  # .. below this many units of rounding of J(0)
 
@@ -89,6 +97,8 @@ class Certificate:
         Bounds on the amounts by which rounding errors may have changed J together with its lower bound.
     nothing : ndarray of shape (c,)
         The value below which J counts as zero compared with J(0), if it is within its rounding error.
+    violation : ndarray of shape (c,)
+        The largest violations of constraints, with their rounding errors, relative to |z_i| |f|; 0 without constraints.
     eps : float
         The machine epsilon of the computation.
 
@@ -106,6 +116,7 @@ class Certificate:
     rounding: Vector
     shift: Vector
     nothing: Vector
+    violation: Vector
     eps: float
 
     @classmethod
@@ -148,8 +159,8 @@ class Certificate:
 
     @property
     def relative(self) -> float:
-        """The largest gap of any output relative to its J; 0 if J is within its rounding error."""
-        return float(np.max(self._relative(self.gaps), initial=0.0))
+        """The largest gap of any output relative to its J (0 if J is within its rounding error), or violation."""
+        return float(np.max(np.maximum(self._relative(self.gaps), self.violation), initial=0.0))
 
     @property
     def uncertain(self) -> float:
@@ -157,7 +168,7 @@ class Certificate:
         return float(np.max(self._relative(self.rounding), initial=0.0))
 
     def within(self, tol: float) -> bool:
-        """Return whether the relative gaps of all outputs are within a tolerance, including rounding errors.
+        """Return whether the relative gaps and violations of all outputs are within a tolerance, with rounding errors.
 
         Parameters
         ----------
@@ -185,7 +196,8 @@ class Certificate:
             Whether the gaps are within the tolerance.
         """
         # J is a sum, which is accurate to 8 units of rounding.
-        return np.asarray(self._relative(self.gaps + self.rounding) <= tol + 8 * self.eps)
+        within = self._relative(self.gaps + self.rounding) <= tol + 8 * self.eps
+        return np.asarray(within & (self.violation <= tol + 8 * self.eps))
 
     def status(self, tol: float, stopped: Status) -> Status:
         """Return the status of a solution.
@@ -206,7 +218,11 @@ class Certificate:
             return CONVERGED
         if stopped != CONVERGED:
             return stopped
-        return Status.ROUNDING if self.relative <= tol else Status.STALLED
+        if np.any(self.violation > tol):
+            return Status.VIOLATED
+        # constraints on nearly dependent functionals leave a gap of their rounding errors
+        rounded = self.relative <= (max(tol, self.uncertain) if np.any(self.violation) else tol)
+        return Status.ROUNDING if rounded else Status.STALLED
 
     def _relative(self, part: Vector) -> Vector:
         """Return a part relative to J, 0 if J is within its rounding error."""
@@ -267,14 +283,15 @@ class Bounds:
     def __init__(self, system: FiniteProblem, point: Point) -> None:
         self.system, self.point = system, point
         self.gaps, self.rounding = np.full(len(point.primal), inf), np.zeros(len(point.primal))
+        self.violation, self.least = violations(system, point)
 
     @property
     def certificate(self) -> Certificate:
         point, rounding = self.point, self.rounding
-        nothing = NOTHING * point.eps * self.system.at_zero
+        nothing = NOTHING * point.eps * (self.system.at_zero + self.least)
         lost = (point.primal <= ALL * rounding) & (point.primal <= nothing)  # all of J is a rounding error
         rounding = np.where(lost, np.maximum(rounding, point.primal + point.shift), rounding)
-        return Certificate(point.primal, self.gaps, rounding, point.shift, nothing, point.eps)
+        return Certificate(point.primal, self.gaps, rounding, point.shift, nothing, self.violation, point.eps)
 
     def try_alpha(self, alpha: Array, energy: Array | None = None) -> None:
         """Update the bounds with the gap of alpha; `energy` is |f - sum_i alpha_i z_i|^2 if known."""
@@ -291,6 +308,72 @@ class Bounds:
         rounding = rounding + np.minimum(share, 1.0) * self.point.shift
         better = gaps + rounding < self.gaps + self.rounding
         self.gaps, self.rounding = np.where(better, gaps, self.gaps), np.where(better, rounding, self.rounding)
+
+
+def violations(system: FiniteProblem, point: Point) -> tuple[Vector, Vector]:
+    """Return the largest relative violation of a constraint (c,), and a J without which some could not hold (c,).
+
+    A violation is relative to |z_i| |f|, or to the magnitudes of rounding errors if it may be one itself.  The J is
+    1/2 (d / |z_i|)^2 for functionals whose interval is at the distance d from 0, without a basis.
+    """
+    largest, least = np.zeros(len(point.primal)), np.zeros(len(point.primal))
+    if not system.hard:
+        return largest, least
+    norms, sizes = system.geometry.norms, system.geometry.sizes
+    vectors = point.u, point.error, point.reach(norms), point.reach(sizes), norms
+    for t in system.terms:
+        if isinstance(t.loss, Indicator) and t.target.shape[0]:
+            of_rows = (part[t.rows] for part in vectors)
+            u, error, reach, rounded, norm, target, weight = map(double, (*of_rows, t.target, t.weight))
+            farthest = np.maximum(*(t.loss.violation(u + sign * error, target) for sign in (-1, 1)))
+            reach = np.where(t.loss.violation(u, target) > error, reach, rounded)
+            for worst, scale, result in ((farthest, reach, largest), (t.loss.violation(0 * u, target), norm, least)):
+                worst = np.where(weight > 0, worst, 0.0)  # not for rows that a fold leaves out
+                relative = np.divide(worst, scale, out=np.where(worst > 0, inf, 0.0), where=scale > 0)
+                np.maximum(result, np.max(relative, axis=0), out=result)
+    return largest, np.where(np.isfinite(least), least, 0.0) ** 2 / 2
+
+
+def infeasibility(system: FiniteProblem, output: int, tol: float) -> Vector | None:
+    """Return an alpha (N,) that proves that no f satisfies the constraints of an output; None if none is found.
+
+    With Q'alpha = 0 and alpha'G alpha = 0 every f has sum_i alpha_i L_i(f) = 0, while constraints on L_i(f) require it
+    to be at least -sum_i sigma_i(-alpha_i), with the support functions sigma_i of their intervals: a contradiction if
+    sum_i sigma_i(-alpha_i) < 0, beyond a part tol of its terms (Farkas' lemma).  alpha'G alpha counts as 0 within its
+    rounding error.
+    """
+    pairs = [(t, t.loss) for t in system.terms if isinstance(t.loss, Indicator)]
+    kept = [double(t.weight)[:, 0] > 0 for t, _ in pairs]  # not the rows that a fold leaves out
+    intervals = [[double(end)[:, output] for end in loss.interval(t.target)] for t, loss in pairs]
+    rows = np.concatenate([np.arange(t.rows.start, t.rows.stop)[k] for (t, _), k in zip(pairs, kept, strict=True)])
+    if not 0 < len(rows) <= limits().infeasible_rows:
+        return None
+    sizes = double(system.geometry.sizes)[rows, 0]
+    scale = 1 / np.where(sizes > 0, sizes, 1.0)
+    low, high = (scale * np.concatenate([i[e][k] for i, k in zip(intervals, kept, strict=True)]) for e in (0, 1))
+    G, Q = (double(part) for part in system.geometry.inner_products(rows))
+    G, Q = G * np.outer(scale, scale), Q * scale[:, None]
+    eps = float(namespace(system.Q).finfo(system.Q.dtype).eps)
+    # {alpha : Q'alpha = 0, alpha'G alpha = 0} is orthogonal to Q and to the other eigenvectors of G on {Q'alpha = 0}
+    U, values, _ = np.linalg.svd(Q)
+    rank = int(np.sum(values > FEASIBLE * eps))
+    values, vectors = np.linalg.eigh(U[:, rank:].T @ G @ U[:, rank:])
+    others = np.hstack([U[:, :rank], U[:, rank:] @ vectors[:, values > ZERO * eps]])
+    alpha = least_support(others, low, high)
+    if alpha is None:
+        return None
+    # linear programs have a tolerance above rounding, but Q'alpha = 0 and G alpha in span Q determine all but the size
+    used = alpha != 0
+    vertex = np.linalg.svd(np.vstack([Q.T, U[:, rank:].T @ G])[:, used])[2][-1]
+    alpha[used] = (vertex @ alpha[used]) * vertex
+    with np.errstate(invalid="ignore"):  # the support functions at -alpha
+        parts = np.nan_to_num(-np.where(alpha > 0, low, high) * alpha, nan=0.0)
+    zero = abs(alpha @ G @ alpha) <= ZERO * eps * (alpha @ alpha) and balanced(Q, alpha[:, None])[0]
+    if not (zero and parts.sum() < -max(tol, FEASIBLE * eps) * np.abs(parts).sum()):
+        return None
+    whole = np.zeros(system.size)
+    whole[rows] = scale * alpha
+    return whole
 
 
 def excess(t: LossBlock, u: Array, alpha: Array, error: Array) -> tuple[Vector, Vector]:

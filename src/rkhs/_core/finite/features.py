@@ -118,6 +118,21 @@ class FeatureGeometry(Geometry):
         return sum(len(E) for E in self.E)
 
     @cached_property
+    def stored_rows(self) -> Matrix:
+        """The rows E of all blocks (N, m)."""
+        return np.concatenate([double(E) for E in self.E])
+
+    @property
+    def norms(self) -> Array:
+        return np.linalg.norm(self.stored_rows[:, self.rank :], axis=1)[:, None]
+
+    sizes = norms
+
+    def inner_products(self, rows: Vector) -> tuple[Matrix, Matrix]:
+        E = self.stored_rows[rows]
+        return E[:, self.rank :] @ E[:, self.rank :].T, E[:, : self.rank]
+
+    @cached_property
     def basis(self) -> Curvature:
         """The factorized part of S in c alone."""
         return Curvature.of(self.square[: self.rank, : self.rank], self.rank)
@@ -208,6 +223,10 @@ class FeaturePoint(Point):
         self.sizes, self.error = sizes[:, :1], UNIT * (np.abs(self.u) + sizes[:, 1:] @ np.abs(c)) + sizes[:, :1] * image
         self.value_error = value + self.squared - sums + UNIT * (geometry.constant + self.primal)
         self.shift = self.value_error
+
+    def reach(self, norms: Matrix) -> Matrix:
+        P = self.geometry.stored_rows[:, : self.geometry.rank]
+        return norms * np.linalg.norm(self.iterate.a, axis=0) + np.abs(P) @ np.abs(self.iterate.basis)
 
     def candidates(self, quick: bool) -> Iterator[Array]:
         yield from super().candidates(quick)

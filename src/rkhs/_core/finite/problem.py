@@ -168,6 +168,10 @@ class Point(ABC):
         if self.iterate.alpha is not None:
             yield self.iterate.alpha
 
+    def reach(self, norms: Array) -> Array:
+        """Return |z_i| |f| and the part of the basis (N, c), which bound |u_i|, for norms |z_i| (N, 1)."""
+        raise NotImplementedError
+
     @abstractmethod
     def distance(self, alpha: Array, energy: Array | None = None) -> tuple[Vector, Vector]:
         """Return 1/2 |f - sum_i alpha_i z_i|^2 (c,), infinite if alpha is not feasible, and its rounding errors.
@@ -179,7 +183,9 @@ class Point(ABC):
 class Geometry(ABC):
     """The squared norm of f and the values u of functionals as functions of coefficients (tau, c).
 
-    All problems with the same functionals in the same space share it.
+    All problems with the same functionals in the same space share it.  Those with constraints also need `norms` (N, 1)
+    and `sizes` (N, 1) of the functionals, the magnitudes of rounding errors, and `inner_products(rows)`, a part of the
+    Gram matrix with the values of the basis functions.
     """
 
     gram: Any = None  # the Gram operators of the space of the representers
@@ -246,6 +252,8 @@ class FiniteProblem:
         The number N of functionals and the number c of outputs.
     smooth, quadratic, separable : bool
         Whether all losses are smooth, or quadratic, or losses of single functionals.
+    hard : bool
+        Whether some terms are constraints (`Indicator`).
     definite : bool
         Whether the kernel is positive definite, not only conditionally.
     inexact : bool
@@ -267,6 +275,7 @@ class FiniteProblem:
         self.smooth = all(t.loss.smooth for t in terms)
         self.quadratic = all(t.loss.quadratic for t in terms)
         self.separable = all(t.loss.separable for t in terms)
+        self.hard = any(t.loss.hard for t in terms)
         self.inexact = self.gram is not self.exact
 
     @property

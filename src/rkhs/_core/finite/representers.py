@@ -73,12 +73,19 @@ class GramGeometry(Geometry):
         return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None]
 
     @property
+    def norms(self) -> Array:
+        return namespace(self.Q).sqrt(abs(self.exact.diagonal()))[:, None] if self.definite else self.sizes
+
+    @property
     def basis_sizes(self) -> Array:
         """Magnitudes (N, r) of the entries of Q (`Basis.sizes`)."""
         return abs(self.Q) if self.of_basis is None else self.of_basis
 
     def start(self, columns: int) -> Iterate:
         return Iterate(zeros((int(self.Q.shape[0]), columns), self.Q), zeros((self.Q.shape[1], columns), self.Q))
+
+    def inner_products(self, rows: Vector) -> tuple[Array, Array]:
+        return self.exact.block(rows, rows), take_rows(self.Q, rows)
 
     def part(self, rows: Vector) -> GramGeometry:
         """Return the geometry of a subset of the functionals."""
@@ -130,6 +137,7 @@ class GramPoint(Point):
         penalized = sizes * norm(sizes * a, axis=0)  # (N, c)
         free = geometry.basis_sizes @ abs(iterate.basis)
         self.error = UNITS * self.eps * (penalized + free)
+        self.square = xp.clip(xp.vecdot(a, image, axis=0), 0, None)  # |f|^2
         self.primal = double(self._objective(image))
         # dJ = 1/2 a'dG a + loss'(u)'(dG a + dQ c) = (a/2 + loss'(u))'dG a + loss'(u)'dQ c
         force = system.gradient(u) + a / 2
@@ -148,13 +156,17 @@ class GramPoint(Point):
         """
         a, system, xp = self.iterate.a, self.system, namespace(image)
         # J = 1/2 a'Ga + sum_i w_i loss_i(u_i)
-        value = xp.clip(xp.vecdot(a, image, axis=0), 0, None) / 2 + system.loss(self.u)
+        value = self.square / 2 + system.loss(self.u)
         if system.definite:
             return value
         size = xp.linalg.vector_norm(a, axis=0)
         outside = xp.linalg.vector_norm(system.Q.T @ a, axis=0) > 1e-6 * size
         matters = size * xp.linalg.vector_norm(image, axis=0) > like(np.asarray(system.rounding), value)
         return xp.where(outside & matters, xp.full_like(value, inf), value)
+
+    def reach(self, norms: Array) -> Array:
+        # |z_i| |f| + sum_k |q_ik c_k|
+        return norms * namespace(norms).sqrt(self.square) + abs(self.geometry.Q) @ abs(self.iterate.basis)
 
     def candidates(self, quick: bool) -> Iterator[Array]:
         yield from super().candidates(quick)

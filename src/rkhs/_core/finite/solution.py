@@ -8,7 +8,7 @@ tau^2 = 2 J* / (N - r), so that error bars have the units of the targets.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 from typing import Any, Protocol
 
 import numpy as np
@@ -252,9 +252,9 @@ class Solution:
     certificate : Certificate
         The duality gap with bounds on its rounding errors.
     status : Status
-        "converged" if the relative duality gap is within the tolerance.  Otherwise the reason for which the solver
-        stopped: the absolute tolerance, an iteration or time limit, an interruption, or no further progress;
-        `status.remedy` says what helps.  "limited by rounding" means that rounding errors may hide a
+        "converged" if the relative duality gap is within the tolerance, and constraints hold to it.  Otherwise the
+        reason for which the solver stopped: the absolute tolerance, an iteration or time limit, an interruption, or no
+        further progress; `status.remedy` says what helps.  "limited by rounding" means that rounding errors may hide a
         larger gap, that of `certificate.uncertain`.  "functions hidden by rounding" means that f does not use functions
         of the basis (`basis_rank`) or of the span which are linearly dependent on the others up to rounding.  J might
         be smaller with them, so that the lower bound is 0.  "exact in each neighborhood" is that of `rkhs.Neighbors`:
@@ -279,8 +279,10 @@ class Solution:
     violations : dict
         The violated inequalities L_i(f) >= b_i of terms with the losses `OneSided` and `SquaredOneSided`, by the index
         of the term: the largest b_i - L_i(f), and a factor of the term's weight with which it is at most a hundredth of
-        that.  The factor is infinite if f = 0 violates them as well.  It is computed by `Problem.solve`, and empty for
-        solutions of grids, paths and streams: solve the chosen weights alone.
+        that.  The factor is infinite if f = 0 violates them as well.  Constraints, the terms of infinite weight, are
+        always included, with their largest violation and an infinite factor; "converged" means that it is within the
+        tolerance relative to |z_i| |f|, the most that L_i can be at functions of this norm.  It is computed by
+        `Problem.solve`, and empty for solutions of grids, paths and streams: solve the chosen weights alone.
 
     Examples
     --------
@@ -327,7 +329,7 @@ class Solution:
             The solution, with the status "exact in each neighborhood".
         """
         unknown, nothing = np.full(outputs, np.nan), np.zeros(outputs)
-        certificate = Certificate(unknown, np.full(outputs, np.inf), nothing, nothing, nothing, EPS)
+        certificate = Certificate(unknown, np.full(outputs, np.inf), nothing, nothing, nothing, nothing, EPS)
         return cls(function, certificate, LOCAL, solver, 0, 0, 0.0, (), span, source=source)
 
     @property
@@ -380,7 +382,8 @@ class Solution:
         rank, size = self.basis_rank or (0, 0)
         rounding = f" (rounding leaves {self.certificate.uncertain:.0e})" if self.status == Status.ROUNDING else ""
         violated = "".join(
-            f"term {k} violated by up to {largest:.2g} (a hundredth with {factor:.1g} times its weight), "
+            f"term {k} violated by up to {largest:.2g}"
+            f"{f' (a hundredth with {factor:.1g} times its weight)' if factor < inf else ''}, "
             for k, (largest, factor) in self.violations.items()
         )
         return (

@@ -302,7 +302,7 @@ class _Accumulator:
 
     def _weight(self, k: int, rows: slice, E: Array) -> Array:
         """Return the weights (t, 1) of some rows; those of all rows of a term may need much memory."""
-        weight = self.terms[k].weight
+        weight = self.terms[k].finite_weight
         return like(np.full((len(E), 1), weight) if isinstance(weight, float) else weight[rows, None], E)
 
     def _add(self, k: int, rows: slice, functional: Functional, E: Array) -> Array | None:

@@ -12,11 +12,7 @@ from rkhs.functionals._base import Functional
 from rkhs.kernels._base import Tunable
 from rkhs.losses._base import Loss
 from rkhs.losses._blocks import BlockLoss
-
-HARD = (
-    "An infinite weight is a constraint, such as a hard margin, which terms cannot have: use a large finite weight. "
-    "With the hinge loss each weight above the largest coefficient gives the hard margin exactly."
-)
+from rkhs.losses._interval import Indicator, IntervalLoss
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +32,8 @@ class Term:
         missing observations, whose functionals are omitted.
     weight : float, array-like of shape L.shape, or Tunable, default=1.0
         The weight of all functionals, or of each.  Functionals of weight zero are omitted.  `Problem.tune` finds the
-        weight `rkhs.Tunable()`, or the factor in `rkhs.Tunable() * w`.
+        weight `rkhs.Tunable()`, or the factor in `rkhs.Tunable() * w`.  An infinite weight makes the term a constraint:
+        L_i(f) is in the interval where the loss vanishes, and `loss` becomes its indicator.
 
     Attributes
     ----------
@@ -73,6 +70,8 @@ class Term:
         target, observed = self._as_target()
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "weight", self._as_weight())
+        if np.any(self.weight == np.inf) and not self.loss.hard:
+            object.__setattr__(self, "loss", self._as_constraint())
         if observed is not None:
             object.__setattr__(self, "observed", observed)
             object.__setattr__(self, "weight", self._on_observed(observed))
@@ -108,7 +107,7 @@ class Term:
         return int(self.target.shape[1]) if self.target.ndim == 2 else None
 
     def changed(self, **parts: Any) -> Term:
-        """Return the term with another functional, loss, target or weight.
+        """Return the term with another functional, loss, target or weight, which may be finite for a constraint.
 
         Parameters
         ----------
@@ -120,7 +119,8 @@ class Term:
         Term
             The new term.
         """
-        return replace(self, **{"target": self.observed_target, **parts})
+        loss = self.loss.loss if isinstance(self.loss, Indicator) else self.loss
+        return replace(self, **{"target": self.observed_target, "loss": loss, **parts})
 
     def take(self, rows: Any) -> Term:
         """Return the term with some of its functionals, their targets and weights.
@@ -147,19 +147,27 @@ class Term:
             target = like(np.where(observed, to_numpy(target), np.nan), target)
         return namespace(target).reshape(target, (*self.functional.shape, *target.shape[1:]))
 
+    @property
+    def finite_weight(self) -> Any:
+        """The weight, or 1 for constraints."""
+        if isinstance(self.weight, np.ndarray):
+            return np.where(self.weight == np.inf, 1.0, self.weight)
+        return 1.0 if self.loss.hard else self.weight
+
     def weights(self) -> Array:
         """Return the weights of all functionals as a column.
 
         Returns
         -------
         array of shape (size, 1)
-            The weights.
+            The weights; 1 for constraints, whose indicators do not depend on it.
         """
         if isinstance(self.weight, Tunable):
             raise ValueError(
                 f"{self!r} is not known yet: its weight is left open. Call problem.tune() to find it, or pass a number."
             )
-        column = np.full((self.size, 1), self.weight) if isinstance(self.weight, float) else self.weight[:, None]
+        weight = self.finite_weight
+        column = np.full((self.size, 1), weight) if isinstance(weight, float) else weight[:, None]
         return like(column, self.functional.prototype)
 
     def _as_target(self) -> tuple[Array, np.ndarray[Any, Any] | None]:
@@ -217,9 +225,15 @@ class Term:
             if shares is not None and (shares.shape != (self.size,) or not np.all((shares >= 0) & (shares < np.inf))):
                 raise ValueError(f"{self.weight!r} needs {self.size} weights for {self.functional!r}, none negative.")
             return self.weight
-        if np.any(to_numpy(as_real(self.weight, "weight")) == np.inf):
-            raise ValueError(HARD)
-        weight = immutable_copy(np.asarray(to_numpy(as_array(self.weight, "weight")), dtype=np.float64))
+        weight = np.asarray(to_numpy(as_real(self.weight, "weight")), dtype=np.float64)
+        hard = weight == np.inf
+        as_array(np.where(hard, 1.0, weight), "weight")  # raises an error for NaN
+        if np.any(hard) and np.any(~hard & (weight > 0)):
+            raise ValueError(
+                f"Some weights of {self.functional!r} are infinite, which are constraints, and others are finite: "
+                "use two terms."
+            )
+        weight = immutable_copy(weight)
         if weight.shape not in ((), self.functional.shape, (self.size,)):
             raise ValueError(
                 f"weight has shape {weight.shape}; {self.functional!r} needs a number or {self.functional.shape}."
@@ -228,3 +242,13 @@ class Term:
             raise ValueError(f"Weights must not be negative (the problem would not be convex), got {weight.min():g}.")
 
         return float(weight) if weight.ndim == 0 else weight.reshape(-1)
+
+    def _as_constraint(self) -> Indicator:
+        """Return the indicator of the interval on which the loss vanishes."""
+        if isinstance(self.loss, IntervalLoss):
+            return Indicator(self.loss)
+        raise ValueError(
+            f"An infinite weight is a constraint on L(f), which {self.loss!r} does not define, as it vanishes on no "
+            "interval of numbers: use a large finite weight, or another loss, such as rkhs.Squared() for L(f) = target "
+            "or rkhs.Hinge() for a hard margin."
+        )

@@ -7,6 +7,8 @@ By duality the projection is a = clip(x, low, high), x = point + Q m, for the mu
 a convex, piecewise quadratic function.  Newton's method with exact line search ends after finitely many steps.  For
 convex sets other than boxes, a is the projection of x onto the set, and phi has the same gradient; its
 Hessian is approximated by difference quotients.
+
+`least_support` is a linear program over the same kind of set.
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy  # imports scipy.optimize lazily
 
 from rkhs._core.backend.arrays import EPS, Array, Matrix, Vector, double, like, namespace, to_numpy
 
+VERTEX = 1e-6  # entries of vertices of linear programs up to this are zero: their tolerance is 1e-7
 LEAST = 1e-14  # least damping of the Newton steps of `project_convex`, relative to the largest possible Hessian
 
 
@@ -40,6 +44,26 @@ def project(point: Array, low: Array, high: Array, Q: Array) -> Array:
             a[:, c] = projection if np.all(np.isfinite(projection)) else a[:, c]
         p = a
     return like(a, point)
+
+
+def least_support(basis: Matrix, low: Vector, high: Vector) -> Vector | None:
+    """Return the alpha with basis'alpha = 0 and |alpha|_1 <= 1 whose sum of support functions is least and negative.
+
+    Those of the intervals [low, high] at -alpha are -low alpha where alpha > 0, and -high alpha where alpha < 0; where
+    an end is infinite, alpha has the other sign.  The solution is a vertex, so that no alpha with fewer nonzero entries
+    among its own satisfies the equations.
+    """
+    ends = np.concatenate([-low, high])
+    finite = np.isfinite(ends)
+    # min over x, y >= 0 of -low'x + high'y  subject to  basis'(x - y) = 0, sum(x + y) <= 1
+    equations, size = np.hstack([basis.T, -basis.T])[:, finite], np.ones((1, int(finite.sum())))
+    result = scipy.optimize.linprog(ends[finite], size, [1.0], equations, np.zeros(len(equations)))
+    if result.status != 0 or not result.fun < 0:
+        return None
+    x = np.zeros(len(ends))
+    x[finite] = result.x
+    alpha = x[: len(low)] - x[len(low) :]
+    return np.where(np.abs(alpha) > VERTEX, alpha, 0.0)
 
 
 def project_convex(point: Array, nearest: Callable[[Array], Array], Q: Array) -> Array:

@@ -257,12 +257,12 @@ class GridSolver:
         if self.system.gram.stored or fits(self.system):
             dense = solving.cheapest((*EXACT, NonlinearCG()), hardest).cost(estimate)
             apart = estimate.matrix + cells * (dense - estimate.matrix)
-            mixed = not (self.system.smooth or BoxDual().lacks(self.system) is None)
+            mixed = not (self.system.smooth or self.system.hard or BoxDual().lacks(self.system) is None)
             if mixed and 2 * len(self.system.other_rows) > self.system.size:
                 outputs = hardest.with_rows(hardest.terms, cells * self.system.columns)
                 split = SPLITTING.cost(Estimate(outputs))
-        alone = cells * min(solver.cost(estimate) for solver in ITERATIVE if solver.lacks(hardest) is None)
-        if not has_few_nonquadratic(self.system):
+        alone = cells * min((one.cost(estimate) for one in ITERATIVE if one.lacks(hardest) is None), default=0.0)
+        if self.system.hard or not has_few_nonquadratic(self.system):
             return apart, alone, inf, split
         multiples = [task.multiples for cell in self.tasks for task in cell]
         with_folds = [k for k in range(len(self.system.terms)) if any(not isinstance(m[k], float) for m in multiples)]

@@ -15,7 +15,7 @@ from rkhs._core.backend.arrays import check_choice, placed, to_numpy
 from rkhs._core.backend.memory import on_cpu, out_of_memory, release_memory
 from rkhs._core.backend.precision import check_precision
 from rkhs._core.calculus.function_spaces import FunctionSpace
-from rkhs._core.finite.certificate import Certificate, Status, certify
+from rkhs._core.finite.certificate import Certificate, Status, certify, infeasibility
 from rkhs._core.finite.function import Function
 from rkhs._core.finite.monitor import CHOICE, SUMMING, Monitor, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
@@ -36,14 +36,16 @@ from rkhs._core.learning.tuning import Tuning, tuned
 from rkhs._core.problem import spaces
 from rkhs._core.problem.grid import GridSolver, WeightGrid
 from rkhs._core.progress import interrupted
-from rkhs.exceptions import NotApplicableError, UnattainedError, warn
+from rkhs.exceptions import NotApplicableError, PrimalInfeasible, UnattainedError, warn
 from rkhs.kernels._base import Kernel, check_known
 from rkhs.losses import OneSided, SquaredOneSided
+from rkhs.losses._interval import Indicator
 from rkhs.solvers._base import FLOP, Solver
 from rkhs.solvers._choose import auto
 from rkhs.solvers._conditioned import PosteriorSource
 from rkhs.spaces._base import Approximation, FiniteSpace, Orthonormal, check_approximation, check_sums
 
+NAMED = 5  # functionals of a term that a message about a contradiction names
 ROUNDED = 1e-6  # violations of inequalities, relative to the largest value, that are not reported
 NEAR = 5  # multiple of the tolerance up to which a solver whose gap misses it by rounding is run again
 
@@ -323,10 +325,15 @@ class Problem:
         """
         found: dict[int, tuple[float, float]] = {}
         for k, term in enumerate(self.terms):
-            if not isinstance(term.loss, OneSided | SquaredOneSided) or solution.status == LOCAL or not term.size:
+            inequality = isinstance(term.loss, OneSided | SquaredOneSided | Indicator)
+            if not inequality or solution.status == LOCAL or not term.size:
                 continue
             block = block_in_double(term, term.outputs)
             values = to_numpy(term.functional(solution.function)).reshape(term.size, -1)  # and outputs
+            if isinstance(term.loss, Indicator):
+                farthest = np.max(term.loss.violation(values, block.target) * (block.weight > 0))
+                found[k] = (float(farthest), inf)
+                continue
             largest = float(np.max(np.where(block.weight > 0, block.target - values, 0.0), initial=0.0))
             if not largest > ROUNDED * float(np.abs(values).max()):
                 continue
@@ -339,6 +346,28 @@ class Problem:
                 inf if np.any(block.target > 0) else max((float(self.system.at_zero.sum()) - rest) / aim, 1.0),
             )
         return replace(solution, violations=found) if found else solution
+
+    def _check_feasible(self, system: FiniteProblem, status: Status) -> None:
+        """Raise an exception if the constraints are violated because no function satisfies them."""
+        solved = status not in (Status.VIOLATED, Status.ITERATION_LIMIT)
+        for output in range(0 if solved or not system.hard else system.columns):
+            alpha = infeasibility(system, output, ROUNDED)
+            if alpha is None:
+                continue
+            proof, names = {}, []
+            kept = {k: to_numpy(t.weights())[:, 0] > 0 for k, t in enumerate(self.terms) if t.loss.hard and t.size}
+            for k, block in zip(kept, (t for t in system.terms if t.loss.hard), strict=True):
+                part = np.zeros(self.terms[k].size)
+                part[kept[k]] = alpha[block.rows]
+                if np.any(part):
+                    proof[k] = part
+                    rows = np.sort(np.argsort(-np.abs(part))[: min(NAMED, np.count_nonzero(part))])
+                    names.append(f"{rows.tolist()} of term {k}, {self.terms[k]!r}")
+            raise PrimalInfeasible(
+                f"No function satisfies the constraints: functionals {' and '.join(names)}, contradict each other. "
+                "Give one of these terms a finite weight, or change their targets.",
+                proof,
+            )
 
     @property
     def _on_cpu(self) -> Problem | None:
@@ -359,13 +388,13 @@ class Problem:
         lacking = chosen.lacks(system)
         if lacking is not None:
             raise NotApplicableError(lacking)
-        trivial = not np.any(system.at_zero)  # J(0) = 0 is the minimum
+        trivial = not np.any(system.at_zero)  # J(0) = 0 is the minimum if f = 0 satisfies the constraints
         first = system.start()
         if start is not None and not trivial:
             first = self.represented.iterate(start if isinstance(start, Function) else start.function)
         if start is not None or trivial:
             certificate = certify(system, replace(first, alpha=first.a), tol)  # a needs no product as a dual point
-            if certificate.within(tol) or trivial:
+            if certificate.within(tol) or (trivial and not system.hard):
                 return self._solution(system, chosen.name, monitor, first, CONVERGED, certificate)
         result = solve_to_tolerance(chosen, system, first, monitor)
         return self._solution(system, monitor.solver or chosen.name, monitor, *result)
@@ -660,7 +689,9 @@ class Problem:
         solutions = np.empty(len(weightings), dtype=object)
         for k, factors in enumerate(weightings):
             if k in solved:
-                solutions[k] = spaces.solution_of(solved[k], self.approximation, monitor, status, posterior=single)
+                solutions[k] = spaces.solution_of(
+                    solved[k], self.approximation, monitor, status, single, self._check_feasible
+                )
             else:
                 space, seconds = vars(self).get("_chosen_space"), monitor.seconds
                 solutions[k] = spaces.zero_solution(
@@ -691,7 +722,7 @@ class Problem:
         certificate: Certificate,
     ) -> Solution:
         """Return the solution for an iterate with its certificate; outputs that are worse than f = 0 are set to 0."""
-        worse = np.flatnonzero(~(certificate.primal <= system.at_zero))
+        worse = np.flatnonzero(~(certificate.primal <= system.at_zero) & (not system.hard))
         if len(worse):
             for k in worse:
                 iterate = iterate.with_output(int(k), system.output(int(k)).start())
@@ -699,6 +730,7 @@ class Problem:
         basis, hidden = self.represented.basis, self.represented.hidden(system)
         status = certificate.status(monitor.tol, status)
         certificate, status = with_hidden_functions(certificate, status, hidden)
+        self._check_feasible(system, status)
         return Solution(
             self.represented.function(iterate),
             certificate,

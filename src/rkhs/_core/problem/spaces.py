@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from rkhs._core.finite.solution import CONVERGED, Record, Solution, with_hidden_
 from rkhs._core.finite.sums import FeatureSums
 from rkhs._core.finite.term import Term
 from rkhs._core.gram.blocks import check_bounded
+from rkhs.exceptions import NotApplicableError
 from rkhs.functionals._base import centered
 from rkhs.kernels._base import Kernel
 from rkhs.losses._blocks import BlockLoss
@@ -69,6 +71,8 @@ def chosen_space(
 def _sampled(term: Term, most: int, random: np.random.Generator) -> Term:
     """Return a term of at most `most` functionals with the same total weight, and with a smooth loss."""
     loss = term.loss if term.loss.smooth else term.loss.smoothed(1.0)
+    if term.loss.hard:
+        term = term.changed(weight=term.finite_weight)
     if term.size <= most:
         return term.changed(loss=loss)
     m = (loss.size if isinstance(loss, BlockLoss) else None) or 1  # whole vectors of losses of vectors
@@ -89,6 +93,11 @@ def terms_in(
     """Return terms in a space; `functions` are for sums, and `shares` have the groups of rows that folds leave out."""
     if space.stored:
         return FeatureTerms(FeatureSums.of(space, basis, terms, outputs, functions, shares=shares))
+    if any(term.loss.hard for term in terms):
+        raise NotApplicableError(
+            f"A {type(space).__name__} is used by products, and constraints need stored functions: use rkhs.Landmarks, "
+            "rkhs.FourierFeatures, no approximation, or large finite weights."
+        )
     return OperatorTerms.of(space, basis, terms, outputs, shares)
 
 
@@ -193,10 +202,12 @@ def solution_of(
     monitor: Monitor,
     status: Status = CONVERGED,
     posterior: bool = True,
+    check: Callable[[FiniteProblem, Status], None] = lambda system, status: None,
 ) -> Solution:
     """Return a solution in a space as a function with its certificate within the space.
 
-    With `posterior` it has a posterior if all losses are squared.
+    With `posterior` it has a posterior if all losses are squared.  `check` raises an error if no function satisfies the
+    constraints.
     """
     terms = solved.terms
     certificate = solved.certificate
@@ -204,6 +215,7 @@ def solution_of(
     certificate = replace(certificate, gaps=np.minimum(certificate.gaps, np.maximum(certificate.primal, 0)))
     status = certificate.status(monitor.tol, status)
     certificate, status = with_hidden_functions(certificate, status, terms.hidden)
+    check(solved.system, status)
     source = PosteriorSource(terms.covariance(solved.system)) if posterior and terms.quadratic else None
     name, history = type(approximation).__name__, solved.history
     return Solution(
@@ -244,7 +256,8 @@ def zero_solution(
         losses = t.weight * np.reshape(factor, (-1, 1)) * t.loss.value(0 * t.target, t.target)
         value = value + np.sum(losses, axis=0)
     zero = np.zeros_like(value)
-    certificate = Certificate(value, value, zero, zero, NOTHING * EPS * value, EPS)
+    violation = zero + (inf if any(term.loss.hard for term in terms) else 0.0)
+    certificate = Certificate(value, value, zero, zero, NOTHING * EPS * value, violation, EPS)
     name = type(approximation).__name__
     return Solution(function, certificate, status, name, 0, 0, seconds, (), span=name)
 
