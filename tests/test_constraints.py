@@ -212,26 +212,3 @@ def test_estimators_with_hard_margins():
     np.testing.assert_allclose(model.decision_function(X), svc.decision_function(X), atol=1e-5)
     even = rkhs.InvariantRegressor(invariance=lambda X: rkhs.Difference(X, X * [1, -1]), nu=np.inf, scale=1.0).fit(X, Y)
     np.testing.assert_allclose(even.predict(X), even.predict(X * [1, -1]), atol=1e-8)
-
-
-def test_problems_in_files(tmp_path):
-    both().save(tmp_path / "problem.skops")
-    again = rkhs.load_problem(tmp_path / "problem.skops")
-    assert again.solve().primal == both().solve().primal
-    rkhs.save(again.kernel, tmp_path / "kernel.skops")
-    with pytest.raises(rkhs.exceptions.ModelFileError, match=r"a Gaussian, not a problem"):
-        rkhs.load_problem(tmp_path / "kernel.skops")
-
-
-def test_statuses_and_the_history_of_a_race():
-    Status = rkhs.results.Status
-    assert all(status == str(status) == status.value for status in Status)
-    assert [s for s in Status if not s.remedy] == [Status.CONVERGED, Status.LOCAL, Status.ABSOLUTE]
-    found = both().solve()
-    assert {record.solver for record in found.history} <= set(SOLVERS)
-    first, *others = found.history
-    axes = replace(found, history=(replace(first, solver="another"), *others)).plot().axes_
-    for ax, values in zip(axes, ("gap", "primal"), strict=True):
-        drawn = {line.get_label(): line.get_ydata() for line in ax.lines}
-        assert list(drawn["another"]) == [getattr(first, values)]
-        assert sum(map(len, drawn.values())) == len(found.history)
