@@ -436,7 +436,7 @@ def test_a_stopped_solve_has_all_outputs(solver, how):
             found = problem.solve(chosen, tol=1e-9, callback=clocks.stopping(2, how))
         except rkhs.exceptions.NotApplicableError:
             continue
-        assert found.status in (how, "converged", "no further progress") or found.status.startswith("rounding")
+        assert found.status in (how, "converged", "no further progress") or "rounding" in found.status
         assert found.function.coefficients.shape[1] == len(found.certificate.primal) == 3
         assert found.primal <= problem.system.at_zero.sum()
         honest = certify(problem.system, problem.represented.iterate(found.function), quick=True)

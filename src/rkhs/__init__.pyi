@@ -37,7 +37,7 @@ from rkhs.estimators.search._cv import (
     InvariantClassifierCV as InvariantClassifierCV,
     InvariantRegressorCV as InvariantRegressorCV,
 )
-from rkhs.export._model_files import load as load, save as save
+from rkhs.export._model_files import load as load, load_problem as load_problem, save as save
 from rkhs.export._models import to_json as to_json, to_onnx as to_onnx
 from rkhs.functionals import (
     Derivative as Derivative,

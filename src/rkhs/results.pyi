@@ -1,6 +1,6 @@
 """List the types of results: type checkers read them here, and `results.py` imports each when it is first used."""
 
-from rkhs._core.finite.certificate import Certificate as Certificate
+from rkhs._core.finite.certificate import Certificate as Certificate, Status as Status
 from rkhs._core.finite.function import Function as Function
 from rkhs._core.finite.solution import Posterior as Posterior, Solution as Solution
 from rkhs._core.gram import Gram as Gram

@@ -37,6 +37,7 @@ import sklearn
 from array_api_compat import is_torch_array
 from sklearn.base import BaseEstimator
 
+from rkhs import Problem
 from rkhs.exceptions import ModelFileError
 from rkhs.extend import BaseKernelEstimator, replacing
 from rkhs.results import Function
@@ -74,8 +75,8 @@ def save(model: Any, path: str | Path, *, notes: Mapping[str, Any] | None = None
 
     Parameters
     ----------
-    model : estimator or Function
-        An estimator of rkhs, a scikit-learn pipeline that contains one, or an `rkhs.results.Function`.
+    model : estimator, Function or Problem
+        An estimator of rkhs, a scikit-learn pipeline that contains one, an `rkhs.results.Function`, or a problem.
     path : str or Path
         The file to write.
     notes : dict, optional
@@ -180,6 +181,35 @@ def load(path: str | Path, *, trusted: Iterable[Any] = ()) -> Any:
     return model
 
 
+def load_problem(path: str | Path, *, trusted: Iterable[Any] = ()) -> Problem:
+    """Load a problem from a file that was written by `Problem.save`, with the checks of `rkhs.load`.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+    trusted : list of class, function or str, optional
+        Classes and functions of your own that the file may contain, as in `rkhs.load`.
+
+    Returns
+    -------
+    Problem
+        The problem with its data; nothing is solved yet.
+
+    Examples
+    --------
+    >>> import rkhs, tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "problem.skops"
+    >>> rkhs.Problem(rkhs.Gaussian(), [rkhs.Term(rkhs.Evaluation([[0.0]]), rkhs.Squared(), target=1.0)]).save(path)
+    >>> rkhs.load_problem(path).terms
+    (Term(Evaluation(1 point in R^1), Squared(), weight=1.0),)
+    """
+    problem = load(path, trusted=trusted)
+    if not isinstance(problem, Problem):
+        raise ModelFileError(f"{path} contains a {type(problem).__name__}, not a problem: open it with rkhs.load.")
+    return problem
+
+
 def notes_of(path: str | Path) -> dict[str, Any]:
     """Return the versions and the notes in a model file, without reading the model.
 
@@ -275,7 +305,7 @@ def _in_numpy(model: Any) -> Any:
     """Return the model, or a copy with NumPy arrays in place of fitted tensors, also within pipelines."""
     if "torch" not in sys.modules:
         return model
-    if isinstance(model, Function):
+    if isinstance(model, Function | Problem):
         return _without_tensors(model)
     if isinstance(model, BaseEstimator):
         attributes = dict(vars(model))

@@ -5,10 +5,11 @@ from rkhs.plotting._displays import (
     BoundaryDisplay,
     ChangeDisplay,
     GridDisplay,
+    HistoryDisplay,
     MetricDisplay,
     TangentsDisplay,
 )
 from rkhs.plotting._maps import MapDisplay
 
-__all__ = ["ActiveRepresenters", "BoundaryDisplay", "ChangeDisplay", "GridDisplay", "MapDisplay", "MetricDisplay"]
-__all__ += ["TangentsDisplay"]
+__all__ = ["ActiveRepresenters", "BoundaryDisplay", "ChangeDisplay", "GridDisplay", "HistoryDisplay", "MapDisplay"]
+__all__ += ["MetricDisplay", "TangentsDisplay"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rkhs.extend import Matrix, Vector, as_points, double, import_optional, to_numpy
-from rkhs.results import Function
+from rkhs.results import Function, Solution
 
 COLORS = ("tab:blue", "tab:red", "tab:green", "tab:orange", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
 
@@ -245,6 +245,81 @@ class BoundaryDisplay:
         if legend and ax.get_legend_handles_labels()[0]:
             ax.legend(loc="best", fontsize="small")
         self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(eq=False, repr=False)
+class HistoryDisplay:
+    """The relative duality gap and the objective of each solver of a race over time; create it with `from_solution`.
+
+    Parameters
+    ----------
+    history : tuple of Record
+        The states after all iterations.
+    solver : str
+        The name of the solver, for records without a name.
+
+    Attributes
+    ----------
+    axes_ : ndarray of Axes
+        The two axes, after `plot`.
+
+    Examples
+    --------
+    >>> import numpy as np, rkhs
+    >>> X = np.linspace(0, 1, 30)[:, None]
+    >>> term = rkhs.Term(rkhs.Evaluation(X), rkhs.Logistic(), target=np.sign(X[:, 0] - 0.4))
+    >>> solution = rkhs.Problem(rkhs.Gaussian(scale=0.3), [term]).solve()
+    >>> display = rkhs.plotting.HistoryDisplay.from_solution(solution)
+    >>> display.axes_[0].get_ylabel()
+    'relative gap'
+    """
+
+    history: Sequence[Any]
+    solver: str
+
+    @classmethod
+    def from_solution(cls, solution: Solution, *, axes: Any = None) -> HistoryDisplay:
+        """Plot the history of a solution.
+
+        Parameters
+        ----------
+        solution : Solution
+            The solution.
+        axes : sequence of two Axes, optional
+            The axes to draw on; new ones by default.
+
+        Returns
+        -------
+        HistoryDisplay
+            The display.
+        """
+        return cls(solution.history, solution.solver).plot(axes)
+
+    def plot(self, axes: Any = None) -> HistoryDisplay:
+        """Draw the gap, logarithmically, and the objective.
+
+        Parameters
+        ----------
+        axes : sequence of two Axes, optional
+            The axes to draw on; new ones by default.
+
+        Returns
+        -------
+        HistoryDisplay
+            This display.
+        """
+        self.axes_ = axes = pyplot().subplots(1, 2, layout="constrained")[1] if axes is None else axes
+        for name in dict.fromkeys(record.solver or self.solver for record in self.history):
+            records = [record for record in self.history if (record.solver or self.solver) == name]
+            seconds = [record.seconds for record in records]
+            axes[0].semilogy(
+                seconds, [record.gap if record.gap > 0 else np.nan for record in records], ".-", label=name
+            )
+            axes[1].plot(seconds, [record.primal for record in records], ".-", label=name)
+        for ax, label in zip(axes, ("relative gap", "objective"), strict=True):
+            ax.set(xlabel="seconds", ylabel=label)
+        axes[0].legend()
         return self
 
 

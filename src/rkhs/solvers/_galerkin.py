@@ -24,6 +24,7 @@ import numpy as np
 import scipy.linalg
 
 from rkhs._core.backend.arrays import Array, Matrix, check_choice, check_count, double, like, namespace, to_numpy, zeros
+from rkhs._core.finite.certificate import Status
 from rkhs._core.finite.monitor import Monitor, Step, Steps, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.representers import joined_iterates
@@ -163,10 +164,10 @@ class GreedyCoordinate(Solver):
                 return iterate
             if last:
                 if selected.active >= limit < system.size:
-                    raise Stopped("limit of representers")
+                    raise Stopped(Status.SIZE_LIMIT)
                 return iterate
             if selected.directions.count + self.together > selected.directions.capacity:
-                raise Stopped("memory limit")
+                raise Stopped(Status.MEMORY_LIMIT)
             slopes = double(selected.projected(products[:, active]))
             added = selected.select(slopes, min(self.together, limit - selected.active), self.selection, rng)
             last = not added or selected.active >= limit

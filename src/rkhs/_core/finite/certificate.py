@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from math import inf
 
 import numpy as np
@@ -26,7 +27,46 @@ from rkhs._core.backend.arrays import Array, Vector, double, namespace
 from rkhs._core.finite.problem import FiniteProblem, Iterate, LossBlock, Point
 from rkhs._core.linalg.projection import project, project_convex
 
-CONVERGED = "converged"
+
+class Status(StrEnum):
+    """The reason for which the work on a solution ended; every reason is equal to its text.
+
+    Examples
+    --------
+    >>> import rkhs
+    >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Hinge(), target=[-1.0, 1.0], weight=10.0)
+    >>> solution = rkhs.Problem(rkhs.Gaussian(), [term]).solve(rkhs.solvers.NonlinearCG(max_iterations=1))
+    >>> solution.status, solution.status == "iteration limit", solution.status.remedy
+    ('iteration limit', True, 'a larger max_iterations, or another solver')
+    """
+
+    remedy: str
+
+    def __new__(cls, text: str, remedy: str = "") -> Status:
+        """Return the reason of a text, with what helps against it."""
+        status = str.__new__(cls, text)
+        status._value_, status.remedy = text, remedy
+        return status
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    CONVERGED = "converged"
+    LOCAL = "exact in each neighborhood"
+    ABSOLUTE = "absolute tolerance"
+    TIME_LIMIT = "time limit", "more time, or an approximation"
+    ITERATION_LIMIT = "iteration limit", "a larger max_iterations, or another solver"
+    MEMORY_LIMIT = "memory limit", "an approximation, or a solver that does not store the Gram matrix"
+    SIZE_LIMIT = "limit of representers", "a larger number of representers"
+    INTERRUPTED = "interrupted", "start=solution, to continue"
+    CALLBACK = "stopped by the callback", "start=solution, to continue"
+    SOLVER = "stopped by the solver", "another solver"
+    ROUNDING = "limited by rounding", "a larger tol, smaller weights, or float64"
+    HIDDEN = "functions hidden by rounding", "fewer basis functions or landmarks, in other units"
+    STALLED = "no further progress", "a larger tol, smaller weights, or another solver"
+
+
+CONVERGED = Status.CONVERGED
 FEASIBLE = 1e3  # tolerance of Q'alpha = 0, in units of eps |alpha|
 PARTS = ("primal", "gaps", "rounding", "shift", "nothing")
 ALL = 8  # J is considered a rounding error if it is below this multiple of its rounding bound, and ..
@@ -147,26 +187,26 @@ class Certificate:
         # J is a sum, which is accurate to 8 units of rounding.
         return np.asarray(self._relative(self.gaps + self.rounding) <= tol + 8 * self.eps)
 
-    def status(self, tol: float, stopped: str) -> str:
+    def status(self, tol: float, stopped: Status) -> Status:
         """Return the status of a solution.
 
         Parameters
         ----------
         tol : float
             The tolerance of the relative gap.
-        stopped : str
+        stopped : Status
             The reason for which the solver stopped, "converged" if it was satisfied.
 
         Returns
         -------
-        str
-            "converged", the reason for which the solver stopped, or the relative rounding error that prevents a proof.
+        Status
+            "converged", the reason for which the solver stopped, or what prevents a proof that it has converged.
         """
         if self.within(tol):
             return CONVERGED
         if stopped != CONVERGED:
             return stopped
-        return f"rounding leaves {self.uncertain:.0e}" if self.relative <= tol else "no further progress"
+        return Status.ROUNDING if self.relative <= tol else Status.STALLED
 
     def _relative(self, part: Vector) -> Vector:
         """Return a part relative to J, 0 if J is within its rounding error."""

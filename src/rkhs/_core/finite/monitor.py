@@ -17,6 +17,7 @@ import numpy as np
 
 from rkhs._core.backend.arrays import Array, check_number
 from rkhs._core.backend.memory import on_cpu
+from rkhs._core.finite.certificate import Status
 from rkhs._core.finite.problem import FiniteProblem, Iterate
 from rkhs._core.finite.solution import ABSOLUTE, TIME_LIMIT, Record
 from rkhs._core.gram.matrix import GramOperator
@@ -42,7 +43,9 @@ def slowness() -> float:
 
 
 class Stopped(Exception):
-    """Raised to stop a solver before it has converged; the message becomes the status of the solution.
+    """Raised to stop a solver before it has converged.
+
+    The status of the solution is `status`, that of the message, or "stopped by the solver" for other messages.
 
     Examples
     --------
@@ -50,9 +53,13 @@ class Stopped(Exception):
     >>> try:
     ...     Monitor(tol=1e-4, time_limit=0.0).check()
     ... except Stopped as reason:
-    ...     print(reason)
+    ...     print(reason.status)
     time limit
     """
+
+    @property
+    def status(self) -> Status:
+        return Status(str(self)) if str(self) in list(Status) else Status.SOLVER
 
 
 class OutOfIterations(Stopped):
@@ -66,7 +73,7 @@ class OutOfIterations(Stopped):
     """
 
     def __init__(self) -> None:
-        super().__init__("iteration limit")
+        super().__init__(Status.ITERATION_LIMIT)
 
 
 @dataclass(frozen=True)
@@ -265,11 +272,11 @@ class Monitor:
             The relative duality gap; infinity if it is not known yet.
         """
         self.best = self._best if iterate is None else iterate
-        record = Record(len(self.history) + 1, self.products, self.seconds, primal, gap)
+        record = Record(len(self.history) + 1, self.products, self.seconds, primal, gap, self.solver)
         self.history.append(record)
         self._show(record.seconds, self.line(record))
         if self.callback is not None and self.callback(record):
-            raise Stopped("stopped by the callback")
+            raise Stopped(Status.CALLBACK)
         if 0 < gap * abs(primal) <= self.atol and gap > self.tol:
             raise Stopped(ABSOLUTE)
         self.check()

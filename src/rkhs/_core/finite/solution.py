@@ -15,7 +15,7 @@ import numpy as np
 
 from rkhs._core.backend.arrays import EPS, Array, Matrix, check_count, double, indices, like, namespace
 from rkhs._core.backend.memory import check_tables
-from rkhs._core.finite.certificate import CONVERGED, Certificate
+from rkhs._core.finite.certificate import CONVERGED, Certificate, Status
 from rkhs._core.finite.function import Pullback, pushed_forward
 from rkhs.functionals._base import Functional
 
@@ -209,11 +209,8 @@ def _noise(weight: float | None) -> float:
 
 
 __all__ = ["ABSOLUTE", "CONVERGED", "INTERRUPTED", "LOCAL", "TIME_LIMIT", "Record", "Solution", "with_hidden_functions"]
-ABSOLUTE = "absolute tolerance"
-INTERRUPTED = "interrupted"
-LOCAL = "exact in each neighborhood"
+ABSOLUTE, INTERRUPTED, LOCAL, TIME_LIMIT = Status.ABSOLUTE, Status.INTERRUPTED, Status.LOCAL, Status.TIME_LIMIT
 SOLVED = (CONVERGED, LOCAL)  # the statuses of solutions with which models are compared
-TIME_LIMIT = "time limit"
 
 
 @dataclass(frozen=True)
@@ -232,6 +229,8 @@ class Record:
         The objective J.
     gap : float
         The relative duality gap, as estimated by the solver.
+    solver : str or None
+        The name of the solver that took the step, if there are several of them in a race.
     """
 
     iteration: int
@@ -239,6 +238,7 @@ class Record:
     seconds: float
     primal: float
     gap: float
+    solver: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,14 +251,15 @@ class Solution:
         The minimizer; a `FeatureFunction` for approximations by features.
     certificate : Certificate
         The duality gap with bounds on its rounding errors.
-    status : str
+    status : Status
         "converged" if the relative duality gap is within the tolerance.  Otherwise the reason for which the solver
-        stopped: the absolute tolerance, an iteration or time limit, an interruption, or no further progress.
-        "rounding leaves 3e-06" means that rounding errors may hide a gap of this size, relative to J.  "rounding hides
-        3 of 15 basis functions" (or functions of a span) means that f does not use functions which are linearly
-        dependent on the others up to rounding.  J might be smaller with them, so that the lower bound is 0.
-        "exact in each neighborhood" is that of `rkhs.Neighbors`: every value is computed exactly from the functionals
-        near it.  The values belong to different functions, so that J is NaN and the gap infinite.
+        stopped: the absolute tolerance, an iteration or time limit, an interruption, or no further progress;
+        `status.remedy` says what helps.  "limited by rounding" means that rounding errors may hide a
+        larger gap, that of `certificate.uncertain`.  "functions hidden by rounding" means that f does not use functions
+        of the basis (`basis_rank`) or of the span which are linearly dependent on the others up to rounding.  J might
+        be smaller with them, so that the lower bound is 0.  "exact in each neighborhood" is that of `rkhs.Neighbors`:
+        every value is computed exactly from the functionals near it.  The values belong to different functions, so that
+        J is NaN and the gap infinite.
     solver : str
         The name of the solver.
     iterations, products : int
@@ -292,7 +293,7 @@ class Solution:
 
     function: Any
     certificate: Certificate
-    status: str
+    status: Status
     solver: str
     iterations: int
     products: int
@@ -328,6 +329,23 @@ class Solution:
         unknown, nothing = np.full(outputs, np.nan), np.zeros(outputs)
         certificate = Certificate(unknown, np.full(outputs, np.inf), nothing, nothing, nothing, EPS)
         return cls(function, certificate, LOCAL, solver, 0, 0, 0.0, (), span, source=source)
+
+    def plot(self, axes: Any = None) -> Any:
+        """Plot the gap and the objective over time, for each solver of a race.
+
+        Parameters
+        ----------
+        axes : sequence of two Axes, optional
+            The axes to draw on; new ones by default.
+
+        Returns
+        -------
+        HistoryDisplay
+            The display (`rkhs.plotting`).
+        """
+        import rkhs  # plots are an application
+
+        return rkhs.plotting.HistoryDisplay.from_solution(self, axes=axes)
 
     @property
     def posterior(self) -> Posterior:
@@ -377,27 +395,26 @@ class Solution:
         if self.status == LOCAL:
             return f"Solution({self.status}, {self.span}; the gap of the whole is not bounded)"
         rank, size = self.basis_rank or (0, 0)
+        rounding = f" (rounding leaves {self.certificate.uncertain:.0e})" if self.status == Status.ROUNDING else ""
         violated = "".join(
             f"term {k} violated by up to {largest:.2g} (a hundredth with {factor:.1g} times its weight), "
             for k, (largest, factor) in self.violations.items()
         )
         return (
-            f"Solution({self.status}: J = {self.primal:.6g}, relative gap {self.relative_gap:.1e}"
+            f"Solution({self.status}: J = {self.primal:.6g}, relative gap {self.relative_gap:.1e}{rounding}"
             f"{f' in the span of {self.span}' if self.span else ''}, "
             f"{f'{rank} of {size} basis functions independent, ' if rank < size else ''}"
             f"{violated}{self.solver}, {self.iterations} iterations, {self.products} products, {self.seconds:.2f} s)"
         )
 
 
-def with_hidden_functions(
-    certificate: Certificate, status: str, hidden: int, size: int, functions: str
-) -> tuple[Certificate, str]:
-    """Return the certificate and status if rounding hides some of `size` functions, with which J might be smaller.
+def with_hidden_functions(certificate: Certificate, status: Status, hidden: int) -> tuple[Certificate, Status]:
+    """Return the certificate and status if rounding hides some functions, with which J might be smaller.
 
     The only lower bound of the minimum is then zero.
     """
     if hidden:
         certificate = replace(certificate, gaps=certificate.primal)
         if status == CONVERGED and certificate.relative > 0:
-            status = f"rounding hides {hidden} of {size} {functions}"
+            status = Status.HIDDEN
     return certificate, status

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from math import inf
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from rkhs._core.backend.arrays import check_choice, placed, to_numpy
 from rkhs._core.backend.memory import on_cpu, out_of_memory, release_memory
 from rkhs._core.backend.precision import check_precision
 from rkhs._core.calculus.function_spaces import FunctionSpace
-from rkhs._core.finite.certificate import Certificate, certify
+from rkhs._core.finite.certificate import Certificate, Status, certify
 from rkhs._core.finite.function import Function
 from rkhs._core.finite.monitor import CHOICE, SUMMING, Monitor, Stopped
 from rkhs._core.finite.problem import FiniteProblem, Iterate, check_range, is_unbounded_below
@@ -49,7 +50,7 @@ NEAR = 5  # multiple of the tolerance up to which a solver whose gap misses it b
 
 def solve_to_tolerance(
     solver: Solver, system: FiniteProblem, start: Iterate, monitor: Monitor
-) -> tuple[Iterate, str, Certificate]:
+) -> tuple[Iterate, Status, Certificate]:
     """Run a solver, several times if that improves the certificate; return the iterate, its status and certificate."""
     watched, tol = monitor.monitored(system), monitor.tol
     iterate, previous_gap, aim = start, inf, tol
@@ -70,7 +71,7 @@ def solve_to_tolerance(
         previous_gap = gap
 
 
-def certificate_of(system: FiniteProblem, iterate: Iterate, tol: float, status: str) -> Certificate:
+def certificate_of(system: FiniteProblem, iterate: Iterate, tol: float, status: Status) -> Certificate:
     """Return the certificate of an iterate: the verified one if there is one, else from scratch.
 
     If the solver was stopped early, a quick certificate has to do.
@@ -80,7 +81,7 @@ def certificate_of(system: FiniteProblem, iterate: Iterate, tol: float, status: 
     return certify(system, iterate, tol, quick=status != CONVERGED)
 
 
-def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, status: str) -> list[Certificate]:
+def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, status: Status) -> list[Certificate]:
     """Return the certificates of the cells of a grid, which share a Gram matrix.
 
     If the grid was stopped early, the quick certificates of all cells together take two products.
@@ -90,12 +91,12 @@ def certificates_of(cells: Sequence[tuple[FiniteProblem, Iterate]], tol: float, 
     return [next(certificates) if k in quick else certificate_of(*cells[k], tol, status) for k in range(len(cells))]
 
 
-def run_until_stopped(monitor: Monitor, work: Callable[[], Any]) -> tuple[str, Any]:
+def run_until_stopped(monitor: Monitor, work: Callable[[], Any]) -> tuple[Status, Any]:
     """Run `work`; return its status, "converged" or what stopped it, such as a time limit or Ctrl-C, and its result."""
     try:
         return CONVERGED, work()
     except Stopped as stop:
-        return str(stop), None
+        return stop.status, None
     except KeyboardInterrupt:
         interrupted()
         return INTERRUPTED, None
@@ -208,6 +209,29 @@ class Problem:
                     f"that of {self.kernel!r}), or use a loss whose minimum is attained."
                 )
         return represented
+
+    def save(self, path: str | Path, *, trusted: Iterable[Any] = ()) -> None:
+        """Save the unsolved problem with its data, for a bug report; `rkhs.load_problem` reads it.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write, in the format of `rkhs.save`.
+        trusted : list of class, function or str, optional
+            Your own kernels, functionals and losses, as in `rkhs.save`.
+
+        Examples
+        --------
+        >>> import rkhs, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "problem.skops"
+        >>> term = rkhs.Term(rkhs.Evaluation([[0.0], [1.0]]), rkhs.Hinge(), target=[-1.0, 1.0])
+        >>> rkhs.Problem(rkhs.Gaussian(), [term]).save(path)
+        >>> rkhs.load_problem(path).solve().status
+        'converged'
+        """
+        import rkhs  # model files are an application
+
+        rkhs.save(self, path, trusted=trusted)
 
     def in_double(self) -> Problem:
         """Return a copy of the problem that computes in float64, unless `precision` is given.
@@ -663,7 +687,7 @@ class Problem:
         solver: str,
         monitor: Monitor,
         iterate: Iterate,
-        status: str,
+        status: Status,
         certificate: Certificate,
     ) -> Solution:
         """Return the solution for an iterate with its certificate; outputs that are worse than f = 0 are set to 0."""
@@ -674,7 +698,7 @@ class Problem:
             certificate = certify(system, iterate, monitor.tol, quick=status != CONVERGED)
         basis, hidden = self.represented.basis, self.represented.hidden(system)
         status = certificate.status(monitor.tol, status)
-        certificate, status = with_hidden_functions(certificate, status, hidden, basis.size, "basis functions")
+        certificate, status = with_hidden_functions(certificate, status, hidden)
         return Solution(
             self.represented.function(iterate),
             certificate,

@@ -11,7 +11,7 @@ import numpy as np
 from rkhs._core.backend.arrays import EPS, Matrix, placed
 from rkhs._core.calculus.function_spaces import FunctionSpace
 from rkhs._core.finite.basis import joined
-from rkhs._core.finite.certificate import NOTHING, Certificate, certify
+from rkhs._core.finite.certificate import NOTHING, Certificate, Status, certify
 from rkhs._core.finite.features import FeatureTerms
 from rkhs._core.finite.function import function_in
 from rkhs._core.finite.monitor import Monitor, Stopped
@@ -191,7 +191,7 @@ def solution_of(
     solved: SpaceSolution,
     approximation: Approximation,
     monitor: Monitor,
-    status: str = CONVERGED,
+    status: Status = CONVERGED,
     posterior: bool = True,
 ) -> Solution:
     """Return a solution in a space as a function with its certificate within the space.
@@ -202,9 +202,8 @@ def solution_of(
     certificate = solved.certificate
     # inf J >= 0, which is more than the bound of a dual point that is far from feasible
     certificate = replace(certificate, gaps=np.minimum(certificate.gaps, np.maximum(certificate.primal, 0)))
-    certificate, status = with_hidden_functions(
-        certificate, certificate.status(monitor.tol, status), terms.hidden, terms.space.size, "functions"
-    )
+    status = certificate.status(monitor.tol, status)
+    certificate, status = with_hidden_functions(certificate, status, terms.hidden)
     source = PosteriorSource(terms.covariance(solved.system)) if posterior and terms.quadratic else None
     name, history = type(approximation).__name__, solved.history
     return Solution(
@@ -229,7 +228,7 @@ def zero_solution(
     factors: Sequence[Any],
     approximation: Approximation,
     seconds: float,
-    status: str,
+    status: Status,
 ) -> Solution:
     """Return the solution f = 0 with its certificate, for factors on the weights of terms or of their rows.
 
