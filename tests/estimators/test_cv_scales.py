@@ -214,7 +214,7 @@ def test_a_rule_without_noise_is_learned_by_a_large_margin():
     X, y = torque(0.0)
     model, plain = (rkhs.InvariantClassifierCV(loss=loss).fit(X[:300], y[:300]) for loss in ("auto", "squared"))
     assert (model.loss_, model.best_params_["loss"], plain.loss_) == ("hinge", "hinge", "squared")
-    assert model.selection_report_["sentence"].startswith("The hinge loss has")
+    assert model.selection_report_["sentence"].startswith("The hinge loss in folds has")
     assert model.score(X[300:], y[300:]) > plain.score(X[300:], y[300:])
     again = rkhs.InvariantClassifier(**model.best_params_).fit(X[:300], y[:300])
     np.testing.assert_allclose(again.decision_function(X), model.decision_function(X), atol=1e-2)
@@ -264,3 +264,31 @@ def test_a_family_of_a_user_takes_part():
 @pytest.mark.parametrize(("count", "counted"), [(19, 0), (20, 20)])
 def test_two_labels_of_each_of_many_classes_are_evidence(count, counted):
     assert evidence(np.repeat(np.arange(count), 2)) == counted
+
+
+def test_columns_with_heavy_tails_are_clipped_where_that_predicts_better():
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(1.3, (260, 4)) * [1.0, 100.0, 1.0, 1.0]
+    bounded, multiple = np.tanh(X[:, 0]) * np.tanh(X[:, 1] / 100) + 0.05 * rng.standard_normal(260), 168 * X[:, 0]
+    model, exact = (rkhs.InvariantRegressorCV().fit(X[:150], y[:150]) for y in (bounded, multiple))
+    assert model.selection_report_["chosen"]["prior"] == "clipped"
+    assert model.selection_report_["sentence"].startswith("Clipping columns of heavy tails has")
+    assert model.score(X[150:], bounded[150:]) > 0.9
+    assert exact.selection_report_["chosen"]["prior"] != "clipped"
+    step = 1e-5 * np.eye(4)[:1]
+    slopes = np.asarray(rkhs.Gradient(X[:20])(model.function_)).reshape(20, 4)[:, 0]
+    differences = (model.predict(X[:20] + step) - model.predict(X[:20] - step)) / 2e-5
+    np.testing.assert_allclose(slopes, differences, rtol=1e-4, atol=1e-6)
+
+
+def test_derivatives_of_clipped_features_are_those_of_their_values():
+    clip, X, h = (
+        rkhs.kernels.Standardized((1.0, -2.0), (0.5, 3.0), limit=3.0),
+        np.array([[1.2, 40.0], [-9.0, 0.0]]),
+        1e-5,
+    )
+    for j, step in enumerate(h * np.eye(2)):
+        for values, derivative in ((clip.values, clip.jacobian), (clip.jacobian, clip.second)):
+            differences = (values(X + step) - values(X - step)) / (2 * h)
+            np.testing.assert_allclose(derivative(X)[..., j], differences, atol=1e-8)
+    assert np.all(np.abs(clip.values(1e9 * X)) <= 3.0)

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
-from math import pi
+from math import inf, pi
 from typing import Any
 
 import numpy as np
@@ -267,7 +267,7 @@ class Circles(Map):
 
 @dataclass(frozen=True)
 class Standardized(Map):
-    """The standardized features (x - mean) / deviation.
+    """The standardized features z = (x - mean) / deviation, or with a limit z / sqrt(1 + (z / limit)^2).
 
     Parameters
     ----------
@@ -275,16 +275,21 @@ class Standardized(Map):
         The mean of each feature, or any other center.
     deviation : sequence of float
         The positive unit of each feature.
+    limit : float, default=inf
+        The bound of smoothly clipped features, for those with heavy tails.
 
     Examples
     --------
     >>> import rkhs
     >>> rkhs.kernels.Standardized((10.0,), (2.0,)).values([[14.0]])
     array([[2.]])
+    >>> rkhs.kernels.Standardized((10.0,), (2.0,), limit=3.0).values([[1e9]])
+    array([[3.]])
     """
 
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
+    limit: float = inf
     orders = 2
 
     def __post_init__(self) -> None:
@@ -306,16 +311,30 @@ class Standardized(Map):
         return dimension
 
     def values(self, X: Array) -> Array:
-        X = np.asarray(X, dtype=np.float64) if isinstance(X, list) else X
-        self.image(int(X.shape[1]))
-        return (X - like(np.asarray(self.mean), X)) / like(np.asarray(self.deviation), X)
+        z, bound = self._scaled(np.asarray(X, dtype=np.float64) if isinstance(X, list) else X)
+        return z if bound is None else z / bound
 
     def jacobian(self, X: Array) -> Array:
-        xp, n = namespace(X), int(X.shape[1])
-        return xp.broadcast_to(like(np.diag(1 / np.asarray(self.deviation)), X), (X.shape[0], n, n))
+        # phi' = b^-3 / s with b = sqrt(1 + (z / limit)^2)
+        z, bound = self._scaled(X)
+        slope = 0.0 * z + 1.0 if bound is None else bound**-3
+        return slope[:, :, None] * like(np.diag(1 / np.asarray(self.deviation)), X)
 
     def second(self, X: Array) -> Array:
-        return zeros((X.shape[0], *[int(X.shape[1])] * 3), X)
+        # phi'' = -3 z b^-5 / (limit s)^2
+        z, bound = self._scaled(X)
+        n = int(X.shape[1])
+        if bound is None:
+            return zeros((X.shape[0], n, n, n), X)
+        unit = np.zeros((n, n, n))
+        unit[np.arange(n), np.arange(n), np.arange(n)] = (self.limit * np.asarray(self.deviation)) ** -2.0
+        return (-3.0 * z * bound**-5)[:, :, None, None] * like(unit, X)
+
+    def _scaled(self, X: Array) -> tuple[Array, Array | None]:
+        """Return z, and sqrt(1 + (z / limit)^2) if there is a limit."""
+        self.image(int(X.shape[1]))
+        z = (X - like(np.asarray(self.mean), X)) / like(np.asarray(self.deviation), X)
+        return z, None if self.limit == inf else namespace(X).sqrt(1.0 + (z / self.limit) ** 2)
 
 
 @dataclass(frozen=True)

@@ -429,7 +429,10 @@ class CrossValidated(BaseKernelEstimator):
             (kinds.Sums(refines), named and plain),
             (kinds.LargeMargin(), free and plain and is_classifier(self) and same(self.loss, "auto")),
         ]
-        return scorer, [family for family, is_tried in tried if is_tried], many
+        used = [family for family, is_tried in tried if is_tried]
+        before = len(used) - isinstance(used[-1], kinds.LargeMargin)  # of which features may be clipped
+        clipped = [kinds.Clipped(used[:before], sample)] if free and plain and not graphs else []
+        return scorer, [*used[:before], *clipped, *used[before:]], many
 
     def _tries_graphs(self, sample: Sample) -> bool:
         """Return whether graphs of all points are tried: there are unlabeled ones, and not too many."""

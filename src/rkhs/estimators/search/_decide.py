@@ -42,7 +42,7 @@ from rkhs.estimators.search._search import KINDS, OF_ALL_POINTS, Choice, Outcome
 
 CLUSTERS_SHARE = 0.5  # the prior share of the assumption that clusters are classes
 POWER = 0.25  # of the mean squared errors, for each label
-COMPARED = ("margin",)  # kinds that were compared with what was best by then
+COMPARED = ("clipped", "margin")  # kinds that were compared with what was best by then
 LEAST = 0.03  # of the largest weight
 USUAL_C, DECADES = 10.0, 1.0  # the prior of C for classes and a kernel of variance one: its median, and its deviation
 TINY = 1e-12  # squared errors that count as none
@@ -254,7 +254,8 @@ class Decision:
             )
         if best.kind in COMPARED:
             rival = chosen([one for one in self.found if one.kind not in COMPARED])
-            text = f"The hinge loss has {shown(best)} {what} in folds; the squared loss has {shown(rival)} left out."
+            how = "The hinge loss in folds" if best.kind == "margin" else "Clipping columns of heavy tails"
+            text = f"{how} has {shown(best)} {what}; what is best without it has {shown(rival)} left out."
         elif not self.unlabeled or using is None or without is None:
             why = "Unlabeled rows were not tried" if self.unlabeled else "There are no unlabeled rows"
             of = f" of a weighted sum of {len(parts)} kernels" if len(parts) > 1 else ""

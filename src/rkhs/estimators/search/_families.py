@@ -36,6 +36,7 @@ from rkhs._core.finite.solution import TIME_LIMIT
 from rkhs._core.graphs.neighbor_graph import NeighborGraph
 from rkhs._core.limits import limits
 from rkhs._core.progress import seconds_left, with_progress_callback
+from rkhs.estimators._data import Sample
 from rkhs.estimators._length_scales import (
     WIDTHS,
     FeatureTransform,
@@ -55,7 +56,7 @@ from rkhs.estimators.search._scorers import (
     free_variance,
     leave_one_out,
 )
-from rkhs.estimators.search._search import Outcome, Trial, paired_test
+from rkhs.estimators.search._search import Family, Outcome, Trial, choose, paired_test
 from rkhs.exceptions import warn
 from rkhs.functionals import Evaluation
 from rkhs.kernels import (
@@ -90,6 +91,9 @@ MOST_MARGINS, FEWEST_MISTAKES = (
     3000,
     3,
 )  # labels times outputs for which folds take a second; errors that can fall clearly
+# Heavy tails: distance from the median, in deviations, from which features are clipped; the bound of clipped ones, in
+# interquartile ranges; and the share of the squared error to which it must fall.
+TAILS, CLIPPED, FALL = 10.0, 3.0, 0.9
 MAPS = 2  # feature maps with which graphs are tried, those with the smallest errors without a graph
 TRENDS = (1.0, 10.0)  # factors on the linear kernel in a sum with another kernel
 ADDITIVE_WIDTHS = (0.3, 1.0, 3.0, 10.0)  # length scales of additive kernels, in deviations of the features
@@ -271,6 +275,35 @@ class Sums:
         k = int(losses.argmin()) if classes is None else index_of_C(Cs, losses, count, 1 / variance)
         one = targets.scored(Trial(kernels(total, 1.0), kind="sum"), float(Cs[k]), predictions[k])
         return replace(one.with_errors(max(unseen, 1.0), classes is None), parts=parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped:
+    """The same families with features of heavy tails clipped smoothly, accepted if errors are clearly smaller.
+
+    z = (x - median) / (interquartile range) becomes z / sqrt(1 + (z / 3)^2), as in RealMLP (Holzmueller et al. 2024).
+    """
+
+    families: Sequence[Family]
+    sample: Sample
+
+    def __call__(self, scorer: LeaveOneOutScorer, found: list[Outcome]) -> Batches:
+        X, spread = scorer.X, deviations(scorer.X)
+        middle, base = np.median(X, axis=0), chosen(found)
+        if np.max(np.abs(X - middle) / spread) < TAILS or base.loss <= TINY:
+            return
+        between = np.subtract(*np.quantile(X, [0.75, 0.25], axis=0))
+        clip = Standardized(tuple(middle.tolist()), tuple(np.where(between > 0, between, spread).tolist()), CLIPPED)
+        sample = replace(self.sample, X=clip.values(X))
+        kernels = replace(scorer.kernels, sample=sample)
+        inner, (first, *others) = replace(scorer, X=sample.X, kernels=kernels), self.families
+        plain = choose([first], inner).found  # if these are no better, all others are not tried
+        better = least(plain).loss < least([one for one in found if one.kind in ("none", "features")]).loss
+        best = chosen(choose([lambda *_: [plain], *others], inner).found if better else plain)
+        kernel = kernels(best.params["kernel"], best.params["scale"]) @ clip
+        params = {**best.params, "kernel": kernel, "scale": 1.0}
+        accepted = best.loss < FALL * base.loss
+        yield [replace(best, params=params, kind="clipped", family="clipped", parts=(), accepted=accepted)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,7 @@ PRIORS = {  # kinds of families, in the order in which they are reported
     "graph": "neighboring rows have similar targets",
     "clusters": "rows of one cluster share a class",
     "sum": "a weighted sum of the kernels that errors cannot tell apart",
+    "clipped": "columns with heavy tails are clipped",
     "margin": "a large margin, by the hinge loss",
 }
 KINDS = tuple(PRIORS)
