@@ -258,7 +258,8 @@ def settings_of(config: ModelConfig, sample: Sample, tuned: Any) -> dict[str, An
         if factor is not None and term.functional.order:
             settings["gradient_weight"] = factor * variance * config.slope_weights(sample)
         elif factor is not None:
-            settings["C"] = factor * variance * config.C
+            # noise of 1e-12 of the variance of f: below, rounding would be fitted, also by a kernel of large variance
+            settings["C"] = min(factor * variance * config.C, 5e11)
     return settings
 
 
